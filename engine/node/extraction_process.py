@@ -112,8 +112,9 @@ class ExtractionPool:
         if self._queue and self._wake_up is None:
             self._wake_up = self._loop.call_later(BUSY_SECONDS, self._dispatch_later)
 
-    def _dispatch_later(self) -> None:
+    def _dispatch_later(self, unblocks_start: bool = False) -> None:
         self._wake_up = None
+        self._start_blocked = self._start_blocked and not unblocks_start
         self._dispatch()
 
     def _start_child(self, request: ExtractionRequest) -> ChildState | None:
@@ -194,17 +195,13 @@ class ExtractionPool:
         assert self._loop is not None
         self._failed_starts += 1
         self._start_blocked = True
-        self._loop.call_later(_RESTART_SECONDS * self._failed_starts, self._unblock_start)
+        self._loop.call_later(_RESTART_SECONDS * self._failed_starts, self._dispatch_later, True)
         _log.warning("cannot start an extraction process: %s", reason)
         if self._failed_starts > _MAX_FAILED_STARTS:
             self._failed_starts = 0
             failure = wire.Failure(kind="unreadable", reason=f"no extraction process can be started: {reason}")
             while self._queue:
                 self._queue.popleft().answer(failure)
-
-    def _unblock_start(self) -> None:
-        self._start_blocked = False
-        self._dispatch()
 
     def _send(self, child: ChildState, request: ExtractionRequest) -> None:
         pieces: list[bytes] = []
@@ -231,7 +228,7 @@ class ExtractionPool:
             child.connection.resume()
 
         child.clock.pause(paused=True)
-        child.requests[0].ask_room(RoomNeeded(size, resume, lambda: self._retire(child)))
+        child.requests[0].ask_room(RoomNeeded(size, resume, abandon=lambda: self._retire(child)))
         return False
 
     def _on_answer(self, child: ChildState, header: memoryview, body: memoryview) -> None:

@@ -27,7 +27,8 @@ from engine.store.tables.jobs import NewLocator
 from engine.store.tables.runs import Run
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
-from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
+from engine.supervise.checkpoints.step_graph import seeder_hash
+from engine.supervise.checkpoints.task_steps import SEEDER
 from engine.supervise.seed_reader import SeedReader, take_batch
 from engine.supervise.seed_secrets import Seed, SeedSecrets
 

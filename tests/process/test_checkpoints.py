@@ -13,22 +13,27 @@ from .site import Page, Request, Site, html
 
 pytestmark = pytest.mark.timeout(90)
 
+BEHIND_LOADER = ("parser", "filter", "appender")
 STEPS = {
-    *(f"shelves/{step}" for step in ("seeder", "loader", "parser", "filter", "appender")),
-    *(f"books/{step}" for step in ("loader", "parser", "filter", "appender")),
-}
+    "shelves/seeder", "shelves/loader", *(f"shelves/list/{step}" for step in BEHIND_LOADER),
+    "books/loader", *(f"books/{task}/{step}" for task in ("page", "more") for step in BEHIND_LOADER),
+}  # fmt: skip
 KEYS = {
-    "step_name", "completed", "completed_at", "validation_status", "reason", "content_hash", "dependencies", "done",
-    "failed", "open", "rows", "document_sum", "row_sum",
+    "task", "step_name", "completed", "completed_at", "validation_status", "reason", "content_hash", "dependencies",
+    "done", "failed", "open", "rows", "document_sum", "row_sum",
 }  # fmt: skip
 
 
 def state_file(project: Project) -> dict[str, dict[str, Any]]:
-    """The current lines of state.jsonl by GROUP/STEP; none before the run starts."""
+    """The current lines of state.jsonl by key; none before the run starts."""
     path = project.data / "state.jsonl"
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
     assert all(set(line) == KEYS | {"group", "run"} for line in lines)
-    return {f"{line['group']}/{line['step_name']}": line for line in lines}
+    return {key_of(line): line for line in lines}
+
+
+def key_of(line: dict[str, Any]) -> str:
+    return "/".join(line[name] for name in ("group", "task", "step_name") if line[name])
 
 
 def final_state(project: Project) -> dict[str, dict[str, Any]]:
@@ -85,7 +90,7 @@ def test_a_run_to_its_end_completes_every_step(project: Project, site: Site) -> 
     assert {line["validation_status"] for line in steps.values()} == {"valid"}
     assert {line["run"] for line in steps.values()} == {finished.summary["run"]}
     assert steps["books/loader"]["dependencies"] == ["shelves/loader"]
-    assert steps["books/parser"]["dependencies"] == ["loader"]
+    assert steps["books/page/parser"]["dependencies"] == ["loader"]
     table = project.run_with_data("state").out
     assert "shelves" in table
     assert "yes" in table
@@ -97,15 +102,14 @@ def test_a_cancelled_run_leaves_interrupted_steps_incomplete_and_the_next_run_co
     library, hold = library_with_gate(project, site)
     running = project.start("--grace", "0.5")
     assert until(lambda: count_done(project, site) == 7)
-    assert until(lambda: "shelves/appender" in completed_steps(state_file(project))), (
+    assert until(lambda: "shelves/list/appender" in completed_steps(state_file(project))), (
         "finished steps are complete while the run continues"
     )
     running.send(signal.SIGINT)
     assert running.wait().code == 130
     steps = final_state(project)
     assert completed_steps(steps) == {key for key in STEPS if key.startswith("shelves/")}
-    for step in ("loader", "parser", "filter", "appender"):
-        line = steps[f"books/{step}"]
+    for line in (line for line in steps.values() if line["group"] == "books"):
         assert line["reason"] == "cancelled by signal: 1 job left"
         assert line["validation_status"] == "provisional"
         assert line["completed_at"] is None
@@ -117,7 +121,7 @@ def test_a_cancelled_run_leaves_interrupted_steps_incomplete_and_the_next_run_co
     assert site.paths == ["/book/1-1"], "complete steps are not repeated"
     after = final_state(project)
     assert completed_steps(after) == STEPS
-    assert after["shelves/parser"] == steps["shelves/parser"], "complete entries are unchanged"
+    assert after["shelves/list/parser"] == steps["shelves/list/parser"], "complete entries are unchanged"
     assert project.count_rows("entry", "book") == library.rows()
 
 
@@ -151,7 +155,7 @@ def test_after_sigkill_of_the_supervisor_no_unfinished_step_is_complete(project:
     assert_no_false_completion(project)
     steps = [json.loads(line) for line in (project.data / "state.jsonl").read_text("utf-8").splitlines()]
     assert all(line["group"] != "books" for line in steps if line["completed"])
-    assert {f"{line['group']}/{line['step_name']}" for line in steps} == STEPS
+    assert {key_of(line) for line in steps} == STEPS
     hold.set()
     project.crawl()
     assert completed_steps(final_state(project)) == STEPS
@@ -161,7 +165,7 @@ def test_after_sigkill_of_the_supervisor_no_unfinished_step_is_complete(project:
 def test_changed_defs_invalidate_dependent_steps_and_nothing_else(project: Project, site: Site) -> None:
     library, hold = library_with_gate(project, site)
     running = project.start("--grace", "0.5")
-    assert until(lambda: "shelves/appender" in completed_steps(state_file(project)))
+    assert until(lambda: "shelves/list/appender" in completed_steps(state_file(project)))
     running.send(signal.SIGINT)
     assert running.wait().code == 130
     before = final_state(project)
@@ -169,12 +173,12 @@ def test_changed_defs_invalidate_dependent_steps_and_nothing_else(project: Proje
         library.defs().replace('path: {value: "%{document.url}"}', 'path: {value: "%{document.url}", default: x}')
     )
     running = project.start("--grace", "0.5")
-    assert until(lambda: state_file(project)["books/parser"]["validation_status"] == "invalid")
+    assert until(lambda: state_file(project)["books/page/parser"]["validation_status"] == "invalid")
     steps = state_file(project)
-    assert steps["books/parser"]["reason"] == "what it extracts changed with defs v2"
-    assert steps["books/appender"]["reason"] == "depends on books/parser, which changed with defs v2"
+    assert steps["books/page/parser"]["reason"] == "what it extracts changed with defs v2"
+    assert steps["books/page/appender"]["reason"] == "depends on books/page/parser, which changed with defs v2"
     assert {key for key, line in steps.items() if line["validation_status"] == "invalid"} == {
-        "books/parser", "books/filter", "books/appender",
+        "books/page/parser", "books/page/filter", "books/page/appender",
     }  # fmt: skip
     assert {key: line for key, line in steps.items() if key.startswith("shelves/")} == {
         key: line for key, line in before.items() if key.startswith("shelves/")
@@ -187,7 +191,7 @@ def test_changed_defs_invalidate_dependent_steps_and_nothing_else(project: Proje
 def test_new_locators_invalidate_dependent_steps_and_only_they_are_fetched(project: Project, site: Site) -> None:
     library, hold = library_with_gate(project, site)
     running = project.start("--grace", "0.5")
-    assert until(lambda: "shelves/appender" in completed_steps(state_file(project)))
+    assert until(lambda: "shelves/list/appender" in completed_steps(state_file(project)))
     running.send(signal.SIGINT)
     assert running.wait().code == 130
     site["/more"] = html("<p>nothing here</p>")
@@ -207,16 +211,16 @@ def test_counts_stand_in_the_file_while_the_run_continues(project: Project, site
     assert until(lambda: state_file(project).get("books/loader", {}).get("done") == 5)
     steps = state_file(project)
     assert {(s["done"], s["failed"], s["open"]) for key, s in steps.items() if key.startswith("books/")} == {(5, 0, 1)}
-    assert steps["books/parser"]["rows"] == 5
-    assert steps["books/parser"]["row_sum"] is None, "it is not complete"
-    assert until(lambda: state_file(project)["shelves/parser"]["completed"])
-    shelves = state_file(project)["shelves/parser"]
+    assert steps["books/page/parser"]["rows"] == 5
+    assert steps["books/page/parser"]["row_sum"] is None, "it is not complete"
+    assert until(lambda: state_file(project)["shelves/list/parser"]["completed"])
+    shelves = state_file(project)["shelves/list/parser"]
     assert (shelves["done"], shelves["open"], shelves["rows"]) == (2, 0, 6)
     assert len(shelves["row_sum"]) == len(shelves["document_sum"]) == 32
     hold.set()
     assert running.wait().code == 0
     steps = final_state(project)
-    assert steps["shelves/parser"]["row_sum"] == shelves["row_sum"]
+    assert steps["shelves/list/parser"]["row_sum"] == shelves["row_sum"]
     assert {(s["done"], s["open"], s["rows"]) for key, s in steps.items() if key.startswith("books/")} == {(6, 0, 6)}
     assert library.size == 8
 

@@ -49,9 +49,9 @@ def test_one_changed_row_of_two_groups_in_one_file(crawl: VerifiedCrawl, project
     assert statuses(result) == {"red": "invalid", "blue": "valid"}
     assert result["marked"]
     assert steps_of(result, "red") == {
-        "parser": "rows: 1 of 20 differs from its checkpoint",
-        "filter": "depends on red/parser, which is damaged",
-        "appender": "depends on red/parser, which is damaged",
+        "page/parser": "rows: 1 of 20 differs from its checkpoint",
+        "page/filter": "depends on red/page/parser, which is damaged",
+        "page/appender": "depends on red/page/parser, which is damaged",
     }
     assert {output["status"] for output in result["outputs"]} == {"valid"}, "the files have what was committed"
     assert entries_of(project, "blue") == before
@@ -93,7 +93,7 @@ def test_rows_damaged_in_other_ways(crawl: VerifiedCrawl, site: Site, sql: str, 
     crawl.execute(sql, crawl.row_of("red", 7))
     result = crawl.verify()
     assert statuses(result) == {"red": "invalid", "blue": "valid"}
-    assert steps_of(result, "red")["parser"] == reason
+    assert steps_of(result, "red")["page/parser"] == reason
     crawl.run_again()
     assert site.paths == []
     crawl.assert_whole()
@@ -137,7 +137,9 @@ def test_a_damaged_document_is_fetched_again(crawl: VerifiedCrawl, project: Proj
     }.get(damage, "documents: 1 of 4 differs from its checkpoint")  # fmt: skip
     steps = steps_of(result, "blue")
     assert steps.pop("loader") == text
-    assert steps == dict.fromkeys(("parser", "filter", "appender"), "depends on blue/loader, which is damaged")
+    assert steps == dict.fromkeys(
+        ("page/parser", "page/filter", "page/appender"), "depends on blue/loader, which is damaged"
+    )
     crawl.run_again()
     assert site.paths == [path], "nothing else is fetched"
     crawl.assert_whole()
@@ -194,7 +196,7 @@ def test_a_changed_line_is_that_of_one_group(crawl: VerifiedCrawl, site: Site, n
     other = "blue" if group == "red" else "red"
     assert statuses(result) == {group: "invalid", other: "valid"}
     place = {"item.csv": "line 8 is not row 7", "item.jsonl": "line 7 is not row 7", "item.db": "row 7 differs"}[name]
-    assert steps_of(result, group) == {"appender": f"output {name}: {place}"}
+    assert steps_of(result, group) == {"page/appender": f"output {name}: {place}"}
     crawl.run_again()
     assert site.paths == []
     crawl.assert_whole()
@@ -220,7 +222,7 @@ def test_a_damaged_file_is_written_again(
     result = crawl.verify()
     assert not result["valid"]
     assert [output["path"].endswith(name) for output in result["outputs"] if output["status"] == "invalid"] == [True]
-    assert {step for group in ("red", "blue") for step in steps_of(result, group)} == {"appender"}
+    assert {step for group in ("red", "blue") for step in steps_of(result, group)} == {"page/appender"}
     crawl.run_again()
     assert site.paths == []
     crawl.assert_whole()

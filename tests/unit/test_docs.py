@@ -47,6 +47,7 @@ def test_an_example_is_a_complete_set_of_defs(number, tmp_path):
     (tmp_path / "defs" / "seeds.txt").write_text("https://shop.example/\n")
     (tmp_path / "defs" / "plugins").mkdir()
     (tmp_path / "defs" / "plugins" / "shop.py").write_text(PLUGIN, "utf-8")
+    (tmp_path / "defs" / "plugins" / "score.js").touch()
     loaded = load(tmp_path / "defs")
     assert loaded.warnings == ()
     assert loaded.definitions.locator_groups

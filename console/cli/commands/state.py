@@ -13,7 +13,7 @@ from console.sanitize import clean
 if TYPE_CHECKING:
     from engine.store.tables.checkpoints import Checkpoint
 
-_HEADINGS = ("GROUP", "STEP", "COMPLETE", "SINCE", "STATUS", "DEPENDS ON", "REASON")
+_HEADINGS = ("GROUP", "TASK", "STEP", "COMPLETE", "SINCE", "STATUS", "DEPENDS ON", "REASON")
 
 
 @click.command()
@@ -62,4 +62,4 @@ def state(verify: bool, as_json: bool, run_id: str | None, data: Path, assign: S
 def _row(c: "Checkpoint") -> tuple[str, ...]:
     since = format_date_time(c.completed_at) if c.completed_at else "-"
     dependencies = ", ".join(c.dependencies) or "-"
-    return c.group, c.step, "yes" if c.completed else "no", since, c.status, dependencies, c.reason or ""
+    return c.group, c.task or "-", c.step, "yes" if c.completed else "no", since, c.status, dependencies, c.reason or ""

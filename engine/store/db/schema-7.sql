@@ -92,3 +92,30 @@ CREATE TABLE content_sums (                         -- of a group; they move in 
     row_sum      BLOB NOT NULL,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
+
+-- Checkpoints of each task: its steps behind the loader. Those of earlier versions keep an empty task until their run is resumed.
+
+CREATE TABLE task_checkpoints (
+    run               INTEGER NOT NULL REFERENCES runs(seq),
+    grp               TEXT NOT NULL,
+    task              TEXT NOT NULL DEFAULT '',        -- empty: a step that serves all tasks of the group
+    step_name         TEXT NOT NULL,
+    position          INTEGER NOT NULL DEFAULT 0,      -- in the chain: the main line, then side branches
+    completed         INTEGER NOT NULL,
+    completed_at      REAL,
+    validation_status TEXT NOT NULL CHECK (validation_status IN ('valid','provisional','invalid')),
+    reason            TEXT,
+    content_hash      TEXT NOT NULL,
+    dependencies      TEXT NOT NULL,                   -- JSON: steps of the task or group; GROUP/STEP in another group
+    kept              INTEGER NOT NULL DEFAULT 0,      -- pages done before the content changed that are not processed again
+    CHECK ((completed = 1) = (completed_at IS NOT NULL)),
+    CHECK (completed = 0 OR validation_status <> 'invalid'),
+    CHECK (completed = 1 OR validation_status <> 'valid'),
+    PRIMARY KEY (run, grp, task, step_name)
+) WITHOUT ROWID;
+INSERT INTO task_checkpoints (run, grp, step_name, position, completed, completed_at, validation_status, reason,
+    content_hash, dependencies, kept)
+SELECT run, grp, step_name, instr('seeder loader parser filter appender', step_name), completed, completed_at,
+    validation_status, reason, content_hash, dependencies, kept FROM checkpoints;
+DROP TABLE checkpoints;
+ALTER TABLE task_checkpoints RENAME TO checkpoints;

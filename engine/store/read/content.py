@@ -22,11 +22,11 @@ WHERE j.id > ? AND j.id < ? AND +j.run = ? AND (j.document IS NOT NULL OR (j.sta
 ORDER BY j.id LIMIT ?
 """
 _MISCOUNTED_PAGES = """
-SELECT job, expected - present FROM (
-    SELECT j.id AS job, sum(h.records - h.rejected) AS expected,
-        sum((SELECT count(*) FROM rows r WHERE r.job = j.id AND r.data_def = h.data_def)) AS present
+SELECT job, (SELECT name FROM data_defs d WHERE d.id = data_def), expected - present FROM (
+    SELECT j.id AS job, h.data_def, h.records - h.rejected AS expected,
+        (SELECT count(*) FROM rows r WHERE r.job = j.id AND r.data_def = h.data_def) AS present
     FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN page_health h ON h.job = j.id
-    WHERE j.id >= ? AND j.id < ? AND +j.run = ? AND j.state = 'DONE' AND s.grp = ? GROUP BY j.id)
+    WHERE j.id >= ? AND j.id < ? AND +j.run = ? AND j.state = 'DONE' AND s.grp = ?)
 WHERE expected <> present
 """
 _STILL_DONE = """
@@ -61,6 +61,15 @@ class JobDocument(NamedTuple):
     """1: its body was deleted on purpose, or the job has no document."""
 
 
+class MiscountedPage(NamedTuple):
+    """A page whose rows of a dataDef are not as many as were counted."""
+
+    job: int
+    data_def: str
+    lacks: int
+    """Negative: it has more."""
+
+
 class JobRange(NamedTuple):
     """The ids of a run's jobs: from the first up to, and without, the end."""
 
@@ -89,10 +98,10 @@ def list_documents(db: Database, run: int, after: int, end: int, limit: int) -> 
     return [JobDocument(*row) for row in db.all(_DOCUMENTS, (after, end, run, limit))]
 
 
-def list_miscounted_pages(db: Database, run: int, group: str) -> dict[int, int]:
-    """By job: how many rows a done page lacks by the counts of its records; negative: it has more."""
+def list_miscounted_pages(db: Database, run: int, group: str) -> list[MiscountedPage]:
+    """The done pages that lack rows of a dataDef by the counts of their records, or have more."""
     first, end = get_job_range(db, run)
-    return {int(job): int(lacks) for job, lacks in db.all(_MISCOUNTED_PAGES, (first, end, run, group))}
+    return [MiscountedPage(*row) for row in db.all(_MISCOUNTED_PAGES, (first, end, run, group))]
 
 
 def list_still_done(db: Database, jobs: list[int]) -> list[int]:

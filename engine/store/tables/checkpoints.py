@@ -1,6 +1,6 @@
-"""Writes the table `checkpoints`: which steps of a group are complete, and their dependencies."""
+"""Writes the table `checkpoints`: which steps of a group and its tasks are complete, and their dependencies."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,36 +14,47 @@ from engine.store.tables.sequences import GroupCounts
 Status = Literal["valid", "provisional", "invalid"]
 
 _WRITE = """
-INSERT INTO checkpoints (run, step_name, grp, completed, completed_at, validation_status, reason, content_hash,
-    dependencies, kept)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (run, step_name, grp) DO UPDATE SET completed = excluded.completed, completed_at = excluded.completed_at,
-    validation_status = excluded.validation_status, reason = excluded.reason, content_hash = excluded.content_hash,
-    dependencies = excluded.dependencies, kept = excluded.kept
+INSERT INTO checkpoints (run, grp, task, step_name, position, completed, completed_at, validation_status, reason,
+    content_hash, dependencies, kept) {values}
+ON CONFLICT (run, grp, task, step_name) DO UPDATE SET position = excluded.position, completed = excluded.completed,
+    completed_at = excluded.completed_at, validation_status = excluded.validation_status, reason = excluded.reason,
+    content_hash = excluded.content_hash, dependencies = excluded.dependencies, kept = excluded.kept
 """
-_COMPLETE = "SELECT 1 FROM checkpoints WHERE run = ? AND step_name = ? AND grp = ? AND content_hash = ? AND completed"
-_EXISTS = "SELECT 1 FROM checkpoints WHERE run = ? AND step_name = ? AND grp = ? AND content_hash = ?"
+_EXISTS = """
+SELECT completed FROM checkpoints WHERE run = ? AND grp = ? AND task = '' AND step_name = ? AND content_hash = ?
+"""
 _LIST = """
-SELECT step_name, grp, completed_at, validation_status, reason, content_hash, dependencies, kept
-FROM checkpoints WHERE run = ? ORDER BY grp, CASE step_name WHEN 'seeder' THEN 1 WHEN 'loader' THEN 2
-    WHEN 'parser' THEN 3 WHEN 'filter' THEN 4 WHEN 'converter' THEN 5 WHEN 'appender' THEN 7 ELSE 6 END, step_name
+SELECT grp, {task}, step_name, {position} AS position, completed_at, validation_status, reason, content_hash,
+    dependencies, kept
+FROM checkpoints WHERE run = ? ORDER BY 1, 2, position, step_name
 """
-
+_HAS_TASKS = "SELECT count(*) FROM pragma_table_info('checkpoints') WHERE name = 'task'"
+_EARLIER_POSITION = "instr('seeder loader parser filter appender', step_name)"
+_DELETE = """
+DELETE FROM checkpoints WHERE run = ? AND (grp, task, step_name) IN
+    (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?))
+"""
 _REOPEN = """
 UPDATE checkpoints SET completed = 0, completed_at = NULL, validation_status = 'provisional', reason = ?
-WHERE run = ? AND completed AND step_name <> 'seeder' AND grp IN (
+WHERE run = ? AND completed AND NOT (task = '' AND step_name = 'seeder') AND grp IN (
     SELECT grp FROM sequences WHERE run = checkpoints.run AND ready + delayed + taken + incomplete > 0)
 """
 
 REOPENED_REASON = "there is work again"
+GROUP_STEPS = frozenset({"seeder", "loader"})
+"""Steps that serve all tasks of a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The state of one step of one locator group."""
+    """The state of one step: of a locator group, which all its tasks share, or of one task."""
 
     step: str
     group: str
+    task: str = ""
+    """Empty: a step of the group."""
+    position: int = 0
+    """In the chain of its task."""
     completed_at: float | None = None
     """Seconds since 1970; None: not complete."""
     status: Status = "provisional"
@@ -52,7 +63,7 @@ class Checkpoint:
     reason: str | None = None
     content_hash: str
     dependencies: tuple[str, ...] = ()
-    """Steps it depends on: by name in its own group, as GROUP/STEP in another one."""
+    """Steps it depends on: by name in its own task, else in its group; as GROUP/STEP in another one."""
     kept: int = 0
     """Pages done before its content changed, which are not processed again."""
 
@@ -63,34 +74,47 @@ class Checkpoint:
 
     @property
     def key(self) -> str:
-        """GROUP/STEP."""
-        return f"{self.group}/{self.step}"
+        """GROUP/STEP, or GROUP/TASK/STEP."""
+        return join_key(self.group, self.task, self.step)
 
     @property
     def dependency_keys(self) -> tuple[str, ...]:
-        """The dependencies, each as GROUP/STEP."""
-        return tuple(name if "/" in name else f"{self.group}/{name}" for name in self.dependencies)
+        """The keys of the steps it depends on."""
+        return tuple(resolve_dependency(self.group, self.task, name) for name in self.dependencies)
+
+
+def join_key(group: str, task: str, step: str) -> str:
+    """The key of a step: GROUP/STEP, or GROUP/TASK/STEP. Only the group's name keeps a `/` of its own."""
+    if not task:
+        return f"{group}/{step}"
+    if "/" in task or "/" in step:
+        task, step = task.replace("/", "%2F"), step.replace("/", "%2F")
+    return f"{group}/{task}/{step}"
+
+
+def resolve_dependency(group: str, task: str, name: str) -> str:
+    """The key of a dependency."""
+    if "/" in name:
+        return name
+    return join_key(group, "" if name in GROUP_STEPS else task, name)
 
 
 def write(db: Database, run: int, changed: Iterable[Checkpoint]) -> None:
     """Store checkpoints. Raises StorageError for an impossible one, such as complete and invalid."""
-    for c in changed:
-        dependencies = orjson.dumps(c.dependencies).decode()
-        db.execute(
-            _WRITE,
-            (
-                run,
-                c.step,
-                c.group,
-                int(c.completed),
-                c.completed_at,
-                c.status,
-                c.reason,
-                c.content_hash,
-                dependencies,
-                c.kept,
-            ),
+    rows = [
+        (
+            run, c.group, c.task, c.step, c.position, int(c.completed), c.completed_at, c.status, c.reason,
+            c.content_hash, orjson.dumps(c.dependencies).decode(), c.kept,
         )
+        for c in changed
+    ]  # fmt: skip
+    db.execute_values(_WRITE, rows)
+
+
+def delete(db: Database, run: int, removed: Sequence[Checkpoint]) -> None:
+    """Delete checkpoints."""
+    if removed:
+        db.execute(_DELETE, (run, orjson.dumps([(c.group, c.task, c.step) for c in removed]).decode()))
 
 
 def reopen(db: Database, run: int) -> None:
@@ -104,23 +128,29 @@ def invalidate(checkpoint: Checkpoint, reason: str) -> Checkpoint:
 
 
 def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
-    """Whether a step was completed with that content."""
-    return db.one(_COMPLETE, (run, step, group, content_hash)) is not None
+    """Whether a step of a group was completed with that content."""
+    return bool(db.value(_EXISTS, (run, group, step, content_hash)))
 
 
 def exists(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
-    """Whether a step is recorded with that content, complete or not."""
-    return db.one(_EXISTS, (run, step, group, content_hash)) is not None
+    """Whether a step of a group is recorded with that content, complete or not."""
+    return db.one(_EXISTS, (run, group, step, content_hash)) is not None
 
 
 def list_checkpoints(db: Database, run: int) -> list[Checkpoint]:
-    """Every checkpoint of a run, group by group, in the order of the steps."""
+    """Every checkpoint of a run, group by group and task by task, in the order of the steps.
+
+    Reads the table of earlier schemas, too, which has no tasks.
+    """
+    has_tasks = db.value(_HAS_TASKS)
+    columns = {"task": "task", "position": "position"} if has_tasks else {"task": "''", "position": _EARLIER_POSITION}
     return [
         Checkpoint(
-            step=step, group=group, completed_at=at, status=status, reason=reason, content_hash=content,
-            dependencies=tuple(orjson.loads(dependencies)), kept=kept,
+            group=group, task=task, step=step, position=position, completed_at=at, status=status, reason=reason,
+            content_hash=content, dependencies=tuple(orjson.loads(dependencies)), kept=kept,
         )
-        for step, group, at, status, reason, content, dependencies, kept in db.all(_LIST, (run,))
+        for group, task, step, position, at, status, reason, content, dependencies, kept
+        in db.all(_LIST.format(**columns), (run,))
     ]  # fmt: skip
 
 
@@ -133,10 +163,10 @@ def to_state_record(
     """
     c, counts, finished = checkpoint, jobs or GroupCounts(), content if checkpoint.completed else None
     return {
-        "run": run, "group": c.group, "step_name": c.step, "completed": c.completed, "completed_at": c.completed_at,
-        "validation_status": c.status, "reason": c.reason, "content_hash": c.content_hash,
-        "dependencies": list(c.dependencies), "done": counts.done, "failed": counts.failed, "open": counts.open,
-        "rows": content.rows if content else None,
+        "run": run, "group": c.group, "task": c.task or None, "step_name": c.step, "completed": c.completed,
+        "completed_at": c.completed_at, "validation_status": c.status, "reason": c.reason,
+        "content_hash": c.content_hash, "dependencies": list(c.dependencies), "done": counts.done,
+        "failed": counts.failed, "open": counts.open, "rows": content.rows if content else None,
         "document_sum": sum_to_bytes(finished.document_sum).hex() if finished else None,
         "row_sum": sum_to_bytes(finished.row_sum).hex() if finished else None,
     }  # fmt: skip

@@ -37,12 +37,14 @@ class StateFile:
         self._failed = False
         self._next_at = 0.0
 
-    def refresh(self, *, at_once: bool = True) -> None:
+    def refresh(self, entries: list[Checkpoint] | None = None, *, at_once: bool = True) -> None:
         """Rewrite the file if needed. Logs the first of several write errors.
 
-        Without `at_once`, new counts are written once a second; a changed entry always at once.
+        `entries`: the checkpoints, if they were just read. Without `at_once`, new counts are written once a second; a
+        changed entry always at once.
         """
-        entries = checkpoints.list_checkpoints(self._db, self._run.seq)
+        if entries is None:
+            entries = checkpoints.list_checkpoints(self._db, self._run.seq)
         if not at_once and entries == self._entries and time.monotonic() < self._next_at:
             return
         records = read_state_records(self._db, self._run, entries)

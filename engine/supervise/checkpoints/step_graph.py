@@ -4,24 +4,33 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from engine.defs.steps import RECORD_DEFAULT, STEP_SETS
-from engine.model.definition import DataDef, Definitions, LocatorGroup, TaskGroup, definition_hash
+from engine.model.definition import DataDef, Definitions, LocatorGroup, Task, TaskGroup, definition_hash
+from engine.model.step import ChainStep
+from engine.store.tables.checkpoints import join_key, resolve_dependency
+from engine.supervise.checkpoints.task_steps import (
+    APPENDER,
+    FILTER,
+    LOADER,
+    OTHER_STEP,
+    PARSER,
+    SEEDER,
+    StepRole,
+    TaskStep,
+    list_task_steps,
+    list_users_loaders,
+)
 from engine.supervise.outputs import appender_for_file, output_settings
 
-SEEDER, LOADER, PARSER, FILTER, CONVERTER, APPENDER = (
-    "seeder", "loader", "parser", "filter", "converter", "appender",
-)  # fmt: skip
-STEP_INPUTS: Mapping[str, str] = {
+STEP_INPUTS: Mapping[StepRole, str] = {
     SEEDER: "its locators", LOADER: "what it fetches", PARSER: "what it extracts", FILTER: "its filters",
-    CONVERTER: "what it extracts", APPENDER: "its outputs",
+    OTHER_STEP: "its code or options", APPENDER: "its outputs",
 }  # fmt: skip
-PAGE_STEPS = frozenset({LOADER, PARSER, FILTER, CONVERTER})
+PAGE_STEPS = frozenset[StepRole]({LOADER, PARSER, FILTER, OTHER_STEP})
 """Steps whose change applies to later pages only: pages that are done keep their results."""
 
 
@@ -31,28 +40,37 @@ _LinkHashes = dict[str, list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
-    """A step as the defs define it. `dependencies` as in `Checkpoint`."""
+    """A step as the defs define it. `dependencies` and `position` as in `Checkpoint`."""
 
     name: str
     group: str
+    task: str = ""
+    """Empty: the step serves all tasks of the group."""
+    role: StepRole
     content_hash: str
     dependencies: tuple[str, ...] = ()
+    position: int = 0
+    output: str = ""
+    """Of an appender: the dataDef whose rows it writes; empty: it has none."""
 
     @property
     def key(self) -> str:
-        """GROUP/STEP."""
-        return f"{self.group}/{self.name}"
+        """GROUP/STEP, or GROUP/TASK/STEP."""
+        return join_key(self.group, self.task, self.name)
+
+    @property
+    def dependency_keys(self) -> tuple[str, ...]:
+        """The keys of the steps it depends on."""
+        return tuple(resolve_dependency(self.group, self.task, name) for name in self.dependencies)
 
 
 @dataclass(frozen=True, slots=True)
 class StepGraph:
-    """All steps of a set of defs, in the order of groups and steps."""
+    """All steps of a set of defs, in the order of groups, tasks and steps."""
 
     steps: tuple[StepSpec, ...]
     upstream: Mapping[str, frozenset[str]]
     """By group: the other groups whose pages may give it jobs, directly or through further groups."""
-    data_defs: Mapping[str, tuple[str, ...]]
-    """By group: the dataDefs whose rows go to outputs."""
 
 
 def seeder_hash(group: LocatorGroup, base_url: str | None) -> str:
@@ -70,27 +88,20 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
     steps: list[StepSpec] = []
     for name in names:
         group = groups.get(name) or TaskGroup(name=name)
-        chain = [step for step in _group_steps(group) if step != SEEDER or name in located]
-        previous = {step: (before,) for before, step in pairwise(chain)}
-        for step in chain:
-            content = (
-                seeder_hash(located[name], base_url)
-                if step == SEEDER
-                else _content_hash(step, definitions, links.get(name, {}), group, output)
-            )
-            fed = tuple(f"{feeder}/{LOADER}" for feeder in feeders[name]) if step == LOADER else ()
-            steps.append(
-                StepSpec(name=step, group=name, content_hash=content, dependencies=(*previous.get(step, ()), *fed))
-            )
-    return StepGraph(
-        tuple(steps),
-        {name: _upstream_groups(name, feeders) - {name} for name in names},
-        {name: tuple(d.name for d in _group_data_defs(definitions, groups.get(name)) if d.fields) for name in names},
-    )
+        fed = tuple(join_key(feeder, "", LOADER) for feeder in feeders[name])
+        if name in located:
+            content = seeder_hash(located[name], base_url)
+            steps.append(StepSpec(name=SEEDER, group=name, role=SEEDER, content_hash=content))
+            fed = (SEEDER, *fed)
+        content = _loader_hash(definitions, links.get(name, {}), group)
+        steps.append(StepSpec(name=LOADER, group=name, role=LOADER, content_hash=content, dependencies=fed, position=1))
+        for task in group.tasks:
+            steps.extend(_task_steps(definitions, name, task, output))
+    return StepGraph(tuple(steps), {name: _upstream_groups(name, feeders) - {name} for name in names})
 
 
 def find_dependents(changed: Iterable[str], dependencies: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """Every step that depends on a changed one, directly or through others, with that one. All are GROUP/STEP."""
+    """Every step that depends on a changed one, directly or through others, with that one. All are keys."""
     followers: dict[str, list[str]] = defaultdict(list)
     for key, names in dependencies.items():
         for name in names:
@@ -107,55 +118,74 @@ def find_dependents(changed: Iterable[str], dependencies: Mapping[str, Iterable[
     return causes
 
 
-def _group_steps(group: TaskGroup) -> list[str]:
-    """The steps of a group's tasks in order; those of the default set if it has no task."""
-    sets = [STEP_SETS.get(task.steps or RECORD_DEFAULT, STEP_SETS[RECORD_DEFAULT]) for task in group.tasks]
-    longest = max(sets, key=len, default=STEP_SETS[RECORD_DEFAULT])
-    return list(longest)
+def _task_steps(definitions: Definitions, group: str, task: Task, output: Path | None) -> list[StepSpec]:
+    """The steps of a task behind the loader of its group."""
+    data_def = definitions.data_def(task.data_def)
+    steps = []
+    for position, part in enumerate(list_task_steps(task), 2):
+        name = part.step.name
+        steps.append(
+            StepSpec(
+                name=name, group=group, task=task.name, role=part.role, position=position,
+                content_hash=_task_step_hash(definitions, task, data_def, part, output),
+                dependencies=(LOADER if part.previous is None else _dependency(group, task.name, part.previous),),
+                output=data_def.name if part.role == APPENDER and data_def is not None and data_def.fields else "",
+            )
+        )  # fmt: skip
+    return steps
 
 
-def _content_hash(
-    step: str, definitions: Definitions, links: _LinkHashes, group: TaskGroup, output: Path | None
+def _dependency(group: str, task: str, step: str) -> str:
+    """The name of a step of the same task; its key if it would be read as another step."""
+    return join_key(group, task, step) if step in (SEEDER, LOADER) or "/" in step else step
+
+
+def _loader_hash(definitions: Definitions, links: _LinkHashes, group: TaskGroup) -> str:
+    # delays and concurrency do not change what is fetched
+    rules = sorted(
+        (h.name, sorted(h.headers.items()), sorted(h.cookies.items()), h.robots, h.nofollow)
+        + (() if h.private is None else (h.private,))
+        for h in definitions.hosts
+    )
+    hashes = sorted(hash_ for of_group in links.values() for hash_ in of_group)
+    code = [
+        (definition_hash(_content(step)), task.loader_code)
+        for task in group.tasks[:1]  # those of all tasks are equal
+        for step in list_users_loaders([task])
+    ]
+    return _hash(LOADER, hashes, group.max_depth, group.max_pages, rules, *code)
+
+
+def _task_step_hash(
+    definitions: Definitions, task: Task, data_def: DataDef | None, part: TaskStep, output: Path | None
 ) -> str:
-    data_defs = _group_data_defs(definitions, group)
-    match step:
-        case "loader":
-            # delays and concurrency do not change what is fetched
-            rules = sorted(
-                (h.name, sorted(h.headers.items()), sorted(h.cookies.items()), h.robots, h.nofollow)
-                + (() if h.private is None else (h.private,))
-                for h in definitions.hosts
-            )
-            hashes = sorted(hash_ for of_group in links.values() for hash_ in of_group)
-            loaders = [
-                (loader.class_name, definition_hash(loader.options), task.loader_code)
-                for task in group.tasks[:1]  # those of all tasks are equal
-                for loader in task.chain
-                if loader.kind == "loader"
-            ]
-            return _hash(step, hashes, group.max_depth, group.max_pages, rules, *loaders)
+    users = [definition_hash(_content(part.step)), task.code] if part.step.is_users_code else []
+    match part.role:
+        case "parser":
+            return _hash(PARSER, data_def and definition_hash(replace(data_def, filters=())), *users)
         case "filter":
-            return _hash(step, [(d.name, [definition_hash(f) for f in d.filters]) for d in data_defs])
+            return _hash(FILTER, [definition_hash(f) for f in data_def.filters] if data_def else [])
         case "appender":
-            appenders = (
-                {d.name: [appender_for_file(output)] for d in data_defs}
-                if output
-                else {d.name: list(definitions.appenders_of(d.name)) for d in data_defs}
-            )
-            outputs = [
-                (a.name, a.type, a.path, d.name, output_settings(d, a))
-                for d in data_defs
-                if d.fields
-                for a in appenders[d.name]
-            ]
-            return _hash(step, outputs, str(output.absolute()) if output else None)
-    persisted = [(task.data_def, task.persist) for task in group.tasks]
-    return _hash(step, [definition_hash(replace(d, filters=())) for d in data_defs], persisted)
+            return _hash(APPENDER, *_outputs_content(definitions, data_def, output))
+    return _hash(OTHER_STEP, definition_hash(_content(part.step)), *users)
 
 
-def _group_data_defs(definitions: Definitions, group: TaskGroup | None) -> list[DataDef]:
+def _content(step: ChainStep) -> ChainStep:
+    """A step without what changes no row, and without its place."""
+    return replace(step, name="", previous="", limit=None, workers=1)
+
+
+def _outputs_content(definitions: Definitions, data_def: DataDef | None, output: Path | None) -> tuple[Any, Any]:
+    if data_def is None or not data_def.fields:
+        return [], None
+    appenders = [appender_for_file(output)] if output else definitions.appenders_of(data_def.name)
+    outputs = [(a.name, a.type, a.path, data_def.name, output_settings(data_def, a)) for a in appenders]
+    return outputs, str(output.absolute()) if output else None
+
+
+def _group_data_defs(definitions: Definitions, group: TaskGroup) -> list[DataDef]:
     """The dataDefs of a group's tasks, without duplicates."""
-    names = dict.fromkeys(task.data_def for task in group.tasks) if group else ()
+    names = dict.fromkeys(task.data_def for task in group.tasks)
     return [data_def for name in names if (data_def := definitions.data_def(name)) is not None]
 
 

@@ -11,20 +11,13 @@ from engine.store.db.connector import Database
 from engine.store.tables import checkpoints, outputs, rows, runs, sequences
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.sequences import GroupCounts
+from engine.supervise.checkpoints.earlier_entries import convert_entries, is_earlier
 from engine.supervise.checkpoints.state_file import StateFile
-from engine.supervise.checkpoints.step_graph import (
-    APPENDER,
-    LOADER,
-    PAGE_STEPS,
-    SEEDER,
-    STEP_INPUTS,
-    StepGraph,
-    StepSpec,
-    find_dependents,
-)
+from engine.supervise.checkpoints.step_graph import PAGE_STEPS, STEP_INPUTS, StepGraph, StepSpec, find_dependents
+from engine.supervise.checkpoints.task_steps import APPENDER, LOADER, SEEDER
 
 CheckpointMap = Mapping[str, Checkpoint]
-"""Checkpoints by GROUP/STEP."""
+"""Checkpoints by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,7 @@ class RunProgress:
     seeded: bool
     """Whether all locators of the current defs are jobs."""
     outputs_written: Mapping[str, bool]
-    """By group: whether its rows are in all its files."""
+    """By the key of an appender: whether the rows of its task are in all their files."""
 
     def for_group(self, group: str) -> GroupCounts:
         """The counts of one group; a group without jobs has nothing open."""
@@ -59,12 +52,14 @@ class CheckpointTracker:
 
     def update(self, stopped: Callable[[], bool]) -> bool:
         """Complete finished steps, reopen those with new work. True if any changed; none if `stopped()`."""
-        changed = self._completion_changes()
+        entries: CheckpointMap | None = read_checkpoints(self._db, self._run)
+        changed = self._completion_changes(entries)
         if changed:
+            entries = None
             with self._db.transaction():
                 changed = [] if stopped() else self._completion_changes()
                 checkpoints.write(self._db, self._run, changed)
-        self._state_file.refresh(at_once=False)
+        self._state_file.refresh(list(entries.values()) if entries else None, at_once=False)
         return bool(changed)
 
     def write_state_file(self) -> None:
@@ -75,14 +70,15 @@ class CheckpointTracker:
         """Record the end of the run in the transaction that ends it: `done`, or interrupted for a reason."""
         entries = read_checkpoints(self._db, self._run)
         changed = (
-            self._completion_changes()
+            self._completion_changes(entries)
             if done
             else interruption_changes(entries, self._graph, self._read_progress(entries), reason or "stopped")
         )
         checkpoints.write(self._db, self._run, changed)
 
-    def _completion_changes(self) -> list[Checkpoint]:
-        entries = read_checkpoints(self._db, self._run)
+    def _completion_changes(self, entries: CheckpointMap | None = None) -> list[Checkpoint]:
+        if entries is None:
+            entries = read_checkpoints(self._db, self._run)
         return completion_changes(entries, self._graph, self._read_progress(entries), time.time())
 
     def _read_progress(self, entries: CheckpointMap) -> RunProgress:
@@ -94,36 +90,44 @@ class CheckpointTracker:
         return replace(now, outputs_written=self._outputs_written(entries, now))
 
     def _outputs_written(self, entries: CheckpointMap, now: RunProgress) -> dict[str, bool]:
-        """By group: whether its files hold all rows up to the end of its work; other groups may still add rows."""
+        """By appender: whether its files hold all rows up to the end of its work; other groups may still add rows."""
         reached, last = outputs.get_progress(self._db, self._run), rows.last_id(self._db, self._run)
-        written = {}
-        for group, data_defs in self._graph.data_defs.items():
-            entry = entries.get(f"{group}/{APPENDER}")
+        written, drained = dict[str, bool](), dict[str, bool]()
+        for step in self._graph.steps:
+            if step.role != APPENDER:
+                continue
+            entry = entries.get(step.key)
             last_row = 0
             if entry is None or not entry.completed:
-                if not _is_drained(group, entries, self._graph, now):
-                    self._last_rows.pop(group, None)
+                if step.group not in drained:
+                    drained[step.group] = _is_drained(step.group, entries, self._graph, now)
+                if not drained[step.group]:
+                    self._last_rows.pop(step.key, None)
                     continue
-                last_row = self._last_rows.setdefault(group, last)
-            files = [reached[name] for name in data_defs if name in reached]
-            written[group] = all(cursor >= last_row and not dirty for cursor, dirty in files)
+                last_row = self._last_rows.setdefault(step.key, last)
+            cursor, dirty = reached.get(step.output, (last_row, False))
+            written[step.key] = cursor >= last_row and not dirty
         return written
 
 
 def read_checkpoints(db: Database, run: int) -> dict[str, Checkpoint]:
-    """The checkpoints of a run by GROUP/STEP."""
+    """The checkpoints of a run by key."""
     return {c.key: c for c in checkpoints.list_checkpoints(db, run)}
 
 
 def publish_steps(db: Database, run: int, steps: StepGraph, version: int, *, reextract: bool = False) -> None:
     """Record every step of the defs, in the publishing transaction; steps that changed become invalid.
 
-    `reextract`: done pages are re-extracted with these defs, as far as that needs no fetch.
+    `reextract`: done pages are re-extracted with these defs, as far as that needs no fetch. The run still has the
+    version before.
     """
-    changed = diff_checkpoints(
-        read_checkpoints(db, run), steps, sequences.count_by_group(db, run), version, reextract=reextract
-    )
-    checkpoints.write(db, run, changed)
+    entries = read_checkpoints(db, run)
+    converted = convert_entries(db, run, entries.values())
+    entries |= converted
+    changed = diff_checkpoints(entries, steps, sequences.count_by_group(db, run), version, reextract=reextract)
+    removed = removed_entries(entries, steps)
+    checkpoints.write(db, run, {**converted, **{c.key: c for c in changed}}.values())
+    checkpoints.delete(db, run, removed)
 
 
 def diff_checkpoints(
@@ -136,34 +140,53 @@ def diff_checkpoints(
 ) -> list[Checkpoint]:
     """The entries to write when these defs become current; complete entries that are still valid are left alone."""
     specs = {step.key: step for step in steps.steps}
+    removed = {entry.key: entry for entry in removed_entries(entries, steps)}
+    renamed = _find_renamed(entries, removed.values(), steps)
     changed = {
-        key: f"{STEP_INPUTS.get(step.name, 'it')} changed with defs v{version}"
+        key: f"{changed_input} changed with defs v{version}"
         for key, step in specs.items()
-        if key in entries and entries[key].content_hash != step.content_hash
+        if key in entries and (changed_input := _changed_input(entries[key], step)) is not None
     }
     reasons = changed | _dependent_reasons(changed, steps, version)
     written = []
     for key, step in specs.items():
         old = entries.get(key)
-        if old is not None and old.completed and key not in reasons and old.dependencies == step.dependencies:
+        is_same = old is not None and (old.dependencies, old.position) == (step.dependencies, step.position)
+        if old is not None and old.completed and key not in reasons and is_same:
             continue
-        kept = old.kept if old else 0
-        if reextract and step.name != LOADER:
+        before = old or renamed.get(key)
+        kept = before.kept if before else 0
+        is_new = before is None and step.task != ""
+        if reextract and step.role != LOADER:
             kept = 0
-        elif key in changed and step.name in PAGE_STEPS:
+        elif (key in changed or is_new) and step.role in PAGE_STEPS:
             kept = groups.get(step.group, GroupCounts()).done
         cause = reasons.get(key) or (_invalid_reason(old) if old and old.status == "invalid" else None)
         fresh = Checkpoint(
-            step=step.name, group=step.group, content_hash=step.content_hash, dependencies=step.dependencies, kept=kept,
-            status="invalid" if cause else "provisional", reason=cause,
+            step=step.name, group=step.group, task=step.task, position=step.position, content_hash=step.content_hash,
+            dependencies=step.dependencies, kept=kept, status="invalid" if cause else "provisional", reason=cause,
         )  # fmt: skip
-        if old is not None and old.completed and not cause:  # only its dependencies changed
+        if old is not None and old.completed and not cause:  # only its dependencies or its position changed
             fresh = replace(fresh, completed_at=old.completed_at, status=old.status, reason=old.reason)
         written.append(fresh)
     return written + [
         replace(old, completed_at=None, status="invalid", reason=f"not in defs v{version}")
         for key, old in entries.items()
-        if key not in specs and (old.completed or old.status != "invalid")
+        if key not in specs and key not in removed and (old.completed or old.status != "invalid")
+    ]
+
+
+def removed_entries(entries: CheckpointMap, steps: StepGraph) -> list[Checkpoint]:
+    """The entries to delete: of tasks and steps that these defs no longer have, in groups that they have.
+
+    The entries of a removed group stay, as invalid ones: it has pages that nothing works any more.
+    """
+    keys = {step.key for step in steps.steps}
+    groups = {step.group for step in steps.steps}
+    return [
+        entry
+        for key, entry in entries.items()
+        if is_earlier(entry) or (entry.task and entry.group in groups and key not in keys)
     ]
 
 
@@ -175,12 +198,12 @@ def completion_changes(entries: CheckpointMap, steps: StepGraph, now: RunProgres
     changed = []
     for step in steps.steps:
         old = entries.get(step.key)
-        if old is None or step.name == SEEDER:
+        if old is None or step.role == SEEDER:
             continue
         counts = now.for_group(step.group)
         if not old.completed and _is_complete(step, entries, steps, now):
             notes = []
-            if counts.failed and step.name != APPENDER:
+            if counts.failed and step.role != APPENDER:
                 notes.append(f"{counts.failed} {'job' if counts.failed == 1 else 'jobs'} failed")
             if old.kept:
                 notes.append(f"{old.kept} pages done before a change of the defs keep their results")
@@ -199,7 +222,7 @@ def interruption_changes(entries: CheckpointMap, steps: StepGraph, now: RunProgr
         if old is None or old.completed:
             continue
         left = now.for_group(step.group).open
-        if step.name == SEEDER:
+        if step.role == SEEDER:
             note = f"{why}: not all locators are jobs"
         elif not left and any(now.for_group(group).open for group in steps.upstream[step.group]):
             note = f"{why}: 0 jobs left, but open pages of other groups may link here"
@@ -211,16 +234,16 @@ def interruption_changes(entries: CheckpointMap, steps: StepGraph, now: RunProgr
 
 
 def _is_complete(step: StepSpec, entries: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
-    written = step.name != APPENDER or now.outputs_written.get(step.group, False)
+    written = step.role != APPENDER or now.outputs_written.get(step.key, False)
     return written and _is_drained(step.group, entries, steps, now)
 
 
 def _has_new_work(step: StepSpec, steps: StepGraph, now: RunProgress) -> bool:
     """Whether a complete step has work again: in its group, or in a group whose pages link to it."""
     counts = now.for_group(step.group)
-    if step.name == APPENDER and not now.outputs_written.get(step.group, False):
+    if step.role == APPENDER and not now.outputs_written.get(step.key, False):
         return True
-    here = counts.loading if step.name == LOADER else counts.open
+    here = counts.loading if step.role == LOADER else counts.open
     return bool(here or any(now.for_group(name).loading for name in steps.upstream[step.group]))
 
 
@@ -233,12 +256,38 @@ def _is_drained(group: str, entries: CheckpointMap, steps: StepGraph, now: RunPr
     return not any(now.for_group(name).open for name in groups) and all(s is None or s.completed for s in seeders)
 
 
+def _find_renamed(entries: CheckpointMap, removed: Iterable[Checkpoint], steps: StepGraph) -> dict[str, Checkpoint]:
+    """By the key of a new task's step: the entry of a removed task that had the same steps with the same content."""
+    old_tasks: dict[tuple[str, str], dict[str, Checkpoint]] = {}
+    for entry in removed:
+        if entry.task:
+            old_tasks.setdefault((entry.group, entry.task), {})[entry.step] = entry
+    new_tasks: dict[tuple[str, str], list[StepSpec]] = {}
+    for step in steps.steps:
+        if old_tasks and step.task and step.key not in entries:
+            new_tasks.setdefault((step.group, step.task), []).append(step)
+    contents = {
+        (group, *sorted((entry.step, entry.content_hash) for entry in by_step.values())): by_step
+        for (group, _), by_step in old_tasks.items()
+    }
+    return {
+        step.key: by_step[step.name]
+        for (group, _), of_task in new_tasks.items()
+        if (by_step := contents.get((group, *sorted((step.name, step.content_hash) for step in of_task)))) is not None
+        for step in of_task
+    }
+
+
+def _changed_input(entry: Checkpoint, step: StepSpec) -> str | None:
+    """What decides on a step and changed; None: nothing did."""
+    if entry.content_hash != step.content_hash:
+        return STEP_INPUTS[step.role]
+    return "the step before it" if step.task and entry.dependencies != step.dependencies else None
+
+
 def _dependent_reasons(changed: Iterable[str], steps: StepGraph, version: int) -> dict[str, str]:
     """Every step that depends on a changed one, directly or through others, with the reason."""
-    dependencies = {
-        step.key: [name if "/" in name else f"{step.group}/{name}" for name in step.dependencies]
-        for step in steps.steps
-    }
+    dependencies = {step.key: step.dependency_keys for step in steps.steps}
     return {
         key: f"depends on {cause}, which changed with defs v{version}"
         for key, cause in find_dependents(changed, dependencies).items()

@@ -1,5 +1,6 @@
 """What a verification says: of a run, its groups and its output files."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,7 +21,8 @@ class GroupFindings:
     pruned: int = 0
     unrecorded: int = 0
     """Documents without a digest."""
-    damaged_rows: int = 0
+    damaged_rows: Counter[str] = field(default_factory=Counter)
+    """By dataDef."""
     damaged_documents: int = 0
     missing_documents: int = 0
     damaged_pages: set[int] = field(default_factory=set)
@@ -42,7 +44,7 @@ class GroupResult:
     reason: str | None = None
     """In one line, why it is not valid."""
     steps: Mapping[str, str] = field(default_factory=dict)
-    """By step, why its entry is invalid."""
+    """By STEP, or TASK/STEP: why its entry is invalid."""
     rows: int | None = None
     documents: int | None = None
     pruned: int = 0
@@ -83,9 +85,9 @@ class Verification:
     recorded: Mapping[str, ContentSum]
     """The sums of these groups as the table has them."""
     damaged: Mapping[str, str]
-    """By GROUP/STEP: the reasons of entries that become invalid, without those that depend on them."""
+    """By key: the reasons of entries that become invalid, without those that depend on them."""
     dependents: Mapping[str, str]
-    """By GROUP/STEP: the reasons of the complete entries that depend on them."""
+    """By key: the reasons of the complete entries that depend on them."""
 
     @property
     def has_damage(self) -> bool:

@@ -61,13 +61,14 @@ class OutputChecks:
 
     def finish(
         self, groups_by_data_def: Mapping[str, set[str]], lacking: set[str]
-    ) -> tuple[list[OutputResult], dict[str, list[str]]]:
-        """The results, and the reasons by group. `groups_by_data_def`: the groups that the defs give each dataDef.
+    ) -> tuple[list[OutputResult], dict[tuple[str, str], list[str]]]:
+        """The results, and the reasons by group and dataDef.
 
-        `lacking`: groups that lost rows: a line that is no row was theirs.
+        `groups_by_data_def`: the groups that the defs give each dataDef. `lacking`: groups that lost rows: a line that
+        is no row was theirs.
         """
         now = {output.id: output for output in outputs.list_outputs(self._db, self._run.seq)}
-        results, reasons = [], dict[str, list[str]]()
+        results, reasons = [], dict[tuple[str, str], list[str]]()
         for one in self._open:
             output, again = one.output, now.get(one.output.id)
             self._finish_check(one)
@@ -86,7 +87,7 @@ class OutputChecks:
             if one.problem:
                 texts |= dict.fromkeys(groups, one.problem)
             for group, text in texts.items():
-                reasons.setdefault(group, []).append(text)
+                reasons.setdefault((group, output.data_def), []).append(text)
             reason = one.problem or ", ".join(dict.fromkeys([*texts.values(), surplus] if surplus else texts.values()))
             results.append(_result(output, "invalid" if reason else "valid", reason))
         return results, reasons

@@ -4,18 +4,20 @@ A group is finished when all of its steps are complete. There is no long transac
 changed meanwhile is not judged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.store.db.connector import Database
 from engine.store.pages.documents import PageStore
 from engine.store.read import content
 from engine.store.tables import content_sums, versions
-from engine.store.tables.checkpoints import Checkpoint
+from engine.store.tables.checkpoints import Checkpoint, join_key
 from engine.store.tables.content_sums import ContentSum
 from engine.store.tables.runs import Run
-from engine.supervise.checkpoints.step_graph import APPENDER, LOADER, PARSER, find_dependents
+from engine.supervise.checkpoints.step_graph import find_dependents
+from engine.supervise.checkpoints.task_steps import APPENDER, LOADER, PARSER, StepRole, list_task_steps
 from engine.supervise.checkpoints.tracker import read_checkpoints
 from engine.supervise.verification.document_check import check_documents, conclude_documents
 from engine.supervise.verification.findings import GroupFindings, GroupResult, GroupStatus, OutputResult, Verification
@@ -29,33 +31,44 @@ _CHANGED = "it changed while it was read"
 _NOT_RECORDED = "its run began before sums were recorded; a new run records them"
 
 
+class _TaskKeys(NamedTuple):
+    """A task, and the keys of its entries that damage concerns."""
+
+    data_def: str
+    steps: Mapping[StepRole, str]
+
+
 def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Verification:
     """Verify a run. `folder`: the data dir; `pages`: None if the file with the bodies is missing.
 
     Raises DatabaseBusy, StorageError.
     """
     entries = read_checkpoints(db, run.seq)
-    by_group: dict[str, dict[str, Checkpoint]] = {}
+    by_group: dict[str, list[Checkpoint]] = {}
     for entry in entries.values():
-        by_group.setdefault(entry.group, {})[entry.step] = entry
+        by_group.setdefault(entry.group, []).append(entry)
     if not content_sums.is_summed(db, run.seq):
         results = [_result(group, _status(steps, "not_recorded"), steps) for group, steps in by_group.items()]
         return Verification(groups=tuple(results), outputs=(), findings={}, recorded={}, damaged={}, dependents={})
     finished = [group for group, steps in by_group.items() if _status(steps, "valid") == "valid"]
     recorded = _list_recorded(db, run.seq, finished)
     findings = {group: GroupFindings() for group in finished}
-    output_results, reasons = _read_content(db, folder, run, pages, findings, recorded)
+    tasks = _list_tasks(db, run)
+    output_results, reasons = _read_content(db, folder, run, pages, findings, recorded, tasks)
     again, now = read_checkpoints(db, run.seq), _list_recorded(db, run.seq, finished)
     changed = {
         group
         for group, steps in by_group.items()
         if group in findings
-        and (now[group] != recorded[group] or any(again.get(entry.key) != entry for entry in steps.values()))
+        and (now[group] != recorded[group] or any(again.get(entry.key) != entry for entry in steps))
     }
     damaged: dict[str, str] = {}
     for group in finished:
         if group not in changed:
-            damaged |= _conclude(db, run.seq, by_group[group], findings[group], recorded[group], reasons.get(group, []))
+            of_outputs = {data_def: texts for (of_group, data_def), texts in reasons.items() if of_group == group}
+            damaged |= _conclude(
+                db, run.seq, group, tasks.get(group, []), findings[group], recorded[group], of_outputs, entries
+            )
     dependents = {
         key: f"depends on {cause}, which is damaged"
         for key, cause in find_dependents(damaged, {key: e.dependency_keys for key, e in entries.items()}).items()
@@ -73,7 +86,7 @@ def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Ver
         findings={
             group: of_group
             for group, of_group in findings.items()
-            if any(entry.key in damaged for entry in by_group[group].values())
+            if any(entry.key in damaged for entry in by_group[group])
         },
         recorded=recorded,
         damaged=damaged,
@@ -88,8 +101,9 @@ def _read_content(
     pages: PageStore | None,
     findings: Mapping[str, GroupFindings],
     recorded: Mapping[str, ContentSum],
-) -> tuple[list[OutputResult], dict[str, list[str]]]:
-    """Read all rows and documents of a run; the results of its outputs, and the reasons by group."""
+    tasks: Mapping[str, list[_TaskKeys]],
+) -> tuple[list[OutputResult], dict[tuple[str, str], list[str]]]:
+    """Read all rows and documents of a run; the results of its outputs, and the reasons by group and dataDef."""
     with closing(OutputChecks(db, folder, run)) as checks:
         last, limit = content.first_row_id(db, run.seq) - 1, _FIRST_ROWS
         while batch := content.list_rows(db, run.seq, last, limit):
@@ -99,25 +113,33 @@ def _read_content(
             limit = max(_MIN_ROWS, min(_BATCH_ROWS, len(batch) * _BATCH_BYTES // max(1, size)))
         check_documents(db, run.seq, pages, findings)
         lacking = {group for group, of_group in findings.items() if of_group.present.rows < recorded[group].rows}
-        return checks.finish(_groups_by_data_def(db, run), lacking)
+        return checks.finish(_groups_by_data_def(tasks), lacking)
 
 
 def _conclude(
     db: Database,
     run: int,
-    steps: Mapping[str, Checkpoint],
+    group: str,
+    tasks: Sequence[_TaskKeys],
     findings: GroupFindings,
     recorded: ContentSum,
-    output_reasons: list[str],
+    output_reasons: Mapping[str, list[str]],
+    entries: Mapping[str, Checkpoint],
 ) -> dict[str, str]:
-    """By GROUP/STEP: what differs in a group."""
-    group = next(iter(steps.values())).group
-    reasons = {
-        LOADER: conclude_documents(db, run, group, findings, recorded),
-        PARSER: conclude_rows(db, run, group, findings, recorded),
-        APPENDER: ", ".join(output_reasons),
+    """By key: what differs in a group."""
+    documents = conclude_documents(db, run, group, findings, recorded)
+    rows = conclude_rows(db, run, group, findings, recorded, {task.data_def for task in tasks})
+    reasons = {join_key(group, "", LOADER): [documents]} if documents else {}
+    by_role: dict[StepRole, Mapping[str, list[str]]] = {
+        PARSER: {data_def: [text] for data_def, text in rows.items()},
+        APPENDER: output_reasons,
     }
-    return {steps[step].key: reason for step, reason in reasons.items() if reason and step in steps}
+    for role, by_data_def in by_role.items():
+        for data_def, texts in by_data_def.items():
+            of_data_def = [task for task in tasks if task.data_def == data_def]
+            for task in of_data_def or tasks:  # else of a task that the defs no longer have
+                reasons.setdefault(task.steps[role], []).extend(texts)
+    return {key: ", ".join(dict.fromkeys(texts)) for key, texts in reasons.items() if key in entries}
 
 
 def _list_recorded(db: Database, run: int, groups: list[str]) -> dict[str, ContentSum]:
@@ -125,33 +147,50 @@ def _list_recorded(db: Database, run: int, groups: list[str]) -> dict[str, Conte
     return {group: sums.get(group, ContentSum()) for group in groups}
 
 
-def _groups_by_data_def(db: Database, run: Run) -> dict[str, set[str]]:
+def _list_tasks(db: Database, run: Run) -> dict[str, list[_TaskKeys]]:
+    """By group: the tasks of the run's defs."""
+    if run.defs_version is None:
+        return {}
+    return {
+        group.name: [
+            _TaskKeys(
+                task.data_def,
+                {part.role: join_key(group.name, task.name, part.step.name) for part in list_task_steps(task)},
+            )
+            for task in group.tasks
+        ]
+        for group in versions.read(db, run.defs_version).task_groups
+    }
+
+
+def _groups_by_data_def(tasks: Mapping[str, list[_TaskKeys]]) -> dict[str, set[str]]:
     groups: dict[str, set[str]] = {}
-    if run.defs_version is not None:
-        for group in versions.read(db, run.defs_version).task_groups:
-            for task in group.tasks:
-                groups.setdefault(task.data_def, set()).add(group.name)
+    for group, of_group in tasks.items():
+        for task in of_group:
+            groups.setdefault(task.data_def, set()).add(group)
     return groups
 
 
-def _status(steps: Mapping[str, Checkpoint], complete: GroupStatus) -> GroupStatus:
+def _status(steps: Sequence[Checkpoint], complete: GroupStatus) -> GroupStatus:
     """The status of a group by its entries; `complete`: if they are all complete."""
-    if any(entry.status == "invalid" for entry in steps.values()):
+    if any(entry.status == "invalid" for entry in steps):
         return "invalid"
-    return complete if all(entry.completed for entry in steps.values()) else "unfinished"
+    return complete if all(entry.completed for entry in steps) else "unfinished"
 
 
 def _result(
     group: str,
     status: GroupStatus,
-    steps: Mapping[str, Checkpoint],
+    steps: Sequence[Checkpoint],
     invalid: Mapping[str, str] | None = None,
     findings: GroupFindings | None = None,
 ) -> GroupResult:
-    """The result of a group; `invalid`: by GROUP/STEP, what makes entries invalid."""
+    """The result of a group; `invalid`: by key, what makes entries invalid."""
     if status == "not_recorded":
         return GroupResult(group=group, status=status, reason=_NOT_RECORDED)
-    reasons = {entry.step: (invalid or {}).get(entry.key) or _invalid_reason(entry) for entry in steps.values()}
+    reasons = {
+        entry.key.removeprefix(f"{group}/"): (invalid or {}).get(entry.key) or _invalid_reason(entry) for entry in steps
+    }
     reasons_by_step = {step: reason for step, reason in reasons.items() if reason}
     read = findings or GroupFindings()
     return GroupResult(

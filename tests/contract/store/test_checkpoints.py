@@ -14,7 +14,7 @@ from engine.supervise.checkpoints.step_graph import build_step_graph
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from tests.contract.store.harness import Page, StoreHarness, failed
 
-STEP = Checkpoint(step="loader", group="g", content_hash="1")
+STEP = Checkpoint(step="loader", group="g", position=1, content_hash="1")
 DEFS = Definitions(
     locator_groups=(LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://a/",)),)),),
     task_groups=(
@@ -43,11 +43,14 @@ def test_the_table_rejects_impossible_checkpoints(store: StoreHarness, wrong: Ch
 
 def test_a_checkpoint_is_read_as_it_was_written(store: StoreHarness) -> None:
     entry = replace(STEP, completed_at=1.5, status="valid", reason="3 jobs failed", dependencies=("seeder", "x/loader"))
+    seeder = replace(STEP, step="seeder", position=0)
+    of_task = replace(STEP, task="t", position=2, dependencies=("loader", "parser", "g/t/loader"), kept=3)
     with store.db.transaction():
-        checkpoints.write(store.db, store.run, [STEP, replace(STEP, step="seeder")])
+        checkpoints.write(store.db, store.run, [seeder, of_task, STEP])
         checkpoints.write(store.db, store.run, [entry])
-    assert checkpoints.list_checkpoints(store.db, store.run) == [replace(STEP, step="seeder"), entry]
+    assert checkpoints.list_checkpoints(store.db, store.run) == [seeder, entry, of_task]
     assert entry.dependency_keys == ("g/seeder", "x/loader")
+    assert (of_task.key, of_task.dependency_keys) == ("g/t/loader", ("g/loader", "g/t/parser", "g/t/loader"))
     assert checkpoints.is_complete(store.db, store.run, "loader", "g", "1")
     assert not checkpoints.is_complete(store.db, store.run, "loader", "g", "2"), "another content"
     assert not checkpoints.is_complete(store.db, store.run, "seeder", "g", "1")
@@ -92,11 +95,11 @@ def test_a_step_is_complete_when_its_last_job_is_done_and_the_appender_when_its_
     assert not kept.update(going), "its job is taken"
     store.commit(store.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
     assert kept.update(going)
-    assert complete(store) == {"g/seeder", "g/loader", "g/parser", "g/filter"}
+    assert complete(store) == {"g/seeder", "g/loader", "g/t/parser", "g/t/filter"}
     (job,) = store.take("http://a/far", "far")
     store.commit(store.done(job, data=["{}"]))
     kept.update(going)
-    assert complete(store) == {step.key for step in STEPS.steps} - {"g/appender", "far/appender"}
+    assert complete(store) == {step.key for step in STEPS.steps} - {"g/t/appender", "far/t/appender"}
     written(store)
     assert kept.update(going)
     assert complete(store) == {step.key for step in STEPS.steps}
@@ -112,8 +115,8 @@ def test_rows_of_other_groups_do_not_hold_up_an_appender(store: StoreHarness) ->
     first, *_ = store.take("http://a/", "far")
     store.commit(store.done(first, data=["{}"]))
     kept.update(going)
-    assert "g/appender" in complete(store)
-    assert "far/appender" not in complete(store)
+    assert "g/t/appender" in complete(store)
+    assert "far/t/appender" not in complete(store)
 
 
 def test_no_step_is_completed_while_the_run_is_stopping(store: StoreHarness) -> None:
@@ -165,7 +168,7 @@ def test_jobs_requeued_without_a_supervisor_reopen_the_steps_of_their_group(stor
     with store.db.transaction():
         store.db.execute("UPDATE jobs SET state = 'READY' WHERE url = 'http://a/far'")
         checkpoints.reopen(store.db, store.run)
-    assert complete(store) == {f"g/{step}" for step in ("seeder", "loader", "parser", "filter", "appender")}
+    assert complete(store) == {f"g/{step}" for step in ("seeder", "loader", "t/parser", "t/filter", "t/appender")}
 
 
 def test_an_output_to_be_rebuilt_reopens_its_appender(store: StoreHarness) -> None:
@@ -174,11 +177,11 @@ def test_an_output_to_be_rebuilt_reopens_its_appender(store: StoreHarness) -> No
     store.commit(store.done(job, data=["{}"]))
     written(store)
     kept.update(going)
-    assert {"g/appender", "far/appender"} <= complete(store)
+    assert {"g/t/appender", "far/t/appender"} <= complete(store)
     with store.db.transaction():
         outputs.mark_dirty(store.db, store.run, "book", 1)
     kept.update(going)
-    assert {step.key for step in STEPS.steps} - complete(store) == {"g/appender", "far/appender"}
+    assert {step.key for step in STEPS.steps} - complete(store) == {"g/t/appender", "far/t/appender"}
 
 
 def test_a_restart_keeps_what_is_complete(store: StoreHarness) -> None:

@@ -5,16 +5,20 @@ from dataclasses import replace
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.sequences import GroupCounts
 from engine.supervise.checkpoints.step_graph import StepGraph, StepSpec
+from engine.supervise.checkpoints.task_steps import StepRole
 from engine.supervise.checkpoints.tracker import RunProgress, completion_changes, diff_checkpoints, interruption_changes
 
-CHAIN = ("seeder", "loader", "parser", "filter", "appender")
+CHAIN = ("seeder", "loader", "t/parser", "t/filter", "t/appender")
 
 
 def plan(**contents: str) -> StepGraph:
-    """Groups a and b; pages of a link to b. `a_parser="2"` changes the content of that step."""
+    """Groups a and b, each with one task t; pages of a link to b. `a_parser="2"` changes the content of that step."""
 
-    def step(group: str, name: str, *needs: str) -> StepSpec:
-        return StepSpec(name=name, group=group, content_hash=contents.get(f"{group}_{name}", "1"), dependencies=needs)
+    def step(group: str, name: StepRole, *needs: str) -> StepSpec:
+        return StepSpec(
+            name=name, group=group, task="" if name in ("seeder", "loader") else "t", role=name,
+            content_hash=contents.get(f"{group}_{name}", "1"), dependencies=needs,
+        )  # fmt: skip
 
     return StepGraph(
         (
@@ -29,12 +33,13 @@ def plan(**contents: str) -> StepGraph:
             step("b", "appender", "filter"),
         ),
         {"a": frozenset(), "b": frozenset({"a"})},
-        {"a": ("x",), "b": ("y",)},
     )
 
 
 def now(a: GroupCounts | None = None, b: GroupCounts | None = None, *, seeded: bool = True) -> RunProgress:
-    return RunProgress({"a": a or GroupCounts(), "b": b or GroupCounts()}, seeded, {"a": True, "b": True})
+    return RunProgress(
+        {"a": a or GroupCounts(), "b": b or GroupCounts()}, seeded, {"a/t/appender": True, "b/t/appender": True}
+    )
 
 
 def by_key(*parts: list[Checkpoint]) -> dict[str, Checkpoint]:
@@ -78,18 +83,18 @@ def invalid(**contents: str) -> dict[str, str | None]:
 
 def test_only_a_changed_step_and_its_dependents_are_invalid() -> None:
     assert invalid(a_parser="2") == {
-        "a/parser": "what it extracts changed with defs v2",
-        "a/filter": "depends on a/parser, which changed with defs v2",
-        "a/appender": "depends on a/parser, which changed with defs v2",
+        "a/t/parser": "what it extracts changed with defs v2",
+        "a/t/filter": "depends on a/t/parser, which changed with defs v2",
+        "a/t/appender": "depends on a/t/parser, which changed with defs v2",
     }
-    assert set(invalid(a_appender="2")) == {"a/appender"}
-    assert set(invalid(b_loader="2")) == {"b/loader", "b/parser", "b/filter", "b/appender"}
+    assert set(invalid(a_appender="2")) == {"a/t/appender"}
+    assert set(invalid(b_loader="2")) == {"b/loader", "b/t/parser", "b/t/filter", "b/t/appender"}
 
 
 def test_dependents_in_another_group_are_invalid_too() -> None:
     reasons = invalid(a_seeder="2")
     assert set(reasons) == {step.key for step in plan().steps}
-    assert reasons["b/appender"] == "depends on a/seeder, which changed with defs v2"
+    assert reasons["b/t/appender"] == "depends on a/seeder, which changed with defs v2"
 
 
 def test_groups_that_depend_on_each_other_are_handled() -> None:
@@ -106,33 +111,33 @@ def test_groups_that_depend_on_each_other_are_handled() -> None:
 def test_an_invalid_entry_survives_a_restart_until_it_is_complete() -> None:
     entries = finished() | by_key(diff_checkpoints(finished(), plan(a_filter="2"), {}, 2))
     entries |= by_key(interruption_changes(entries, plan(a_filter="2"), now(open_(3)), "cancelled by signal"))
-    assert entries["a/filter"].reason == "its filters changed with defs v2; cancelled by signal: 3 jobs left"
+    assert entries["a/t/filter"].reason == "its filters changed with defs v2; cancelled by signal: 3 jobs left"
     entries |= by_key(diff_checkpoints(entries, plan(a_filter="2"), {}, 2))
-    assert entries["a/filter"].status == "invalid"
-    assert entries["a/filter"].reason == "its filters changed with defs v2"
+    assert entries["a/t/filter"].status == "invalid"
+    assert entries["a/t/filter"].reason == "its filters changed with defs v2"
     entries |= by_key(completion_changes(entries, plan(a_filter="2"), now(), 9.0))
-    assert (entries["a/filter"].status, entries["a/filter"].reason) == ("valid", None)
+    assert (entries["a/t/filter"].status, entries["a/t/filter"].reason) == ("valid", None)
 
 
 def test_a_step_with_kept_pages_is_not_valid_and_counts_them() -> None:
     groups = {"a": GroupCounts(done=12)}
     entries = finished() | by_key(diff_checkpoints(finished(), plan(a_parser="2"), groups, 2))
     entries |= by_key(completion_changes(entries, plan(a_parser="2"), now(GroupCounts(done=14)), 9.0))
-    parser = entries["a/parser"]
+    parser = entries["a/t/parser"]
     assert parser.completed
     assert parser.status == "provisional"
     assert parser.reason == "12 pages done before a change of the defs keep their results"
-    assert entries["a/filter"].status == entries["a/appender"].status == "valid"
+    assert entries["a/t/filter"].status == entries["a/t/appender"].status == "valid"
     again = entries | by_key(diff_checkpoints(entries, plan(a_parser="2"), groups, 2))
-    assert again["a/parser"] == parser, "the note stays"
+    assert again["a/t/parser"] == parser, "the note stays"
 
 
 def test_a_step_that_is_no_longer_in_the_defs_is_invalid() -> None:
     graph = plan()
-    less = replace(graph, steps=graph.steps[:5], upstream={"a": frozenset()}, data_defs={"a": ("x",)})
+    less = replace(graph, steps=graph.steps[:5], upstream={"a": frozenset()})
     written = by_key(diff_checkpoints(finished(), less, {}, 2))
     assert {c.reason for c in written.values()} == {"not in defs v2"}
-    assert set(written) == {"b/loader", "b/parser", "b/filter", "b/appender"}
+    assert set(written) == {"b/loader", "b/t/parser", "b/t/filter", "b/t/appender"}
     assert diff_checkpoints(finished() | written, less, {}, 2) == []
 
 
@@ -149,7 +154,7 @@ def seeded() -> dict[str, Checkpoint]:
 def test_a_group_is_complete_if_no_job_is_open_and_none_can_appear() -> None:
     entries = seeded()
     assert completed(entries, now(open_(), open_())) == set()
-    assert completed(entries, now(GroupCounts(), open_())) == {"a/loader", "a/parser", "a/filter", "a/appender"}
+    assert completed(entries, now(GroupCounts(), open_())) == {"a/loader", "a/t/parser", "a/t/filter", "a/t/appender"}
     assert completed(entries, now(open_(), GroupCounts())) == set(), "pages of a may link to more of b"
     assert completed(entries, now(seeded=False)) == set()
     assert completed(started(), now()) == set(), "its seeder is not complete"
@@ -157,17 +162,17 @@ def test_a_group_is_complete_if_no_job_is_open_and_none_can_appear() -> None:
 
 
 def test_the_appender_is_complete_when_the_files_hold_every_row() -> None:
-    behind = RunProgress({}, True, {"a": False, "b": True})
-    assert "a/appender" not in completed(seeded(), behind)
-    assert "b/appender" in completed(seeded(), behind)
+    behind = RunProgress({}, True, {"a/t/appender": False, "b/t/appender": True})
+    assert "a/t/appender" not in completed(seeded(), behind)
+    assert "b/t/appender" in completed(seeded(), behind)
 
 
 def test_failed_jobs_are_counted_in_the_reason() -> None:
     done = by_key(completion_changes(seeded(), plan(), now(GroupCounts(failed=3), GroupCounts(failed=1)), 9.0))
-    assert done["a/parser"].reason == "3 jobs failed"
+    assert done["a/t/parser"].reason == "3 jobs failed"
     assert done["b/loader"].reason == "1 job failed"
-    assert done["a/appender"].reason is None
-    assert done["a/parser"].completed_at == 9.0
+    assert done["a/t/appender"].reason is None
+    assert done["a/t/parser"].completed_at == 9.0
 
 
 def test_new_work_reopens_complete_steps() -> None:
@@ -182,7 +187,7 @@ def test_new_work_reopens_complete_steps() -> None:
 
 def test_work_without_a_fetch_keeps_the_loader_complete() -> None:
     again = completion_changes(finished(), plan(), now(a=GroupCounts(open=5, loading=0)), 10.0)
-    assert {c.key for c in again} == {"a/parser", "a/filter", "a/appender"}
+    assert {c.key for c in again} == {"a/t/parser", "a/t/filter", "a/t/appender"}
 
 
 def test_an_interrupted_run_records_the_reason_and_the_jobs_left() -> None:
@@ -194,4 +199,4 @@ def test_an_interrupted_run_records_the_reason_and_the_jobs_left() -> None:
     assert not any(c.completed for c in left.values())
     unseeded = by_key(interruption_changes(started(), plan(), now(open_(1), GroupCounts(), seeded=False), "hard kill"))
     assert unseeded["a/seeder"].reason == "hard kill: not all locators are jobs"
-    assert unseeded["a/appender"].reason == "hard kill: 1 job left"
+    assert unseeded["a/t/appender"].reason == "hard kill: 1 job left"

@@ -16,7 +16,7 @@ from engine.store.tables.content_sums import ContentSum
 from engine.supervise.checkpoints.state_file import StateFile
 
 KEYS = [
-    "run", "group", "step_name", "completed", "completed_at", "validation_status", "reason", "content_hash",
+    "run", "group", "task", "step_name", "completed", "completed_at", "validation_status", "reason", "content_hash",
     "dependencies", "done", "failed", "open", "rows", "document_sum", "row_sum",
 ]  # fmt: skip
 
@@ -28,7 +28,9 @@ class StateFileHarness:
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0)
         self.write(Checkpoint(step="seeder", group="g", content_hash="1", completed_at=7.5, status="valid"))
-        self.write(Checkpoint(step="loader", group="g", content_hash="2", dependencies=("seeder",), reason="x"))
+        self.write(
+            Checkpoint(step="loader", group="g", position=1, content_hash="2", dependencies=("seeder",), reason="x")
+        )
         self.path = folder / "state.jsonl"
         self.file = StateFile(self.db, folder, self.run)
         self.file.refresh()
@@ -54,13 +56,14 @@ def test_it_has_a_line_for_each_step_in_order(harness: StateFileHarness) -> None
     counts = {"done": 0, "failed": 0, "open": 0, "rows": 0}
     assert harness.lines == [
         {
-            "run": harness.run.id, "group": "g", "step_name": "seeder", "completed": True, "completed_at": 7.5,
-            "validation_status": "valid", "reason": None, "content_hash": "1", "dependencies": [],
+            "run": harness.run.id, "group": "g", "task": None, "step_name": "seeder", "completed": True,
+            "completed_at": 7.5, "validation_status": "valid", "reason": None, "content_hash": "1", "dependencies": [],
             **counts, "document_sum": "0" * 32, "row_sum": "0" * 32,
         },
         {
-            "run": harness.run.id, "group": "g", "step_name": "loader", "completed": False, "completed_at": None,
-            "validation_status": "provisional", "reason": "x", "content_hash": "2", "dependencies": ["seeder"],
+            "run": harness.run.id, "group": "g", "task": None, "step_name": "loader", "completed": False,
+            "completed_at": None, "validation_status": "provisional", "reason": "x", "content_hash": "2",
+            "dependencies": ["seeder"],
             **counts, "document_sum": None, "row_sum": None,
         },
     ]  # fmt: skip
@@ -71,7 +74,7 @@ def test_it_is_replaced_only_when_an_entry_changes(harness: StateFileHarness) ->
     first = harness.path.stat().st_ino, harness.path.stat().st_mtime_ns
     harness.file.refresh()
     assert (harness.path.stat().st_ino, harness.path.stat().st_mtime_ns) == first
-    harness.write(Checkpoint(step="loader", group="g", content_hash="2", completed_at=9.0, status="valid"))
+    harness.write(Checkpoint(step="loader", group="g", position=1, content_hash="2", completed_at=9.0, status="valid"))
     harness.file.refresh()
     assert [line["completed"] for line in harness.lines] == [True, True]
 
@@ -96,7 +99,7 @@ def test_new_counts_wait_for_their_second_and_a_changed_entry_does_not(
     assert [line["rows"] for line in harness.lines] == [1, 1]
     assert flushed == [], "counts alone are not flushed"
     add_rows(harness, 1)
-    harness.write(Checkpoint(step="loader", group="g", content_hash="2", completed_at=9.0, status="valid"))
+    harness.write(Checkpoint(step="loader", group="g", position=1, content_hash="2", completed_at=9.0, status="valid"))
     harness.file.refresh(at_once=False)
     assert [line["rows"] for line in harness.lines] == [2, 2]
     assert len(flushed) == 1
@@ -142,7 +145,7 @@ def test_a_failed_write_is_retried_and_stops_nothing(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
 def test_a_full_disk_keeps_the_old_lines(harness: StateFileHarness) -> None:
     old = harness.path.read_bytes()
-    harness.write(Checkpoint(step="loader", group="g", content_hash="3"))
+    harness.write(Checkpoint(step="loader", group="g", position=1, content_hash="3"))
     beside = harness.path.with_name(".state.jsonl.new")
     beside.symlink_to("/dev/full")
     harness.file.refresh()

@@ -60,16 +60,18 @@ def test_every_group_has_its_steps_in_order_each_depending_on_the_previous() -> 
     assert [(s.key, s.dependencies) for s in steps().steps] == [
         ("shelves/seeder", ()),
         ("shelves/loader", ("seeder",)),
-        ("shelves/parser", ("loader",)),
-        ("shelves/filter", ("parser",)),
-        ("shelves/appender", ("filter",)),
+        ("shelves/list/parser", ("loader",)),
+        ("shelves/list/filter", ("parser",)),
+        ("shelves/list/appender", ("filter",)),
         ("books/loader", ("shelves/loader",)),
-        ("books/parser", ("loader",)),
-        ("books/filter", ("parser",)),
-        ("books/appender", ("filter",)),
+        ("books/page/parser", ("loader",)),
+        ("books/page/filter", ("parser",)),
+        ("books/page/appender", ("filter",)),
     ]
     assert steps().upstream == {"shelves": frozenset(), "books": frozenset({"shelves"})}
-    assert steps().data_defs == {"shelves": ("entry",), "books": ("book",)}
+    assert {s.key: s.output for s in steps().steps if s.output} == {
+        "shelves/list/appender": "entry", "books/page/appender": "book",
+    }  # fmt: skip
 
 
 def with_data_def(changed_def: DataDef) -> Definitions:
@@ -91,20 +93,20 @@ CHANGES = {
     ),
     "a selector": (
         with_data_def(replace(BOOK, fields=(Field(name="isbn", selector="i"),))),
-        {"books/parser"},
+        {"books/page/parser"},
     ),
     "a column": (
         with_data_def(replace(BOOK, fields=(*BOOK.fields, Field(name="more")))),
-        {"books/parser", "books/appender"},
+        {"books/page/parser", "books/page/appender"},
     ),
-    "a filter": (with_data_def(replace(BOOK, filters=())), {"books/filter"}),
+    "a filter": (with_data_def(replace(BOOK, filters=())), {"books/page/filter"}),
     "a link": (
         with_data_def(replace(ENTRY, links=(ENTRY.links[0], Link(selector="p a", group="books")))),
-        {"shelves/parser", "books/loader"},
+        {"shelves/list/parser", "books/loader"},
     ),
     "a link to its own group": (
         with_data_def(replace(ENTRY, links=(Link(selector="a.on"), ENTRY.links[1]))),
-        {"shelves/parser", "shelves/loader"},
+        {"shelves/list/parser", "shelves/loader"},
     ),
     "how deep": (
         replace(DEFS, task_groups=(DEFS.task_groups[0], replace(DEFS.task_groups[1], max_depth=2))),
@@ -114,17 +116,17 @@ CHANGES = {
     "what is sent": (replace(DEFS, hosts=(replace(HOST, headers={"A": "1"}),)), {"shelves/loader", "books/loader"}),
     "an output": (
         replace(DEFS, appenders=(AppenderDef(name="rows", delimiter=";"),)),
-        {"shelves/appender", "books/appender"},
+        {"shelves/list/appender", "books/page/appender"},
     ),
     "an option of an output": (
         replace(DEFS, appenders=(AppenderDef(name="rows", escape_formulas=True),)),
-        {"shelves/appender", "books/appender"},
+        {"shelves/list/appender", "books/page/appender"},
     ),
     "an output of one": (
         replace(
             DEFS, appenders=(AppenderDef(name="rows"), AppenderDef(name="more", data_defs=("book",), type="jsonl"))
         ),
-        {"books/appender"},
+        {"books/page/appender"},
     ),
 }
 
@@ -137,7 +139,7 @@ def test_a_change_changes_the_hash_of_the_steps_it_affects(what: str) -> None:
 
 def test_the_base_url_belongs_to_the_seeder_and_the_output_option_to_the_appender() -> None:
     assert changed(DEFS, base_url="http://x/") == {"shelves/seeder"}
-    assert changed(DEFS, output=Path("/x/y.csv")) == {"shelves/appender", "books/appender"}
+    assert changed(DEFS, output=Path("/x/y.csv")) == {"shelves/list/appender", "books/page/appender"}
 
 
 def test_groups_that_link_to_each_other_are_upstream_of_each_other() -> None:

@@ -11,42 +11,50 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:22041:1675974',22041,1.79541477294761204716e+09,1.79541477404144454005e+09,4.48192650001146830618e-02,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:22083:1676155',22083,1.79541477475672817229e+09,NULL,1.10256809999555116519e-01,0.0);
-CREATE TABLE checkpoints (
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:16834:1820519',16834,1.7954162183985140324e+09,1.79541622066930747032e+09,1.06414074998610885813e-01,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:16890:1820838',16890,1.79541622158415937419e+09,NULL,1.28252140999393304809e-01,0.0);
+CREATE TABLE "checkpoints" (
     run               INTEGER NOT NULL REFERENCES runs(seq),
-    step_name         TEXT NOT NULL,
     grp               TEXT NOT NULL,
+    task              TEXT NOT NULL DEFAULT '',        -- empty: a step that serves all tasks of the group
+    step_name         TEXT NOT NULL,
+    position          INTEGER NOT NULL DEFAULT 0,      -- in the chain: the main line, then side branches
     completed         INTEGER NOT NULL,
     completed_at      REAL,
     validation_status TEXT NOT NULL CHECK (validation_status IN ('valid','provisional','invalid')),
     reason            TEXT,
     content_hash      TEXT NOT NULL,
-    dependencies      TEXT NOT NULL,               -- JSON: steps on which it depends; GROUP/STEP in another group
-    kept              INTEGER NOT NULL DEFAULT 0,  -- pages done before the content changed that are not processed again
+    dependencies      TEXT NOT NULL,                   -- JSON: steps of the task or group; GROUP/STEP in another group
+    kept              INTEGER NOT NULL DEFAULT 0,      -- pages done before the content changed that are not processed again
     CHECK ((completed = 1) = (completed_at IS NOT NULL)),
     CHECK (completed = 0 OR validation_status <> 'invalid'),
     CHECK (completed = 1 OR validation_status <> 'valid'),
-    PRIMARY KEY (run, step_name, grp)
+    PRIMARY KEY (run, grp, task, step_name)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79541477404425454142e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79541477404425454142e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79541477398850226406e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79541477398850226406e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79541477398850226406e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79541477398850226406e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79541477398850226406e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79541477398850226406e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79541477311913323404e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
-INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional',NULL,'92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(2,'filter','shelves',0,NULL,'provisional',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional',NULL,'efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional',NULL,'d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79541477493134760861e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','','loader',1,1,1.79541622068397712709e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','appender',4,1,1.79541622068397712709e+09,'valid',NULL,'63ecc9b5c8771a45776691d80b7edd68','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','filter',3,1,1.79541622068397712709e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','parser',2,1,1.79541622068397712709e+09,'valid','1 job failed','de3bd83c67f63267ee923944d0e35f0d','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','appender',4,1,1.79541622068397712709e+09,'valid',NULL,'5fb581f89abc31595e14b90b7842fdae','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','filter',3,1,1.79541622068397712709e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','parser',2,1,1.79541622068397712709e+09,'valid','1 job failed','257fbdb4e5f8695660a3425965778dc0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','','loader',1,1,1.79541622049875617024e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','','seeder',0,1,1.79541621857529950147e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','appender',4,1,1.79541622068397712709e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','filter',3,1,1.79541622049875617024e+09,'valid',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','parser',2,1,1.79541622049875617024e+09,'valid',NULL,'e0860723c4f90e8afe9c58707960244e','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(2,'books','','loader',1,0,NULL,'provisional',NULL,'efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(2,'books','more','appender',4,0,NULL,'provisional',NULL,'63ecc9b5c8771a45776691d80b7edd68','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(2,'books','more','filter',3,0,NULL,'provisional',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(2,'books','more','parser',2,0,NULL,'provisional',NULL,'de3bd83c67f63267ee923944d0e35f0d','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(2,'books','page','appender',4,0,NULL,'provisional',NULL,'5fb581f89abc31595e14b90b7842fdae','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(2,'books','page','filter',3,0,NULL,'provisional',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(2,'books','page','parser',2,0,NULL,'provisional',NULL,'257fbdb4e5f8695660a3425965778dc0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(2,'shelves','','loader',1,0,NULL,'provisional',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(2,'shelves','','seeder',0,1,1.79541622179467272755e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'shelves','list','appender',4,0,NULL,'provisional',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(2,'shelves','list','filter',3,0,NULL,'provisional',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(2,'shelves','list','parser',2,0,NULL,'provisional',NULL,'e0860723c4f90e8afe9c58707960244e','["loader"]',0);
 CREATE TABLE commands (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
@@ -85,7 +93,7 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79541477290301609032e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79541621827872323984e+09);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -106,27 +114,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL, pruned INTEGER NOT NULL DEFAULT 0, digest BLOB);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541477393381333346e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541477395274305349e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541477395737409587e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
-INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.7954147739591317177e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
-INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79541477396706938745e+09,305,0,X'D03574353D3FDF0312362B986829D0AA');
-INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79541477396841073037e+09,57,0,X'457E7497C27A9925C342D254569B5E9E');
-INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79541477396890592575e+09,57,0,X'A6DB519075FD5DC4EB7216175D9CCFFF');
-INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.7954147739694244862e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
-INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541477397003483768e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
-INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79541477397649049761e+09,57,0,X'266EF188122E49ADA0F1C90E063C499C');
-INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79541477397698903085e+09,57,0,X'62CB9E62ED46E81518CC68303A927552');
-INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79541477397740054135e+09,57,0,X'6EB1B5E49B2154B887A2E4B9AB8B6681');
-INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79541477397792792317e+09,57,0,X'1D3449263646C1354D4514800D24716E');
-INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541477398277020457e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541477585766363141e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541477590001296998e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541477590334057814e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
-INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541477590510463718e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
-INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.795414775922198534e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
-INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541477592444682119e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
-INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541477603945183755e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541622037757587432e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541622042934226992e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.7954162204328370094e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
+INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541622043536663053e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
+INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79541622046821427345e+09,305,0,X'D03574353D3FDF0312362B986829D0AA');
+INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79541622046996545789e+09,57,0,X'457E7497C27A9925C342D254569B5E9E');
+INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79541622047048473362e+09,57,0,X'A6DB519075FD5DC4EB7216175D9CCFFF');
+INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541622047165775298e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
+INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541622047210502628e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
+INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79541622048551535607e+09,57,0,X'266EF188122E49ADA0F1C90E063C499C');
+INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79541622048644971846e+09,57,0,X'62CB9E62ED46E81518CC68303A927552');
+INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79541622048695445057e+09,57,0,X'6EB1B5E49B2154B887A2E4B9AB8B6681');
+INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79541622048785877224e+09,57,0,X'1D3449263646C1354D4514800D24716E');
+INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541622051654648785e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541622336458802223e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541622342480492596e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541622343367552761e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
+INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541622343691754338e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
+INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541622347065544127e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
+INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541622347429203994e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
+INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541622355251717568e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -137,77 +145,79 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79541477289978837969e+09,'INFO','supervisor','run',NULL,'run f233ca started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79541477294600152966e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79541477294700741766e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79541477295899677278e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79541477296000266073e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.79541477296118426321e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.79541477297299814229e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79541477297419500348e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79541477299500560759e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79541477301600718502e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1795414773.12001,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79541477390000963213e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.79541477392761373525e+09,'INFO','n2','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.7954147739379897118e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(15,1,1.79541477393723297121e+09,'INFO','n2','page',2,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(16,1,1.79541477395212697989e+09,'INFO','n2','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(17,1,1.79541477395379614825e+09,'INFO','n2','page',3,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(18,1,1.79541477395854210848e+09,'INFO','n2','page',4,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(19,1,1.79541477395895504956e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(20,1,1.79541477395944499965e+09,'INFO','n2','page',7,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(21,1,1.79541477396778583527e+09,'INFO','n2','page',8,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
-INSERT INTO "events" VALUES(22,1,1.79541477396875834467e+09,'INFO','n2','page',9,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(23,1,1.79541477396930122378e+09,'INFO','n2','page',10,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
-INSERT INTO "events" VALUES(24,1,1.79541477396964836124e+09,'INFO','n2','page',11,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(25,1,1.79541477397021436695e+09,'INFO','n2','page',12,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(26,1,1.79541477397048473358e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(27,1,1.79541477397684884073e+09,'INFO','n2','page',13,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
-INSERT INTO "events" VALUES(28,1,1.79541477397728753092e+09,'INFO','n2','page',14,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
-INSERT INTO "events" VALUES(29,1,1.79541477397754383089e+09,'INFO','n2','page',15,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
-INSERT INTO "events" VALUES(30,1,1.79541477397815728194e+09,'INFO','n2','page',16,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
-INSERT INTO "events" VALUES(31,1,1.79541477397838401797e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(32,1,1.79541477398278903959e+09,'ERROR','n2','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(33,1,1.79541477399001121522e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(34,1,1.79541477399101710322e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(35,1,1.79541477399198269844e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(36,1,1.79541477399998903275e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(37,1,1.79541477400501823429e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(38,1,1.79541477402400827408e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(39,1,1.79541477402517509463e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(40,1,1.79541477402601981159e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(41,1,1.79541477402674698828e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(42,1,1.79541477402899718289e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(43,1,1.79541477404199242588e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(44,1,1.79541477404299831387e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(45,1,1.7954147740436763763e+09,'INFO','supervisor','run',NULL,'run f233ca DONE');
-INSERT INTO "events" VALUES(46,1,1.79541477404999876019e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(47,2,1.79541477468521976472e+09,'INFO','supervisor','run',NULL,'run 38ce7b started, defs v1');
-INSERT INTO "events" VALUES(48,2,1.79541477475500392915e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(49,2,1.7954147747560098171e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(50,2,1.79541477477298831938e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(51,2,1.79541477477701163297e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(52,2,1.79541477477808046345e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(53,2,1.7954147747859835625e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(54,2,1.79541477478688502314e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(55,2,1.79541477482098627092e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(56,2,1.79541477484198808665e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(57,2,1.79541477494100189206e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(58,2,1.79541477577298283574e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(59,2,1.79541477587078666684e+09,'INFO','n2','page',17,'200   13 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(60,2,1.79541477590100479128e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(61,2,1.7954147758991818428e+09,'INFO','n2','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(62,2,1.79541477590122747418e+09,'INFO','n2','page',18,'200    6 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(63,2,1.79541477590437531476e+09,'INFO','n2','page',19,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(64,2,1.79541477590484428402e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(65,2,1.79541477590547013279e+09,'INFO','n2','page',22,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(66,2,1.79541477591732358937e+09,'WARNING','n2','page',24,'HTTP 500; attempt 2 in 0.9 s  http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(67,2,1.79541477592266368861e+09,'INFO','n2','page',26,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(68,2,1.7954147759247801304e+09,'INFO','n2','page',27,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(69,2,1.7954147759282624722e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(70,2,1.79541477598557138437e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(71,2,1.79541477603948092462e+09,'ERROR','n2','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(1,1,1.79541621827316546437e+09,'INFO','supervisor','run',NULL,'run a66096 started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79541621838398718835e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79541621839698266977e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79541621841701865198e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79541621842498493196e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1795416218.42644,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79541621846099352837e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79541621846205806732e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79541621848899579051e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79541621851398038867e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79541621858901524538e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79541622018200612066e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79541622031845712666e+09,'INFO','n2','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(14,1,1.79541622039998912804e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(15,1,1.7954162203911778927e+09,'INFO','n2','page',2,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(16,1,1.79541622042848968499e+09,'INFO','n2','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(17,1,1.79541622043055891988e+09,'INFO','n2','page',3,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(18,1,1.7954162204344611168e+09,'INFO','n2','page',4,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(19,1,1.79541622043521714212e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(20,1,1.79541622043576622009e+09,'INFO','n2','page',7,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(21,1,1.79541622046958923336e+09,'INFO','n2','page',8,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
+INSERT INTO "events" VALUES(22,1,1.79541622047032499312e+09,'INFO','n2','page',9,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(23,1,1.79541622047070908553e+09,'INFO','n2','page',10,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
+INSERT INTO "events" VALUES(24,1,1.79541622047193360329e+09,'INFO','n2','page',11,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(25,1,1.79541622047229456901e+09,'INFO','n2','page',12,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(26,1,1.79541622047253251071e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(27,1,1.79541622048198437687e+09,'INFO','n2','state',NULL,'n2 READY RUNNER');
+INSERT INTO "events" VALUES(28,1,1.79541622048610925678e+09,'INFO','n2','page',13,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
+INSERT INTO "events" VALUES(29,1,1.79541622048671460154e+09,'INFO','n2','page',14,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
+INSERT INTO "events" VALUES(30,1,1.7954162204871551991e+09,'INFO','n2','page',15,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
+INSERT INTO "events" VALUES(31,1,1.79541622048822236065e+09,'INFO','n2','page',16,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
+INSERT INTO "events" VALUES(32,1,1.79541622049239134786e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(33,1,1.79541622051657462117e+09,'ERROR','n2','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(34,1,1.79541622053601741793e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(35,1,1.79541622054100632665e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(36,1,1.79541622054301786429e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(37,1,1.79541622056301379203e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79541622057001447679e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(39,1,1.79541622057999229432e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(40,1,1.79541622058605027196e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(41,1,1.79541622063499093061e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(42,1,1.79541622063578104975e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(43,1,1.79541622063800835606e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(44,1,1.79541622068101763723e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(45,1,1.7954162206829891204e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(46,1,1.79541622068312501907e+09,'INFO','supervisor','run',NULL,'run a66096 DONE');
+INSERT INTO "events" VALUES(47,1,1.79541622070600247378e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(48,2,1.79541622153586554527e+09,'INFO','supervisor','run',NULL,'run 0f649e started, defs v1');
+INSERT INTO "events" VALUES(49,2,1.79541622158300423622e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(50,2,1.79541622158300423622e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(51,2,1.79541622160098838806e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(52,2,1.79541622160501193996e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(53,2,1.79541622160597681995e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(54,2,1.79541622161700129512e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(55,2,1.79541622161768603328e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(56,2,1.79541622163699722287e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(57,2,1.79541622169300174715e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(58,2,1.79541622180299901959e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(59,2,1.79541622325501298903e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(60,2,1.79541622337498807905e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(61,2,1.79541622337967658046e+09,'INFO','n1','page',17,'200   21 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(62,2,1.79541622342339897153e+09,'INFO','n1','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(63,2,1.79541622342654180527e+09,'INFO','n1','page',18,'200   11 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(64,2,1.79541622343598628042e+09,'INFO','n1','page',19,'200   19 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(65,2,1.79541622343662977219e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(66,2,1.79541622344313621523e+09,'INFO','n1','page',22,'200   13 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(67,2,1.79541622346803450582e+09,'WARNING','n1','page',24,'HTTP 500; attempt 2 in 0.7 s  http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(68,2,1.79541622347134160997e+09,'INFO','n1','page',26,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(69,2,1.79541622347504305841e+09,'INFO','n1','page',27,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(70,2,1.79541622347550725935e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(71,2,1.79541622349672389032e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(72,2,1.79541622355254459376e+09,'ERROR','n1','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(73,2,1.79541622363799214362e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
 CREATE TABLE failures (                             -- the failed jobs of a sequence by reason; triggers count them
     sequence INTEGER NOT NULL REFERENCES sequences(id),
     reason   TEXT NOT NULL,
@@ -266,19 +276,20 @@ CREATE TABLE host_latencies (                       -- histograms of hosts that 
     answers INTEGER NOT NULL,
     PRIMARY KEY (host, bucket)
 ) WITHOUT ROWID;
-INSERT INTO "host_latencies" VALUES(1,0,3);
-INSERT INTO "host_latencies" VALUES(1,1,1);
-INSERT INTO "host_latencies" VALUES(1,2,2);
-INSERT INTO "host_latencies" VALUES(1,4,1);
-INSERT INTO "host_latencies" VALUES(1,5,1);
-INSERT INTO "host_latencies" VALUES(1,7,1);
+INSERT INTO "host_latencies" VALUES(1,0,1);
+INSERT INTO "host_latencies" VALUES(1,3,1);
 INSERT INTO "host_latencies" VALUES(1,8,1);
-INSERT INTO "host_latencies" VALUES(1,10,1);
-INSERT INTO "host_latencies" VALUES(1,11,1);
-INSERT INTO "host_latencies" VALUES(1,12,2);
-INSERT INTO "host_latencies" VALUES(1,22,1);
+INSERT INTO "host_latencies" VALUES(1,9,1);
+INSERT INTO "host_latencies" VALUES(1,12,1);
+INSERT INTO "host_latencies" VALUES(1,13,1);
+INSERT INTO "host_latencies" VALUES(1,14,2);
+INSERT INTO "host_latencies" VALUES(1,16,1);
+INSERT INTO "host_latencies" VALUES(1,17,1);
+INSERT INTO "host_latencies" VALUES(1,20,1);
+INSERT INTO "host_latencies" VALUES(1,21,1);
+INSERT INTO "host_latencies" VALUES(1,22,3);
 INSERT INTO "host_latencies" VALUES(1,23,2);
-INSERT INTO "host_latencies" VALUES(2,30,1);
+INSERT INTO "host_latencies" VALUES(2,36,1);
 CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
     host        INTEGER PRIMARY KEY REFERENCES hosts(id),
     run         INTEGER NOT NULL REFERENCES runs(seq),
@@ -289,8 +300,8 @@ CREATE TABLE host_speeds (                          -- of a host, for viewers; h
     recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
     eta         REAL                                -- estimated seconds until its pages have ended
 );
-INSERT INTO "host_speeds" VALUES(1,1,1569,16760.78495489,1.75790045845838557858e-03,7.07726641060411627154e-03,'[0.0017579004584583856]',NULL);
-INSERT INTO "host_speeds" VALUES(2,2,343,16762.684694726,1.28960146236614791454e-02,1.33985098420196374613e-02,'[0.01289601462366148]',NULL);
+INSERT INTO "host_speeds" VALUES(1,1,1569,18207.341479924,3.83400808640934221555e-03,7.07726641060411627154e-03,'[0.003834008086409342]',NULL);
+INSERT INTO "host_speeds" VALUES(2,2,343,18210.203938772,NULL,NULL,NULL,NULL);
 CREATE TABLE hosts (
     id            INTEGER PRIMARY KEY,
     run           INTEGER NOT NULL REFERENCES runs(seq),
@@ -311,10 +322,10 @@ CREATE TABLE hosts (
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,0,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79541477392757487302e+09,'crawl-console',0,1.0,0.0,22,0,0,4,132096,NULL,NULL,0);
+',1,1.79541622031840443617e+09,'crawl-console',0,1.0,0.0,22,0,0,4,132096,NULL,NULL,0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79541477392757487302e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0);
+',1,1.79541622031840443617e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -345,33 +356,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,2,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79541477392801189418e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,2,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541477394398450847e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541477396100306509e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541477396100306509e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,2,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541477398301076891e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,2,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541477396100306509e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541477396100306509e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541477397198677066e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79541477397198677066e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541477397198677066e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541477397198677066e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541477397198677066e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79541477397898721702e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79541477397898721702e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79541477397898721702e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79541477397898721702e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541477588201475136e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7954147759080052376e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7954147759080052376e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,4,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541477609098553661e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7954147759080052376e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7954147759080052376e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
-INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541477591001701358e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,1.67636275038707935891e+04,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79541477592699527743e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
-INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541477591001701358e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541477592699527743e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541477592699527743e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,2,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79541622032600045209e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,2,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541622040300655367e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541622044999885556e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541622044999885556e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,2,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541622052398777004e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,2,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541622044999885556e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541622044999885556e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541622047401809689e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79541622047401809689e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541622047401809689e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541622047401809689e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541622047401809689e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79541622048999071118e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79541622048999071118e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79541622048999071118e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79541622050198030474e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541622338400030131e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7954162234480113983e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7954162234480113983e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,3,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541622360500097276e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7954162234480113983e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7954162234480113983e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
+INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541622345501184461e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,1.82109211020893162636e+04,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79541622348200821876e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
+INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541622345601773261e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541622348200821876e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541622348200821876e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -386,11 +397,11 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 16762.771019375');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 18210.204270069');
 INSERT INTO "meta" VALUES('defs_problems','[]');
 INSERT INTO "meta" VALUES('defs_saved','null');
 INSERT INTO "meta" VALUES('sealed_run','2');
-INSERT INTO "meta" VALUES('secret_salt','1f993528679754253fd20522b9339964');
+INSERT INTO "meta" VALUES('secret_salt','5d1b8976374ca481a26beac201482d53');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -400,11 +411,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,4.17075499717611819505e-03,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',14,3.74896899920713622123e-02,578,3,0,14);
-INSERT INTO "metrics" VALUES(1,'shelves',3,5.40681300481082871556e-03,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',9,3.80376960019930265843e-02,241,4,0,9);
-INSERT INTO "metrics" VALUES(2,'shelves',2,1.84471320026204921305e-02,686,0,0,2);
+INSERT INTO "metrics" VALUES(1,'',1,1.57005469991418067365e-02,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',14,6.30016140021325554698e-02,578,3,0,14);
+INSERT INTO "metrics" VALUES(1,'shelves',3,7.68023600176093168556e-03,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',9,5.88706749986158683896e-02,241,4,0,9);
+INSERT INTO "metrics" VALUES(2,'shelves',2,3.18168310004693921655e-02,686,0,0,2);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -431,10 +442,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:22042:1675975',22042,NULL,1795414772.96017,1.79541477402468943594e+09,'stopped gracefully',1.04401410026184748858e-02,0,0,0,67780608,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:22043:1675976',22043,NULL,1.79541477297332525246e+09,1.79541477402662348747e+09,'stopped gracefully',1.23986690014135092496e-02,0,13,1,70995968,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:22084:1676157',22084,NULL,1.79541477477726316453e+09,NULL,NULL,2.79386000329395756125e-04,0,0,0,65056768,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:22085:1676158',22085,NULL,1.79541477478632378579e+09,NULL,NULL,1.10020478998194448649e-01,0,0,0,64909312,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:16835:1820522',16835,NULL,1.79541621842532610892e+09,1.79541622058524060249e+09,'stopped gracefully',9.14958100111107341945e-03,0,0,0,67485696,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:16836:1820526',16836,NULL,1.79541621846141242983e+09,1.79541622063561153409e+09,'stopped gracefully',5.49061950005125254392e-02,0,13,1,71225344,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:16892:1820840',16892,NULL,1.7954162216052548885e+09,NULL,NULL,1.22504461000062292441e-01,0,0,0,65007616,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'SHUTDOWN','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:16893:1820841',16893,NULL,1.79541622161720299723e+09,NULL,NULL,2.38013999478425830602e-04,0,0,0,64933888,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -451,18 +462,18 @@ CREATE TABLE outputs (
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/f233ca/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2147858,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/f233ca/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2147789,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/f233ca/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2147790,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/f233ca/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2147791,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/f233ca/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2147792,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/f233ca/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2147864,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/38ce7b/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,2147872,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/38ce7b/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,2148067,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/38ce7b/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,2148706,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/38ce7b/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,2148708,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/38ce7b/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,2148709,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/38ce7b/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,2148710,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/a66096/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2147380,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/a66096/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2146667,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/a66096/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2146668,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/a66096/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2146669,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/a66096/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2146671,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/a66096/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2147381,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/0f649e/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',32,126,2,2147347,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/0f649e/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',32,360,8,2147305,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/0f649e/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',32,0,0,2147348,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/0f649e/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',32,99,2,2147349,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/0f649e/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',32,237,8,2147350,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/0f649e/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',32,5,0,2147307,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -629,8 +640,8 @@ CREATE TABLE runs (
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
 , empty_seeds TEXT, baseline TEXT, drops TEXT, missed TEXT, summed INTEGER NOT NULL DEFAULT 0);
-INSERT INTO "runs" VALUES(1,'f233ca','DONE','SHUTDOWN_COMPLETE',NULL,1.79541477289978837969e+09,1.79541477289978837969e+09,1.7954147740436763763e+09,1.1351527270016958937e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":16760.843248744}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]',1);
-INSERT INTO "runs" VALUES(2,'38ce7b','READY','RUNNING',NULL,1.79541477468521976472e+09,1.79541477468521976472e+09,NULL,1.24150398400161066092e+00,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":55.69,"rows_per_s":111.37,"eta":{"seconds":null,"bound_by":null,"exact":false,"reason":null},"eta_at":16762.770994899}',NULL,0,0,0,'{}',NULL,NULL,NULL,1);
+INSERT INTO "runs" VALUES(1,'a66096','DONE','SHUTDOWN_COMPLETE',NULL,1.79541621827316546437e+09,1.79541621827316546437e+09,1.79541622068312501907e+09,2.35828503100128727965e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":18.0,"rows_per_s":18.0,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":18207.49939657}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]',1);
+INSERT INTO "runs" VALUES(2,'0f649e','READY','RUNNING',NULL,1.79541622153586554527e+09,1.79541622153586554527e+09,NULL,1.85261585299667785875e+00,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":8.09,"rows_per_s":32.36,"eta":{"seconds":null,"bound_by":null,"exact":false,"reason":null},"eta_at":18210.204238152}',NULL,0,0,0,'{}',NULL,NULL,NULL,1);
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -682,8 +693,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:22039:1675912',1,1.79541477289978837969e+09,1.7954147740436763763e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:22074:1676091',2,1.79541477468521976472e+09,NULL);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:16819:1820367',1,1.79541621827316546437e+09,1.79541622068312501907e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:16880:1820760',2,1.79541622153586554527e+09,NULL);
 CREATE TABLE temporary_documents (                  -- fetched for groups that keep no documents: deleted when their run ends
     run      INTEGER NOT NULL REFERENCES runs(seq),
     document INTEGER NOT NULL,
@@ -817,7 +828,7 @@ CREATE INDEX results_job ON results(job);
 CREATE INDEX results_error ON results(run, id) WHERE outcome = 'error';
 CREATE INDEX results_warning ON results(run, id) WHERE outcome = 'warning';
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('events',71);
+INSERT INTO "sqlite_sequence" VALUES('events',73);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);
 INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
 INSERT INTO "sqlite_sequence" VALUES('appenders',2);
