@@ -7,7 +7,17 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine import urls
-from engine.defs import conflicts, converters, names, plugin_files, pydantic_errors, references, sources, yaml_tree
+from engine.defs import (
+    appenders,
+    conflicts,
+    converters,
+    names,
+    plugin_files,
+    pydantic_errors,
+    references,
+    sources,
+    yaml_tree,
+)
 from engine.defs.build import build_definitions
 from engine.defs.chains import compile_chains
 from engine.defs.language import Defs
@@ -45,6 +55,7 @@ def load(path: Path) -> LoadedDefs:
     chains = compile_chains(root, catalog, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
+    appenders.check(root, catalog, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
         references.check(root, problems)

@@ -21,7 +21,18 @@ from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
 from engine.store.pages import documents
 from engine.store.read import browse, candidates
-from engine.store.tables import checkpoints, events, health, jobs, outputs, results, rows, runs, supervisors
+from engine.store.tables import (
+    checkpoints,
+    deliveries,
+    events,
+    health,
+    jobs,
+    outputs,
+    results,
+    rows,
+    runs,
+    supervisors,
+)
 from engine.store.tables.events import Event
 from engine.store.transactions import robots
 
@@ -94,6 +105,7 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
             return 0
         ensure_accepting(db, run)
         ids = [row[0] for row in ended]
+        deliveries.withdraw(db, run, id_list(ids), "[]")
         for data_def, first in rows.delete_by_jobs(db, run, ids).items():
             outputs.mark_dirty(db, run, data_def, first)
         health.take_back(db, run, id_list(ids))
