@@ -54,8 +54,9 @@ class OutputRetries:
         """Forget the failures of outputs that were written."""
         self._set_errors([o for o in written if self._failures.pop(o.id, None) or o.error], None)
 
-    def retry_now(self) -> None:
-        """Make the next attempt at every output due."""
+    def begin_drain(self) -> None:
+        """Make the next attempt at every output due, and wait less from now on: the loop ends soon."""
+        self._factor = 1.0
         self._retry_at = dict.fromkeys(self._retry_at, 0.0)
 
     def report(self, problem: str) -> None:

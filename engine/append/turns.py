@@ -26,8 +26,8 @@ def run_turns(loop: Turns, retries: OutputRetries, monitor: Monitor, stop: StopS
     while not stop.supervisor_gone:
         monitor.tick()
         if stop.draining and not was_draining:
-            was_draining = True
-            retries.retry_now()  # the last attempt of this run
+            was_draining, patience = True, Patience()
+            retries.begin_drain()
         try:
             turn = loop.run_turn()
         except DatabaseBusy as busy:
