@@ -131,8 +131,11 @@ def main(argv: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     os.set_inheritable(options.socket, False)
-    with socket.socket(fileno=options.socket) as connection:
-        ClassHost(connection).serve()
+    try:
+        with socket.socket(fileno=options.socket) as connection:
+            ClassHost(connection).serve()
+    except OSError:
+        return 1  # the appender is gone, or the class closed the socket
     return 0
 
 
