@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from engine.append.appender import AppenderLoop
@@ -81,7 +82,7 @@ class UsersOutputs:
     def _start(self, key: _Key) -> None:
         control = LoopControl(self._lifeline)
         self._heartbeat.add_part(control)
-        self._threads[key] = _LoopThread("/".join(key[1:]), control, lambda: self._run_loop(key, control))
+        self._threads[key] = _LoopThread("/".join(key[1:]), control, partial(self._run_loop, key, control))
 
     def _run_loop(self, key: _Key, control: LoopControl) -> None:
         db = Database.open(self._data / CRAWL, busy_seconds=5)

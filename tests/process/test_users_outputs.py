@@ -249,3 +249,41 @@ def test_the_process_of_a_class_ends_with_the_appender_and_is_not_killed_by_a_dr
     assert until(lambda: host not in class_processes(project), 5)
     (project.folder / "go").touch()
     running.wait()
+
+
+def test_rows_that_new_defs_replace_are_deleted_and_delivered_again(project: Project, site: Site) -> None:
+    """In order of the change: the deletion of a row comes before the row that takes its place."""
+    library = Library(site, shelves=3, books=5)
+    write_project(project, library, "Journal", "none")
+    project.crawl(nodes=1)
+    text = (project.defs / "crawl.yml").read_text()
+    project.write(text.replace('path: {value: "%{document.url}"}', 'path: {value: "new"}'))
+    done = project.run_command("extract", "--defs", str(project.defs), "--data", str(project.data), seconds=40)
+    assert done.code == 0, done.err
+    held: dict[int, str] = {}
+    changes = [json.loads(line) for line in (project.folder / "journal.jsonl").read_text().splitlines()]
+    for change in changes:
+        if change.get("deleted"):
+            assert held.pop(change["id"]) != "new"
+        else:
+            held[change["id"]] = change["row"]["path"]
+    assert list(held.values()) == ["new"] * 15
+    assert sum(bool(change.get("deleted")) for change in changes) == 15
+    stored = project.query("SELECT r.id FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE d.name = 'book'")
+    assert held.keys() == {id_ for (id_,) in stored}
+    assert project.query("SELECT count(*) FROM withdrawals") == [(0,)]
+    assert next(o for o in project.status()["appenders"] if o["name"] == "own/book")["rows"] == 15
+
+
+def test_rows_of_a_retried_job_are_deleted(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=3)
+    write_project(project, library, "Journal", "none")
+    project.crawl(nodes=1)
+    before = journal_rows(project)
+    retried = project.run_with_data("retry", "--state", "done", "--match", "/book/0-1")
+    assert retried.code == 0, retried.err
+    project.crawl(nodes=1)
+    changes = [json.loads(line) for line in (project.folder / "journal.jsonl").read_text().splitlines()]
+    [deleted] = [change["id"] for change in changes if change.get("deleted")]
+    assert before[deleted][0] == "ISBN 000-1"
+    assert changes[-1]["row"]["isbn"] == "ISBN 000-1"
