@@ -6,9 +6,10 @@ sent again. If rows of it were taken back meanwhile, the rest is sent under othe
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from engine.append.chosen_outputs import users_kind
-from engine.append.class_process import ClassFailed, ClassProcess
+from engine.append.class_process import ClassFailed
 from engine.append.delivery_batch import ChangeReader, Changes, DeliveryBatch, build_batch
 from engine.append.fence import Fence
 from engine.append.only_new import OnlyNewFilter
@@ -27,22 +28,32 @@ BATCH_ROWS, FIRST_ROWS = 100, 16
 BATCH_CHARACTERS = 4_000_000
 
 
+class DeliveryTarget(Protocol):
+    """What rows are delivered to."""
+
+    def deliver(self, batch: DeliveryBatch, data_def: str) -> None:
+        """Return when the changes of the batch are durable. Raises ClassFailed, SupervisorGone."""
+
+    def close(self) -> None:
+        """Release it; may be called again."""
+
+
 class DeliveryLoop:
     """Delivers the outputs of one appender. Runs in one thread; no other code uses `db`."""
 
     def __init__(
         self, db: Database, run: Run, epoch: int, control: LoopControl, only_new: OnlyNewFilter, *, appender: str,
-        create_process: Callable[[str, str, Sequence[Output]], ClassProcess],
+        create_target: Callable[[str, str, Sequence[Output]], DeliveryTarget],
     ) -> None:  # fmt: skip
-        """`create_process`: of a class, for the outputs of the appender."""
+        """`create_target`: of a type, for the outputs of the appender."""
         self._db = db
         self._run = run
         self._fence = Fence(db, epoch)
         self._control = control
         self._only_new = only_new
         self._appender = appender
-        self._create_process = create_process
-        self._process: ClassProcess | None = None
+        self._create_target = create_target
+        self._target: DeliveryTarget | None = None
         self._form = ""
         self._reader = ChangeReader(db, run.seq)
         self._retries = OutputRetries(db, control, backoff=True)
@@ -73,10 +84,10 @@ class DeliveryLoop:
         return TurnResult.IDLE
 
     def close(self) -> None:
-        """End the process of the class."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        """Release the target."""
+        if self._target is not None:
+            self._target.close()
+            self._target = None
         self._only_new.close()
 
     def _deliver(self, output: Output, declared: Sequence[Output]) -> bool:
@@ -89,7 +100,7 @@ class DeliveryLoop:
         began = time.monotonic()
         if batch.lines:
             try:
-                self._process_for(output, declared).ask("append", batch.lines, output.data_def)
+                self._target_for(output, declared).deliver(batch, output.data_def)
             except ClassFailed as error:
                 self._retries.add(output, f"{output.appender}/{output.data_def}", error.message)
                 return False
@@ -143,14 +154,14 @@ class DeliveryLoop:
         self._control.rows += batch.rows
         self._control.bytes += size
 
-    def _process_for(self, output: Output, declared: Sequence[Output]) -> ClassProcess:
-        """The process of the class; another one if the class, its code or its options changed."""
+    def _target_for(self, output: Output, declared: Sequence[Output]) -> DeliveryTarget:
+        """The target; another one if its class, its code or its options changed."""
         form = str([(o.type, o.data_def, o.settings) for o in declared])
-        if self._process is None or self._form != form:
-            if self._process is not None:
-                self._process.close()
-            self._process, self._form = self._create_process(output.type, self._appender, declared), form
-        return self._process
+        if self._target is None or self._form != form:
+            if self._target is not None:
+                self._target.close()
+            self._target, self._form = self._create_target(output.type, self._appender, declared), form
+        return self._target
 
 
 def _fit_limit(batch: DeliveryBatch, limit: int) -> int:

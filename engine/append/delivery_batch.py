@@ -48,12 +48,14 @@ class ChangeReader:
             own: Batch = rows.list_by_data_def(self._db, self._run, data_def, delivery.cursor, limit)
             withdrawals = deliveries.list_withdrawals(self._db, delivery.id, delivery.withdrawal, limit)
             end = max(delivery.cursor, rows.last_id(self._db, self._run))
-            if len(own) == limit:  # withdrawals behind its last row may come behind further rows, too
+            more_rows = len(own) == limit
+            if more_rows:
                 end = own[-1][0]
-                withdrawals = [w for w in withdrawals if w.newest < end]
-            elif len(withdrawals) == limit:  # rows behind the last one may come behind further withdrawals, too
-                end = min(end, max(delivery.cursor, withdrawals[-1].newest))
+            if len(withdrawals) == limit and withdrawals[-1].newest < end:  # others may come before the later rows
+                end = max(delivery.cursor, withdrawals[-1].newest)
                 own = [row for row in own if row[0] <= end]
+            if more_rows:  # others may come before the later withdrawals
+                withdrawals = [w for w in withdrawals if w.newest <= end]
             if before:
                 own = [row for row in own if row[0] < before]
                 withdrawals = [w for w in withdrawals if w.newest < before]

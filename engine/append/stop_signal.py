@@ -1,4 +1,4 @@
-"""What a loop of the appender is told from outside, and what it reports of itself."""
+"""When a loop of the appender ends, and what it reports of itself."""
 
 import threading
 import time

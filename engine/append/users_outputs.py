@@ -12,6 +12,7 @@ from engine.append.beat_thread import AppenderHeartbeat
 from engine.append.chosen_outputs import users_kind
 from engine.append.class_process import ClassProcess
 from engine.append.delivery import DeliveryLoop
+from engine.append.delivery_batch import DeliveryBatch
 from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
 from engine.append.output_dir import OutputDir
@@ -97,7 +98,7 @@ class UsersOutputs:
                 return
             only_new = OnlyNewFilter(db, self._run.seq, self._data)
             delivery = DeliveryLoop(
-                db, self._run, self._epoch, control, only_new, appender=key[1], create_process=processes.create
+                db, self._run, self._epoch, control, only_new, appender=key[1], create_target=processes.create_target
             )
             with contextlib.closing(delivery):
                 delivery.run()
@@ -118,9 +119,26 @@ class _ProcessFactory:
         spec = class_spec(type_, declared, limit=self._settings.parse_limit, memory=self._settings.parse_memory)
         return ClassProcess(spec, self._data, output, self._load_files, self._control)
 
+    def create_target(self, type_: str, output: str, declared: Sequence[Output]) -> "_ClassTarget":
+        """The same, as what rows are delivered to."""
+        return _ClassTarget(self.create(type_, output, declared))
+
     def _load_files(self) -> Sequence[PluginFile]:
         with self._db.snapshot():
             return versions.read(self._db, runs.get(self._db, self._run).defs_version or 0).plugins
+
+
+class _ClassTarget:
+    """Delivers to a users' Appender."""
+
+    def __init__(self, process: ClassProcess) -> None:
+        self._process = process
+
+    def deliver(self, batch: DeliveryBatch, data_def: str) -> None:
+        self._process.ask("append", batch.lines, data_def)
+
+    def close(self) -> None:
+        self._process.close()
 
 
 class _LoopThread:

@@ -116,7 +116,9 @@ class ClassHarness(Harness):
         control = LoopControl(Lifeline())
         factory = _ProcessFactory(db, self.run.seq, self.folder, Settings(), control)
         only_new = OnlyNewFilter(db, self.run.seq, self.folder)
-        return InProcessDelivery(db, self.run, epoch, control, only_new, appender="sink", create_process=factory.create)
+        return InProcessDelivery(
+            db, self.run, epoch, control, only_new, appender="sink", create_target=factory.create_target
+        )
 
     def deliver(self) -> None:
         """Deliver all with a new loop."""

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from engine.append import delivery as delivery_module
 from engine.append.class_process import ClassProcess
+from engine.append.delivery_batch import ChangeReader, build_batch
 from engine.append.turn_result import TurnResult
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
@@ -280,3 +282,48 @@ def _children(pid: int) -> Iterator[int]:
             continue
         if int(fields[1]) == pid:
             yield int(path.parent.name)
+
+
+def test_the_key_of_a_batch_names_its_first_and_last_change(harness: ClassHarness) -> None:
+    job = harness.add(books(2))
+    harness.deliver()
+    harness.add(books(1, start=7), job=job)
+    reader = ChangeReader(harness.db, harness.run.seq)
+    delivery = deliveries.get(harness.db, harness.run.seq, "sink", "book")
+    assert delivery is not None
+    changes = reader.read_next(delivery, "book", 100)
+    batch = build_batch("r", harness.output("sink"), changes, changes.rows)
+    assert batch.key == "r-d1-3"
+    assert [json.loads(line)["id"] for line in batch.lines] == [1, 2, 3]
+    assert build_batch("r", harness.output("sink"), changes, []).key == "r-d1-d2"
+    first = reader.read_next(delivery, "book", 1)
+    assert (len(first.rows), len(first.withdrawals)) == (0, 1)
+
+
+def test_parts_of_the_changes_keep_their_order(harness: ClassHarness) -> None:
+    """However few are read at once: all parts, one behind another, are the whole."""
+    jobs = [harness.add(books(3, start=10 * i)) for i in range(4)]
+    harness.deliver()
+    for i, job in enumerate([2, 0, 3, 0]):
+        harness.add(books(2, start=100 + 10 * i), job=jobs[job])
+        harness.add(books(1, start=200 + i))
+    reader = ChangeReader(harness.db, harness.run.seq)
+    delivery = deliveries.get(harness.db, harness.run.seq, "sink", "book")
+    assert delivery is not None
+    output = harness.output("sink")
+
+    def lines_of(limit: int) -> list[bytes]:
+        lines: list[bytes] = []
+        at = delivery
+        while True:
+            changes = reader.read_next(at, "book", limit)
+            batch = build_batch("r", output, changes, changes.rows)
+            if not batch.lines and changes.record.row == at.cursor:
+                return lines
+            lines += batch.lines
+            at = replace(at, cursor=changes.record.row, withdrawal=changes.record.withdrawal)
+
+    whole = lines_of(1000)
+    assert [b"deleted" in line for line in whole].count(True) == 9
+    for limit in range(1, 25):
+        assert lines_of(limit) == whole, limit

@@ -124,9 +124,9 @@ def test_the_code_of_a_class_is_part_of_its_appender_alone(tmp_path: Path) -> No
     ],
 )  # fmt: skip
 def test_a_problem_has_its_place(tmp_path: Path, appenders: str, place: str, expected: str) -> None:
-    found = problems(tmp_path, f"  x: {appenders}\n")
-    assert any(line.startswith(f"{tmp_path.name}/a.yml:{place}: ") and expected in line for line in found), found
-    assert len(found) == 1
+    reported = problems(tmp_path, f"  x: {appenders}\n")
+    assert any(line.startswith(f"{tmp_path.name}/a.yml:{place}: ") and expected in line for line in reported), reported
+    assert len(reported) == 1
 
 
 def test_two_appenders_without_a_file_do_not_conflict(tmp_path: Path) -> None:
