@@ -38,6 +38,7 @@ def current_alarms(
         *_run_alarms(view, is_alive=is_alive, can_start=can_start),
         *(_node_alarms(view) if is_alive else ()),  # they ended with their supervisor, which has an alarm of its own
         *_defs_alarms(view, is_alive=is_alive, read_only=read_only),
+        *(_output_alarms(view) if is_alive else ()),
         *(_host_alarms(view) if is_alive else ()),
         *_data_alarms(view),
     ]
@@ -97,6 +98,14 @@ def _defs_alarms(view: Snapshot, *, is_alive: bool, read_only: bool) -> list[Ala
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     text = f"{place} {first['message']}{more} · the previous defs stay in use"
     return [Alarm("bad", text, f"defs {place} {first['message']}")]
+
+
+def _output_alarms(view: Snapshot) -> list[Alarm]:
+    return [
+        Alarm("bad", f"{o.name} cannot be written, backlog {o.backlog}: {o.error}", f"output {o.name}")
+        for o in view.appenders
+        if o.error
+    ]
 
 
 def _data_alarms(view: Snapshot) -> list[Alarm]:

@@ -5,57 +5,60 @@ writes and flushes the rows behind the smallest cursor, then moves all cursors i
 turn repairs whatever a failure or a kill at any point leaves.
 """
 
-import contextlib
 import errno
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.append.beat_thread import AppenderHeartbeat
+from engine.append.chosen_outputs import BuiltInOutputs, ChosenOutputs
+from engine.append.class_process import ClassFailed
+from engine.append.fence import Fence
 from engine.append.files import inode_of
-from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
 from engine.append.output_dir import OutputDir
-from engine.append.patience import Patience
-from engine.append.registry import create_writer
+from engine.append.retries import OutputRetries
+from engine.append.stop_signal import Monitor, StopSignal
 from engine.append.turn_result import SupervisorGone, TurnResult
+from engine.append.turns import run_turns
 from engine.append.writer import Batch, FileState, Writer
-from engine.errors import CrawlError, Fenced, StorageError
-from engine.model.output_type import OUTPUT_TYPES
+from engine.errors import CrawlError, StorageError
+from engine.model.output_type import is_shared_file
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import nodes, outputs, rows, runs
+from engine.store.tables import outputs, rows, runs
 from engine.store.tables.outputs import Output
 from engine.store.tables.runs import Run
 
 BATCH_ROWS, FIRST_ROWS, MIN_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000
 """Batches of large rows are smaller, so that memory stays flat."""
-FLUSH_SECONDS = 0.2
-"""Seconds between two flushes while rows arrive slowly."""
-IDLE_MIN_SECONDS, IDLE_MAX_SECONDS = 0.02, 0.1
-RETRY_SECONDS = 1.0
-"""Seconds before a failed output is retried."""
-_WRITE_ERRORS = (OSError, DatabaseBusy, StorageError)
-
-_log = logging.getLogger("appender")
+_WRITE_ERRORS = (OSError, DatabaseBusy, StorageError, ClassFailed)
 
 
 class AppenderLoop:
     """Writes the rows of one run. Runs in one thread; no other code uses `db`."""
 
     def __init__(
-        self, db: Database, run: Run, epoch: int, folder: OutputDir, heartbeat: AppenderHeartbeat, lifeline: Lifeline
+        self,
+        db: Database,
+        run: Run,
+        epoch: int,
+        folder: OutputDir,
+        heartbeat: Monitor,
+        lifeline: StopSignal,
+        *,
+        chosen: ChosenOutputs | None = None,
     ) -> None:
+        """`chosen`: the outputs it writes; None: all files of built-in types."""
         self._db = db
         self._run = run
-        self._epoch = epoch
+        self._fence = Fence(db, epoch)
         self._folder = folder
         self._heartbeat = heartbeat
         self._lifeline = lifeline
         self._writers: dict[int, tuple[tuple[str, str, str, str], Writer]] = {}
-        self._retry_at: dict[int, float] = {}
+        self._outputs = chosen or BuiltInOutputs()
+        self._retries = OutputRetries(db, heartbeat, backoff=self._outputs.runs_users_code)
         self._data_def_names: dict[int, str] = {}
         self._suspect_outputs: set[int] = set()
         """Outputs whose files may have lost bytes, until the table says so."""
@@ -66,35 +69,7 @@ class AppenderLoop:
 
     def run(self) -> None:
         """Write until drained or until the supervisor is gone. Raises Fenced if another appender has taken over."""
-        idle, patience = IDLE_MIN_SECONDS, Patience()
-        while not self._lifeline.supervisor_gone:
-            self._heartbeat.tick()
-            try:
-                turn = self.run_turn()
-            except DatabaseBusy as busy:
-                self._report_problem(busy.message)
-                self._heartbeat.pause(RETRY_SECONDS)
-                continue
-            except SupervisorGone:
-                return
-            if not self._retry_at:
-                self._heartbeat.problem = ""
-            if turn is TurnResult.IDLE and self._lifeline.draining:
-                return
-            if (
-                patience.is_over(failing=bool(self._retry_at))
-                and self._lifeline.draining
-                and turn is TurnResult.BLOCKED
-            ):
-                return
-            self._heartbeat.state = "DONE" if turn is TurnResult.IDLE else "READY"
-            if turn is TurnResult.IDLE or turn is TurnResult.BLOCKED:
-                self._heartbeat.pause(idle)
-                idle = min(IDLE_MAX_SECONDS, idle * 1.2)
-                continue
-            idle = IDLE_MIN_SECONDS
-            if turn is TurnResult.WROTE and not self._lifeline.draining:
-                self._heartbeat.pause(FLUSH_SECONDS)
+        run_turns(self, self._retries, self._heartbeat, self._lifeline)
 
     def run_turn(self) -> TurnResult:
         """Repair files that differ from their record, else write new rows, else rebuild dirty files."""
@@ -114,7 +89,10 @@ class AppenderLoop:
         if dirty and (self._lifeline.draining or time.monotonic() >= self._rebuild_at):
             self._rebuild_outputs(dirty)
             return TurnResult.MORE
-        return TurnResult.BLOCKED if dirty or deferred or self._retry_at else TurnResult.IDLE
+        if dirty or deferred or self._retries.failing:
+            return TurnResult.BLOCKED
+        self._retries.clear(declared)
+        return TurnResult.IDLE
 
     def _deferred_outputs(self, declared: Sequence[Output]) -> set[int]:
         """Outputs that wait while their rows are replaced, so that no reader sees only part of the new rows."""
@@ -136,28 +114,26 @@ class AppenderLoop:
         if self._suspect_outputs:
             self._taint_suspects()
         with self._db.snapshot():
-            self._check_fence()
-            declared = outputs.list_outputs(self._db, self._run.seq)
+            self._fence.check()
+            declared = self._outputs.choose(outputs.list_outputs(self._db, self._run.seq))
         pending = [output for output in declared if output.pending]
         if not pending:
             return declared
-        with self._fenced_transaction():
+        with self._fence.transaction():
             for output in pending:
                 if output.pending and inode_of(output.path) == output.pending["inode"]:
                     outputs.finish_rebuild(self._db, output.id, output.pending)
                 else:
                     outputs.set_pending(self._db, output.id, None)
-            return outputs.list_outputs(self._db, self._run.seq)
+            return self._outputs.choose(outputs.list_outputs(self._db, self._run.seq))
 
     def _inspect_outputs(self, declared: Sequence[Output]) -> tuple[list[Output], list[Output]]:
         """The outputs to append to, and those to rebuild first; recently failed ones are in neither list."""
         sound: list[Output] = []
         broken: list[Output] = []
-        now = time.monotonic()
         for output in declared:
-            if self._retry_at.get(output.id, 0.0) > now:
+            if self._retries.is_waiting(output):
                 continue
-            self._retry_at.pop(output.id, None)
             writer = self._writer_for(output)
             fresh = not writer.is_open
             try:
@@ -175,13 +151,13 @@ class AppenderLoop:
             self._check_not_shared(output)
             if entry is not None:
                 entry[1].close()
-            entry = form, create_writer(output, run=self._run.id, folder=self._folder.path)
+            entry = form, self._outputs.create_writer(output, run=self._run.id, folder=self._folder.path)
             self._writers[output.id] = entry
         return entry[1]
 
     def _check_not_shared(self, output: Output) -> None:
         for id_, ((type_, path, data_def, _), _) in self._writers.items():
-            separable = type_ == output.type and OUTPUT_TYPES[type_].shared_file and data_def != output.data_def
+            separable = type_ == output.type and is_shared_file(type_) and data_def != output.data_def
             if id_ != output.id and path == output.path and not separable:
                 raise CrawlError(
                     f"{path}: both {data_def} and {output.data_def} would be written to this file",
@@ -217,6 +193,7 @@ class AppenderLoop:
                 moved.append((output, state))
         if moved:
             self._record_progress(moved, start, last, len(batch))
+            self._retries.clear(output for output, _ in moved)
             self._count_written(moved, began)
         return TurnResult.MORE if len(batch) == limit else TurnResult.WROTE
 
@@ -242,7 +219,7 @@ class AppenderLoop:
         return self._data_def_names[data_def]
 
     def _record_progress(self, moved: Sequence[tuple[Output, FileState]], start: int, last: int, count: int) -> None:
-        with self._fenced_transaction():
+        with self._fence.transaction():
             # deleting a row that is ahead of the recorded cursor sets no mark, so deletions are counted here
             replaced = rows.count_between(self._db, self._run.seq, start, last) != count
             for output, state in moved:
@@ -267,7 +244,7 @@ class AppenderLoop:
                 continue
             record = {"inode": state.inode, "cursor": output.cursor, "bytes": state.size, "rows": state.rows}
             prepared.append((output, record | {"reasons": output.rebuild_marks}))
-        with self._fenced_transaction():
+        with self._fence.transaction():
             for output, record in prepared:
                 outputs.set_pending(self._db, output.id, record)
         swapped = []
@@ -278,7 +255,7 @@ class AppenderLoop:
                 self._handle_failure(output, error)
             else:
                 swapped.append((output, record))
-        with self._fenced_transaction():
+        with self._fence.transaction():
             for output, record in swapped:
                 outputs.finish_rebuild(self._db, output.id, record)
                 self._heartbeat.rows += max(0, record["rows"] - output.rows)
@@ -293,7 +270,7 @@ class AppenderLoop:
         """
         if not any(output.dirty for output in dirty):
             return list(dirty)
-        with self._fenced_transaction():
+        with self._fence.transaction():
             last = rows.last_id(self._db, self._run.seq)
             moved = [(output, outputs.begin_rebuild(self._db, output.id, last)) for output in dirty]
         return [replace(output, cursor=at[0], rebuild_marks=at[1]) if at else output for output, at in moved]
@@ -315,34 +292,19 @@ class AppenderLoop:
 
     def _handle_failure(self, output: Output, error: Exception) -> None:
         message = error.message if isinstance(error, CrawlError) else str(error)
-        self._report_problem(f"{Path(output.path).name}: {message}")
-        self._writer_for(output).close()
-        self._retry_at[output.id] = time.monotonic() + RETRY_SECONDS
+        self._retries.add(output, Path(output.path).name, message)
+        if output.id in self._writers:
+            self._writers[output.id][1].close()
         if isinstance(error, OSError) and error.errno == errno.EIO:
             # the kernel may have dropped pages that it could not write, so all bytes since the last flush are in doubt
             self._suspect_outputs.add(output.id)
             self._taint_suspects()
 
     def _taint_suspects(self) -> None:
-        with self._fenced_transaction():
+        with self._fence.transaction():
             for output in self._suspect_outputs:
                 outputs.mark_corrupt(self._db, output)
         self._suspect_outputs.clear()
-
-    def _report_problem(self, problem: str) -> None:
-        if problem != self._heartbeat.problem:
-            _log.warning("%s; retrying every %g s", problem, RETRY_SECONDS)
-        self._heartbeat.problem = problem
-
-    def _check_fence(self) -> None:
-        if not nodes.is_appender_alive(self._db, self._epoch):
-            raise Fenced(f"appender {self._epoch}: its epoch has ended", "Another appender writes the rows.")
-
-    @contextlib.contextmanager
-    def _fenced_transaction(self) -> Iterator[None]:
-        with self._db.transaction():
-            self._check_fence()
-            yield
 
 
 def _fit_limit(count: int, characters: int) -> int:

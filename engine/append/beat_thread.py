@@ -3,9 +3,9 @@
 import threading
 import time
 from pathlib import Path
-from typing import Literal
 
 from engine.append.lifeline import Lifeline
+from engine.append.stop_signal import LoopControl, LoopState
 from engine.runtime.beat_file import INTERVAL, Beat, BeatWriter, resident_bytes
 
 STALL_SECONDS = 30.0
@@ -22,7 +22,8 @@ class AppenderHeartbeat:
         self._ticked_at = time.monotonic()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
-        self.state: Literal["STARTING", "READY", "DONE", "SHUTDOWN"] = "STARTING"
+        self._parts: list[LoopControl] = []
+        self.state: LoopState = "STARTING"
         self.flush_ms = 0.0
         self.rows = 0
         self.bytes = 0
@@ -32,6 +33,16 @@ class AppenderHeartbeat:
     def start(self) -> None:
         """Start beating."""
         self._thread.start()
+
+    def add_part(self, part: LoopControl) -> None:
+        """Report the progress and the problem of another loop of this process, too."""
+        self._parts = [*self._parts, part]
+
+    def remove_part(self, part: LoopControl) -> None:
+        """Report no longer on a loop; what it wrote still counts."""
+        self._parts = [other for other in self._parts if other is not part]
+        self.rows += part.rows
+        self.bytes += part.bytes
 
     def tick(self) -> None:
         """Record that the loop is alive."""
@@ -67,7 +78,12 @@ class AppenderHeartbeat:
 
     def _write_beat(self) -> None:
         self._number += 1
-        state = "DRAINING" if self._lifeline.draining and self.state != "SHUTDOWN" else self.state
+        parts, state = self._parts, str(self.state)
+        if state == "DONE" and any(part.state != "DONE" for part in parts):
+            state = "READY"
+        if self._lifeline.draining and state != "SHUTDOWN":
+            state = "DRAINING"
+        problems = filter(None, [self.problem, *(part.problem for part in parts)])
         try:
             self._writer.write(
                 Beat(
@@ -75,9 +91,9 @@ class AppenderHeartbeat:
                     state=state,
                     rss=resident_bytes(),
                     flush_ms=self.flush_ms,
-                    rows=self.rows,
-                    bytes=self.bytes,
-                    now=self.problem,
+                    rows=self.rows + sum(part.rows for part in parts),
+                    bytes=self.bytes + sum(part.bytes for part in parts),
+                    now="; ".join(problems),
                 )
             )
         except OSError:

@@ -12,13 +12,15 @@ from engine.store.tables.outputs import Output
 
 
 class FileWriter:
-    """Writes the bytes of an encoder to `path`. `mode`: the permissions of a new file."""
+    """Writes the bytes of an encoder to `path`."""
 
-    def __init__(self, path: Path, encoder: RowEncoder, *, mode: int = 0o600) -> None:
+    def __init__(self, path: Path, encoder: RowEncoder, *, mode: int = 0o600, ending: bytes = b"\n") -> None:
+        """`mode`: the permissions of a new file. `ending`: what the bytes of rows end with; empty: anything."""
         self._path = path
         self._temp_path = path.with_name(f".{path.name}.rebuild")
         self._encoder = encoder
         self._mode = mode
+        self._ending = ending
         self._fd: int | None = None
         self._inode = 0
         self._prepared_fd: int | None = None
@@ -90,7 +92,10 @@ class FileWriter:
         if self._prepared_fd is None:
             self._temp_path.unlink(missing_ok=True)
         header = self._encoder.header()
-        return os.pread(fd, len(header), 0) == header and (size == 0 or os.pread(fd, 1, size - 1) == b"\n")
+        return os.pread(fd, len(header), 0) == header and (not size or self._ends_whole(fd, size))
+
+    def _ends_whole(self, fd: int, size: int) -> bool:
+        return os.pread(fd, len(self._ending), size - len(self._ending)) == self._ending
 
     def _require_fd(self) -> int:
         assert self._fd is not None, "restore() comes first"

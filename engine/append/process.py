@@ -8,8 +8,10 @@ from pathlib import Path
 
 from engine.append.appender import AppenderLoop
 from engine.append.beat_thread import AppenderHeartbeat
+from engine.append.chosen_outputs import BuiltInOutputs
 from engine.append.lifeline import Lifeline
 from engine.append.output_dir import OutputDir
+from engine.append.users_outputs import UsersOutputs
 from engine.errors import CrawlError, Fenced
 from engine.runtime import log_dedup
 from engine.runtime.process_identity import identity_of
@@ -41,9 +43,9 @@ def main(argv: Sequence[str]) -> int:
         settings = lifeline.read_first_line()
         if lifeline.supervisor_gone:
             return 0
-        Settings.from_json(settings)  # reports unreadable settings; the appender uses none of them
+        parsed = Settings.from_json(settings)
         lifeline.watch()
-        _serve(options.data, options.run, options.epoch, lifeline)
+        _serve(options.data, options.run, options.epoch, lifeline, parsed)
     except CrawlError as error:
         _log.error("%s", error)
         return error.exit_code
@@ -53,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline) -> None:
+def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: Settings) -> None:
     db = Database.open(data / CRAWL, busy_seconds=5)
     heartbeat = AppenderHeartbeat(data / BEATS_DIR / f"a{epoch}", lifeline)
     heartbeat.start()
@@ -67,10 +69,13 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline) -> None:
                 return
             _check_epoch(db, epoch)
             heartbeat.pause(_RETRY_SECONDS)
-        appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline)
+        users = UsersOutputs(data, run, epoch, settings, heartbeat, lifeline)
+        appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline, chosen=BuiltInOutputs(users))
         try:
             appender.run()
+            users.wait_drained()
         finally:
+            users.close()
             appender.close()
             folder.close()
     finally:

@@ -27,9 +27,12 @@ def create_writer(output: Output, *, run: str, folder: Path) -> Writer:
 
     Raises CrawlError on an unknown type.
     """
-    path = Path(output.path)
-    mode = 0o600 if path.is_relative_to(folder) else 0o666
-    return load_format(output.type).create_writer(output, run=run, mode=mode)
+    return load_format(output.type).create_writer(output, run=run, mode=file_mode(output, folder))
+
+
+def file_mode(output: Output, folder: Path) -> int:
+    """The permissions of a new file."""
+    return 0o600 if Path(output.path).is_relative_to(folder) else 0o666
 
 
 def create_encoder(type_: str, settings: Mapping[str, Any]) -> RowEncoder:

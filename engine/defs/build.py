@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote_plus
 
+from engine.defs.appenders import kind_of, suffix_of
 from engine.defs.chains import Chains
 from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
@@ -23,6 +24,8 @@ from engine.defs.language import (
     TaskGroupTerm,
     TaskTerm,
 )
+from engine.defs.problems import Problems
+from engine.defs.steps import read_limit, read_options
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.model.definition import (
     AppenderDef,
@@ -76,13 +79,16 @@ def build_definitions(
     def data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
         return _data_def(name, term, entry, catalog)
 
+    def appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
+        return _appender(name, term, entry, catalog)
+
     return Definitions(
         locator_groups=parts("locatorGroups", terms.locator_groups, group),
         task_groups=parts("taskGroups", terms.task_groups, task_group),
         data_defs=parts("dataDefs", terms.data_defs, data_def),
         expectations=tuple(e for e in parts("dataDefs", terms.data_defs, _expectation) if e is not None),
         hosts=parts("hosts", terms.hosts, _host),
-        appenders=parts("appenders", terms.appenders, _appender) or (AppenderDef(name="rows"),),
+        appenders=parts("appenders", terms.appenders, appender) or (AppenderDef(name="rows"),),
         plugins=catalog.files,
         base_url=terms.base_url,
         files=files,
@@ -260,10 +266,17 @@ def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
     )
 
 
-def _appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
+def _appender(name: str, term: AppenderTerm, entry: Entry, catalog: Catalog) -> AppenderDef:
+    type_ = _or_default(term.type, "csv")
+    kind = kind_of(type_, catalog)
     return AppenderDef(
         name=name,
-        type=_or_default(term.type, "csv"),
+        type=type_,
+        kind=kind,
+        options=read_options(entry.node, Problems()) or None,  # checked already
+        limit=read_limit(entry.node, Problems()),
+        suffix=suffix_of(type_, catalog) if kind == "encoder" else "",
+        code="" if kind == "built-in" else catalog.code_hash([type_]),
         data_defs=tuple(term.data_defs or ()),
         delimiter=_or_default(term.delimiter, ","),
         escape_formulas=_or_default(term.escape_formulas, False),

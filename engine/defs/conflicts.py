@@ -4,13 +4,11 @@ import re
 from collections.abc import Iterator
 
 from engine.defs.language import AXES
-from engine.defs.names import fold_file_name
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host, shown_key
 from engine.defs.yaml_node import YamlNode
 from engine.model.definition import SourcePosition
 from engine.model.headers import FIXED_HEADERS
-from engine.model.output_type import OUTPUT_TYPES
 from engine.urls import host_of, normalize
 
 MAX_NESTING = 2
@@ -24,7 +22,7 @@ _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
 def check(root: YamlNode, problems: Problems) -> None:
-    """Checks each locator, dataDef, host and appender."""
+    """Checks each locator, dataDef and host."""
     for _, group in root.entries_of("locatorGroups"):
         if group.node.get("locators") and not group.node.list_of("locators"):
             _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
@@ -40,7 +38,6 @@ def check(root: YamlNode, problems: Problems) -> None:
         for sign in host.node.list_of("blocked"):
             if sign.kind == "mapping" and not sign.entries:
                 problems.add(sign.place, "missing-key", "a sign needs `status`, `match` or both")
-    _check_outputs(root, problems)
 
 
 def canonical_host(name: str) -> str | None:
@@ -207,40 +204,6 @@ def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition
         problems.add(place, "duplicate-name", f"'{name}' is already defined at {seen[host]}")
     else:
         seen[host] = place
-
-
-def _check_outputs(root: YamlNode, problems: Problems) -> None:
-    """No two appenders write one file, and only SQLite files hold several dataDefs."""
-    with_rows = [
-        name for name, entry in root.entries_of("dataDefs") if any(True for _ in entry.node.entries_of("fields"))
-    ]
-    writers: dict[str, str] = {}
-    for name, entry in root.entries_of("appenders"):
-        node = entry.node
-        kind = node.text_of("type") or "csv"
-        for key in ("delimiter", "escapeFormulas"):
-            if key in node.entries and kind != "csv":
-                _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `type: {kind}`")
-        delimiter = node.text_of("delimiter") or ","
-        if delimiter in '"\r\n':
-            _add_at_key(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")
-        chosen = [part.text for part in node.list_of("dataDefs")] or with_rows
-        path = node.text_of("path")
-        output_type = OUTPUT_TYPES.get(kind)
-        shared_file = output_type is not None and output_type.shared_file
-        if path is not None and not shared_file and len(set(chosen) & {*with_rows}) > 1:
-            message = f"one {kind} file cannot hold several dataDefs; name one in `dataDefs`, or omit `path`"
-            _add_at_key(problems, node, "path", "same-file", message)
-        suffix = output_type.suffixes[0] if output_type else kind
-        files = {path} if path else {f"{data_def}.{suffix}" for data_def in chosen}
-        for file in sorted(files):
-            other = writers.setdefault(fold_file_name(file), name)
-            if other != name:
-                message = (
-                    f"'{name}' and '{other}' would both write '{file}'; give one of them its own `path` or `dataDefs`"
-                )
-                problems.add(entry.place, "same-file", message)
-                break
 
 
 def _add_at_key(problems: Problems, node: YamlNode, key: str, code: str, message: str) -> None:

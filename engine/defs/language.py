@@ -29,7 +29,7 @@ from engine.defs.scalars import (
     none_if_false,
     optional,
 )
-from engine.model.output_type import OutputTypeName
+from engine.model.output_type import OUTPUT_TYPES
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -196,13 +196,21 @@ class HostTerm(Term):
 
 
 class AppenderTerm(Term):
-    """One output for rows: one file per dataDef."""
+    """One output for rows: one file per dataDef, or what a class makes of them."""
 
-    type: OutputTypeName = optional("The file type; default csv.")
+    type: Text = optional(
+        "The file type: csv (default), jsonl or sqlite; or a class: an Encoder of files, or an Appender of rows.",
+        examples=list(OUTPUT_TYPES),
+    )
     data_defs: list[Text] = optional("The dataDefs whose rows are written; default: all.")
     delimiter: AnyText = optional("The character between CSV values; default a comma.", min_length=1, max_length=1)
     escape_formulas: bool = optional("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
     path: Text = optional("The file name; default: the name of the dataDef with the extension of the type.")
+    options: dict[str, Any] = optional("Keyword arguments of the class.")
+    limit: Any = optional(
+        "Seconds that the class may take for a batch of rows, such as 30; default: the setting `parse_limit`.",
+        json_schema_extra={"type": ["number", "string"]},
+    )
 
 
 class Defs(Term):

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from engine import urls
 from engine.defs import (
+    appenders,
     conflicts,
     converters,
     group_loaders,
@@ -58,6 +59,7 @@ def load(path: Path) -> LoadedDefs:
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
     reuse.check(root, problems)
+    appenders.check(root, catalog, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
         references.check(root, problems)

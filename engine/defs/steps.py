@@ -102,9 +102,9 @@ def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, 
         name=name,
         class_name=class_name,
         kind=kind,
-        options=_read_options(node, problems),
+        options=read_options(node, problems),
         run=tuple(part.text for part in node.list_of("run")),
-        limit=_read_limit(node, problems),
+        limit=read_limit(node, problems),
         workers=_read_workers(node, problems),
     )
 
@@ -167,7 +167,8 @@ def _check_keys(node: YamlNode, class_name: str, kind: StepKind, catalog: Catalo
     return usable
 
 
-def _read_options(node: YamlNode, problems: Problems) -> Mapping[str, Any]:
+def read_options(node: YamlNode, problems: Problems) -> Mapping[str, Any]:
+    """The `options` of a step or appender: keyword arguments of its class."""
     options = node.get("options")
     if options is None:
         return _NO_OPTIONS
@@ -181,7 +182,8 @@ def _read_options(node: YamlNode, problems: Problems) -> Mapping[str, Any]:
     return MappingProxyType(plain_data(options.value()))
 
 
-def _read_limit(node: YamlNode, problems: Problems) -> float | None:
+def read_limit(node: YamlNode, problems: Problems) -> float | None:
+    """The `limit` of a step or appender, in seconds; None: the setting applies."""
     limit = node.get("limit")
     if limit is None:
         return None

@@ -31,6 +31,7 @@ NO_POSITION = SourcePosition("", 0, 0)
 ADDED_LATER = MappingProxyType({"added_later": True})
 """Metadata of a field that older definitions lack: with its default it is not stored, so that no hash changes."""
 
+AppenderKind = Literal["built-in", "encoder", "appender"]
 FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 
 
@@ -210,6 +211,16 @@ class AppenderDef:
     escape_formulas: bool = field(default=False, metadata=ADDED_LATER)
     """Whether text that a spreadsheet would evaluate gets a leading `'` in CSV."""
     path: str | None = None
+    kind: AppenderKind = field(default="built-in", metadata=ADDED_LATER)
+    """What `type` names: a built-in type, or a users' class that encodes files or that rows are delivered to."""
+    options: Mapping[str, Any] | None = field(default=None, metadata=ADDED_LATER)
+    """Keyword arguments of the class; JSON values."""
+    limit: float | None = field(default=None, metadata=ADDED_LATER)
+    """Seconds for one batch; None: the setting `parse_limit`."""
+    suffix: str = field(default="", metadata=ADDED_LATER)
+    """Of the files of a users' encoder."""
+    code: str = field(default="", metadata=ADDED_LATER)
+    """A hash of the code of the class."""
     place: SourcePosition = NO_POSITION
 
 

@@ -28,6 +28,11 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
 )
 
 
+def is_shared_file(type_: str) -> bool:
+    """Whether the rows of several dataDefs fit in one file of a type; False for users' types."""
+    return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].shared_file
+
+
 def output_type_for_suffix(suffix: str) -> OutputType | None:
     """The type of a file with this suffix, with or without the dot, in any case; None if there is none."""
     plain = suffix.lower().removeprefix(".")

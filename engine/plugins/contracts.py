@@ -154,23 +154,29 @@ class Loader(Protocol):
 
 
 class Encoder(Protocol):
-    """Makes the bytes of an output file of its own type."""
+    """Makes the bytes of an output file of its own type.
 
-    def header(self, columns: tuple[str, ...]) -> bytes:
-        """The first bytes of the file."""
+    The class attribute `suffix`, a literal text, is the end of the file's name; `out` without it.
+    """
 
-    def encode(self, rows: list[Row]) -> bytes:
-        """The bytes of these rows. Raises nothing for rows of the dataDef."""
+    def header(self, columns: tuple[str, ...]) -> "bytes | Awaitable[bytes]":
+        """The first bytes of the file, always the same for the same columns. Called once, before all rows."""
+
+    def encode(self, rows: list[Row]) -> "bytes | Awaitable[bytes]":
+        """The bytes of these rows; the file is the bytes of one call behind another. May be `async`.
+
+        Rows whose call raises are encoded again, later, by a new instance.
+        """
 
 
 class Appender(Protocol):
     """Writes rows wherever it wants."""
 
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> "Awaitable[None] | None":
         """Write these rows durably: `{"id", "run", "dataDef", "row"}`, or `{"id", "run", "dataDef", "deleted": true}`.
 
-        A batch that raises is sent again, the same, later.
+        May be `async`. A batch that raises is sent again, the same, later, to a new instance.
         """
 
-    def close(self) -> None:
-        """Release what it holds."""
+    def close(self) -> "Awaitable[None] | None":
+        """Release what it holds. May be left out."""

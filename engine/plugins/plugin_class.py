@@ -48,13 +48,14 @@ class PluginClass:
     def problem_as(self, kind: ClassKind) -> str | None:
         """Why it cannot be used as this kind; None if it can, as far as its source says."""
         method, count = METHODS[kind]
+        article = "an" if kind in ("encoder", "appender") else "a"
         if self.group and kind not in ENTRY_POINT_GROUPS[self.group]:
-            return f"it is registered in {self.group}, not as a {kind}"
+            return f"it is registered in {self.group}, not as {article} {kind}"
         if self.scanned is None:
             return None
         defined = self.scanned.methods.get(method)
         if defined is None:
-            return None if self.scanned.has_bases else f"it has no method `{method}`, which a {kind} needs"
+            return None if self.scanned.has_bases else f"it has no method `{method}`, which {article} {kind} needs"
         if not defined.takes(count):
             return f"its method `{method}` must take {count} argument{'s' if count > 1 else ''} besides `self`"
         return None

@@ -1,8 +1,8 @@
 """Reads what a plugin's source defines, without running it: classes, their methods, what it imports."""
 
 import ast
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +14,9 @@ class ScannedClass:
     summary: str
     """The first line of its docstring."""
     methods: Mapping[str, "ScannedMethod"]
+    """Also those of its bases in the same module."""
+    texts: Mapping[str, str]
+    """Its attributes that are written as a text."""
     has_bases: bool
     """Whether it may inherit further methods."""
 
@@ -45,7 +48,10 @@ class ScannedModule:
 def scan_source(text: str) -> ScannedModule:
     """What a source defines at its top level. Raises SyntaxError."""
     tree = ast.parse(text)
-    classes = {node.name: _scan_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes: dict[str, ScannedClass] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            classes[node.name] = _inherit(_scan_class(node), node, classes)
     return ScannedModule(classes=classes, imports=frozenset(_imported_names(tree)))
 
 
@@ -60,8 +66,31 @@ def _scan_class(node: ast.ClassDef) -> ScannedClass:
             for item in node.body
             if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
         },
+        texts=dict(_text_attributes(node)),
         has_bases=any(not (isinstance(base, ast.Name) and base.id == "object") for base in node.bases),
     )
+
+
+def _inherit(scanned: ScannedClass, node: ast.ClassDef, classes: Mapping[str, ScannedClass]) -> ScannedClass:
+    """The class with what it inherits from classes above it in the module."""
+    names = [base.id if isinstance(base, ast.Name) else "" for base in node.bases]
+    bases = [classes[name] for name in names if name in classes]
+    if not bases:
+        return scanned
+    methods, texts = dict(scanned.methods), dict(scanned.texts)
+    for base in bases:
+        methods = {**base.methods, **methods}
+        texts = {**base.texts, **texts}
+    has_other = any(name not in classes and name != "object" for name in names)
+    return replace(scanned, methods=methods, texts=texts, has_bases=has_other or any(base.has_bases for base in bases))
+
+
+def _text_attributes(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for item in node.body:
+        if isinstance(item, ast.Assign | ast.AnnAssign) and isinstance(item.value, ast.Constant):
+            targets = item.targets if isinstance(item, ast.Assign) else [item.target]
+            if isinstance(text := item.value.value, str):
+                yield from ((target.id, text) for target in targets if isinstance(target, ast.Name))
 
 
 def _scan_method(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ScannedMethod:

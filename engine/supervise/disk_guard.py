@@ -66,7 +66,8 @@ class DiskGuard:
             return
         self._attempted_at = now
         with contextlib.suppress(DatabaseBusy):
-            self._space.add_paths(Path(output.path).parent for output in outputs.list_outputs(self._db, self._run))
+            files = [Path(output.path) for output in outputs.list_outputs(self._db, self._run) if output.path]
+            self._space.add_paths(path.parent for path in files)
             if self._pending_events or bool(self.alarm) != bool(self._recorded_alarm):
                 with self._db.transaction():
                     runs.hold_for_disk(self._db, self._run, bool(self.alarm))

@@ -10,7 +10,7 @@ from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions
 from engine.model.output_type import OUTPUT_TYPES, output_type_for_suffix
 from engine.store.db.connector import Database
-from engine.store.tables import outputs
+from engine.store.tables import deliveries, outputs
 from engine.store.tables.outputs import Output
 
 
@@ -39,6 +39,16 @@ def declare_outputs(
         data_defs = [d for d in with_fields if not appender.data_defs or d.name in appender.data_defs]
         for data_def in data_defs:
             declared.append((appender.name, data_def.name))
+            settings = _merge_settings(
+                recorded.get((appender.name, data_def.name)) if merge_columns else None,
+                output_settings(data_def, appender) | ({"only_new": list(data_def.key)} if only_new else {}),
+            )
+            if appender.kind == "appender":
+                deliveries.ensure(db, run, appender.name, data_def.name)
+                outputs.ensure_delivering(
+                    db, run, appender=appender.name, type_=appender.type, data_def=data_def.name, settings=settings
+                )
+                continue
             outputs.ensure(
                 db,
                 run,
@@ -46,17 +56,14 @@ def declare_outputs(
                 type_=appender.type,
                 data_def=data_def.name,
                 path=str(_output_path(appender, data_def, folder, output_file, alone=len(data_defs) == 1)),
-                settings=_merge_settings(
-                    recorded.get((appender.name, data_def.name)) if merge_columns else None,
-                    output_settings(data_def, appender) | ({"only_new": list(data_def.key)} if only_new else {}),
-                ),
+                settings=settings,
             )
     return declared
 
 
 def check_writable(declared: Iterable[Output]) -> None:
     """Raise UsageError if a file of the outputs cannot be written. A full disk is no reason: it may have room later."""
-    for path in dict.fromkeys(Path(output.path) for output in declared):
+    for path in dict.fromkeys(Path(output.path) for output in declared if output.path):
         problem = _write_problem(path)
         if problem is not None:
             raise UsageError(f"{path}: cannot be written: {problem}", "Choose another file, or fix its folder.")
@@ -80,7 +87,11 @@ def _merge_settings(recorded: Output | None, settings: dict[str, Any]) -> dict[s
     if recorded is None:
         return settings
     earlier = recorded.settings
-    joined = {name: {**earlier.get(name, {}), **settings[name]} for name in ("joins", "types")}
+    joined: dict[str, Any] = {
+        name: {**earlier.get(name, {}), **settings[name]}
+        for name in ("joins", "types", "item_types")
+        if name in settings
+    }
     return {**settings, **joined, "columns": list(dict.fromkeys([*earlier["columns"], *settings["columns"]]))}
 
 
@@ -90,12 +101,29 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
     An option that came later is there only if it is set: the hash of a step covers these settings.
     """
     appender = appender or AppenderDef(name="")
+    return (
+        {
+            "columns": list(data_def.columns),
+            "joins": {field.name: field.join for field in data_def.fields if field.all},
+            "types": {field.name: field.type for field in data_def.fields if not field.all and not field.fields},
+            "delimiter": appender.delimiter,
+        }
+        | ({"escape_formulas": True} if appender.escape_formulas else {})
+        | _class_settings(data_def, appender)
+    )
+
+
+def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
+    """What the users' class of an appender is created with; none for built-in types."""
+    if appender.kind == "built-in":
+        return {}
     return {
-        "columns": list(data_def.columns),
-        "joins": {field.name: field.join for field in data_def.fields if field.all},
-        "types": {field.name: field.type for field in data_def.fields if not field.all and not field.fields},
-        "delimiter": appender.delimiter,
-    } | ({"escape_formulas": True} if appender.escape_formulas else {})
+        "kind": appender.kind,
+        "options": dict(appender.options or {}),
+        "limit": appender.limit,
+        "code": appender.code,
+        "item_types": {field.name: field.type for field in data_def.fields if field.all and not field.fields},
+    }
 
 
 def appender_for_file(output_file: Path) -> AppenderDef:
@@ -119,4 +147,5 @@ def _output_path(
         return file.with_name(f"{file.stem}-{data_def.name}{file.suffix}")
     if appender.path is not None:
         return folder / appender.path
-    return folder / f"{data_def.name}.{OUTPUT_TYPES[appender.type].suffixes[0]}"
+    suffix = appender.suffix or OUTPUT_TYPES[appender.type].suffixes[0]
+    return folder / f"{data_def.name}.{suffix}"

@@ -5,7 +5,7 @@ import pytest
 from console.reports.alarms import current_alarms
 from console.tui.config import Config
 from console.tui.state.source import PollResult
-from tests.console.builders import host, node, run, snapshot
+from tests.console.builders import host, node, output, run, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}
@@ -124,3 +124,11 @@ async def test_new_alarms_ring_and_notify_on_request(tmp_path, asked):
 def test_a_pause_is_an_order_and_no_alarm():
     paused = snapshot(run=run(paused="operator"), paused_sequences=2, paused_hosts=1, hosts=[], nodes=[], warnings=[])
     assert current_alarms(paused, 4121) == []
+
+
+def test_an_output_that_cannot_be_written_is_an_alarm():
+    view = snapshot(appenders=[output("crm/book", error="ValueError: no room", backlog=7), output("rows/book")])
+    [alarm] = [alarm for alarm in current_alarms(view, 41) if "written" in alarm.text]
+    assert (alarm.level, alarm.key) == ("bad", "output crm/book")
+    assert alarm.text == "crm/book cannot be written, backlog 7: ValueError: no room"
+    assert current_alarms(view, None) == [a for a in current_alarms(view, None) if "written" not in a.text]

@@ -108,5 +108,7 @@ def _lines(view: "Snapshot") -> list[str]:
         f" {s.incomplete} incomplete{'  PAUSED' if s.paused else ''}"
         for s in view.sequences
     ]
-    lines += [f"  {a.name}: {plural(a.rows, 'row')}, {a.bytes} bytes  {a.path}" for a in view.appenders]
+    for a in view.appenders:
+        lines.append(f"  {a.name}: {plural(a.rows, 'row')}, {a.bytes} bytes  {a.path}".rstrip())
+        lines += [f"    cannot be written, backlog {a.backlog}: {a.error}"] if a.error else []
     return lines + report_lines(view)

@@ -94,13 +94,13 @@ def _output_lines(outputs: Sequence[OutputRow], width: int) -> list[Line]:
     lines: list[Line] = []
     folder = None
     for output in outputs:
-        path = Path(output.path)
-        if path.parent != folder:
+        path = Path(output.path or output.name)
+        if output.path and path.parent != folder:
             folder = path.parent
             parts = wrap_text(f"{folder}/", "text", max(20, width - 11))
             lines += [Line((("   files  " if not i else "          ", "dim"), part)) for i, part in enumerate(parts)]
         size = f"{plural(output.rows, 'row')}, {format_size(output.bytes)}B"
-        lines.append(Line(((f"          {path.name:<24} ", "strong"), (size, "dim"))))
+        lines.append(Line(((f"          {path.name if output.path else output.name:<24} ", "strong"), (size, "dim"))))
     return lines
 
 

@@ -99,6 +99,9 @@ class OutputsPane(Pane):
         name_width = max(6, width - 3 - len(headings))
         for output in self.outputs:
             backlog = "rebuilt" if output.rebuilding else "10k+" if output.backlog > 10_000 else str(output.backlog)
+            backlog_style = "warn" if output.backlog > 1000 or output.rebuilding else "dim"
+            if output.error:
+                backlog_style = "bad"
             rows, size = self.rates.outputs.get(output.name), self.rates.sizes.get(output.name)
             lines.append(
                 Line((
@@ -106,7 +109,7 @@ class OutputsPane(Pane):
                     (f"{format_count(output.rows):>7}", "strong"),
                     (f"{format_rate(rows.per_second if rows else 0):>8}", "accent"),
                     (f"{format_size(size.per_second if size else 0):>9}", "dim"),
-                    (f"{backlog:>9}", "warn" if output.backlog > 1000 or output.rebuilding else "dim"),
+                    (f"{backlog:>9}", backlog_style),
                 ))
             )  # fmt: skip
         return lines[:height]

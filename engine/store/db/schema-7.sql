@@ -1,5 +1,5 @@
--- Migration 7 of crawl.db: users' steps, rows that may be copied, documents that are not kept, and sums of what each group
--- has, so that a checkpoint covers its content.
+-- Migration 7 of crawl.db: users' steps, rows that may be copied, documents that are not kept, sums of what each group
+-- has, checkpoints of tasks, and what users' appenders got.
 
 CREATE TABLE results (                              -- of steps on pages; of warnings, the first 1,000 of a step and code
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -119,3 +119,30 @@ SELECT run, grp, step_name, instr('seeder loader parser filter appender', step_n
     validation_status, reason, content_hash, dependencies, kept FROM checkpoints;
 DROP TABLE checkpoints;
 ALTER TABLE task_checkpoints RENAME TO checkpoints;
+
+-- Users' appenders deliver rows instead of writing a file; they are never rebuilt.
+
+ALTER TABLE outputs ADD COLUMN delivers INTEGER NOT NULL DEFAULT 0; -- 1: it has no file, and a row in deliveries
+ALTER TABLE outputs ADD COLUMN error TEXT;          -- why it cannot be written now
+
+CREATE TABLE deliveries (                           -- what an appender got; kept when its output is removed
+    id         INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    appender   TEXT NOT NULL,
+    data_def   TEXT NOT NULL,
+    cursor     INTEGER NOT NULL DEFAULT 0,          -- the last row it acknowledged
+    withdrawal INTEGER NOT NULL DEFAULT 0,          -- the last withdrawal it acknowledged
+    rows       INTEGER NOT NULL DEFAULT 0,          -- acknowledged, without those taken back
+    offered    INTEGER NOT NULL DEFAULT 0,          -- the highest row that it may have got
+    batch      TEXT,                                -- JSON: the end of the batch that is being sent
+    UNIQUE (run, appender, data_def)
+);
+
+CREATE TABLE withdrawals (                          -- deleted rows that an appender may have got
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    delivery INTEGER NOT NULL REFERENCES deliveries(id),
+    row      INTEGER NOT NULL,
+    newest   INTEGER NOT NULL,                      -- the newest row of all when it was deleted
+    counted  INTEGER NOT NULL DEFAULT 1             -- 0: it was never acknowledged
+);
+CREATE INDEX withdrawals_delivery ON withdrawals(delivery, id);

@@ -32,7 +32,9 @@ SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, 
     supervisor < (SELECT max(epoch) FROM supervisors)
 FROM nodes WHERE run = ? ORDER BY number
 """
-_OUTPUTS = "SELECT appender, data_def, type, path, rows, bytes, cursor, dirty FROM outputs WHERE run = ? ORDER BY id"
+_OUTPUTS = """
+SELECT appender, data_def, type, path, rows, bytes, cursor, dirty, error FROM outputs WHERE run = ? ORDER BY id
+"""
 _APPENDER = """
 SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORDER BY epoch DESC LIMIT 1
 """
@@ -91,7 +93,7 @@ class SequenceRow:
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
-    """An output file of the appender, and the process that writes it."""
+    """An output of the appender, and the process that writes it. `path` is empty if there is no file."""
 
     name: str
     type: str
@@ -103,6 +105,8 @@ class OutputRow:
     pid: int | None
     beat_age: float | None
     flush_ms: float | None
+    error: str | None = None
+    """Why it cannot be written now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +211,7 @@ def _read_outputs(db: Database, run: int) -> list[OutputRow]:
     alive = process is not None and process[4] is None
     backlogs: dict[int, dict[str, int]] = {}
     outputs = []
-    for appender, data_def, kind, path, written, size, cursor, dirty in db.all(_OUTPUTS, (run,)):
+    for appender, data_def, kind, path, written, size, cursor, dirty, error in db.all(_OUTPUTS, (run,)):
         if cursor not in backlogs:
             backlogs[cursor] = dict(db.all(_BACKLOG, (run, cursor, _MAX_BACKLOG)))
         backlog = backlogs[cursor]
@@ -224,6 +228,7 @@ def _read_outputs(db: Database, run: int) -> list[OutputRow]:
                 pid=process[0] if alive and process else None,
                 beat_age=process[2] if alive and process else None,
                 flush_ms=process[3] if process else None,
+                error=error,
             )
         )
     return outputs

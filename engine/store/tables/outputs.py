@@ -17,14 +17,23 @@ _ENSURE = """
 INSERT INTO outputs (run, appender, type, data_def, path, settings) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, appender, data_def) DO UPDATE SET
     dirty = dirty + (type <> excluded.type OR path <> excluded.path OR settings <> excluded.settings),
-    type = excluded.type, path = excluded.path, settings = excluded.settings
+    type = excluded.type, path = excluded.path, settings = excluded.settings, delivers = 0
 """
-_COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty, pending"
+_ENSURE_DELIVERING = """
+INSERT INTO outputs (run, appender, type, data_def, path, settings, cursor, rows, delivers)
+SELECT :run, :appender, :type, :data_def, '', :settings, cursor, rows, 1 FROM deliveries
+WHERE run = :run AND appender = :appender AND data_def = :data_def
+ON CONFLICT (run, appender, data_def) DO UPDATE SET
+    type = excluded.type, path = '', settings = excluded.settings, cursor = excluded.cursor, rows = excluded.rows,
+    bytes = 0, inode = NULL, dirty = 0, pending = NULL, delivers = 1
+"""
+_COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty, pending, delivers, error"
 _LIST = f"SELECT {_COLUMNS} FROM outputs WHERE run = ? ORDER BY id"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
-_MARK_DIRTY = "UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND cursor >= ?"
+_MARK_DIRTY = "UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND cursor >= ? AND NOT delivers"
 _MARK_STALE = """
-UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def IN (SELECT value FROM json_each(?))
+UPDATE outputs SET dirty = dirty + 1
+WHERE run = ? AND data_def IN (SELECT value FROM json_each(?)) AND NOT delivers
 """
 _PRUNE = """
 DELETE FROM outputs WHERE run = ? AND NOT EXISTS (
@@ -40,14 +49,24 @@ UPDATE outputs SET cursor = :cursor, bytes = :bytes, rows = :rows, inode = :inod
     dirty = max(0, dirty - :reasons), pending = NULL
 WHERE id = :output
 """
-_PROGRESS = "SELECT data_def, min(cursor), max(dirty) FROM outputs WHERE run = ? GROUP BY data_def"
+_WITHDRAWALS_LEFT = """
+delivers AND EXISTS (SELECT 1 FROM deliveries v JOIN withdrawals w ON w.delivery = v.id
+    WHERE v.run = outputs.run AND v.appender = outputs.appender AND v.data_def = outputs.data_def)
+"""
+_PROGRESS = f"""
+SELECT data_def, min(cursor), max(dirty OR ({_WITHDRAWALS_LEFT})) FROM outputs WHERE run = ? GROUP BY data_def
+"""
+_BACKLOG = f"""
+SELECT appender, data_def, error FROM outputs WHERE run = ? AND (cursor < ? OR dirty OR ({_WITHDRAWALS_LEFT}))
+ORDER BY error IS NULL, id LIMIT 1
+"""
 _LATER_PATHS = "SELECT DISTINCT path FROM outputs WHERE run > ?"
-_HAS_BACKLOG = "SELECT EXISTS (SELECT 1 FROM outputs WHERE run = ? AND (cursor < ? OR dirty))"
+_SET_ERROR = "UPDATE outputs SET error = ? WHERE id = ? AND error IS NOT ?"
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A row of `outputs`: one output file of a run."""
+    """A row of `outputs`: one output of a run."""
 
     id: int
     appender: str
@@ -56,7 +75,7 @@ class Output:
     path: str
     settings: dict[str, Any]
     """`columns`: names in order; `joins`: list separator by column; `delimiter`; `only_new`: key fields of a row, if
-    the file holds only rows that no earlier run has."""
+    the file holds only rows that no earlier run has. Of users' classes: `kind` and what they are created with."""
     cursor: int
     bytes: int
     rows: int
@@ -65,6 +84,10 @@ class Output:
     """Number of marks since the last rebuild."""
     pending: dict[str, int] | None
     """`inode`, `cursor`, `bytes`, `rows`, `reasons` of a rebuilt file that may not be renamed yet."""
+    delivers: bool = False
+    """Whether rows are delivered to an appender, and there is no file: `engine.store.tables.deliveries`."""
+    error: str | None = None
+    """Why it could not be written."""
 
     @property
     def dirty(self) -> bool:
@@ -80,14 +103,23 @@ def ensure(
     db.execute(_ENSURE, (run, appender, type_, data_def, path, settings_json))
 
 
+def ensure_delivering(
+    db: Database, run: int, *, appender: str, type_: str, data_def: str, settings: dict[str, Any]
+) -> None:
+    """Declare an output without a file. It continues behind the rows of its delivery, which must exist."""
+    settings_json = orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
+    values = {"run": run, "appender": appender, "type": type_, "data_def": data_def, "settings": settings_json}
+    db.execute(_ENSURE_DELIVERING, values)
+
+
 def list_outputs(db: Database, run: int) -> list[Output]:
     """Every output of a run."""
     return [
         Output(
             id_, appender, type_, data_def, path, orjson.loads(settings), cursor, size, rows, inode, reasons,
-            orjson.loads(pending) if pending else None,
+            orjson.loads(pending) if pending else None, bool(delivers), error,
         )
-        for id_, appender, type_, data_def, path, settings, cursor, size, rows, inode, reasons, pending
+        for id_, appender, type_, data_def, path, settings, cursor, size, rows, inode, reasons, pending, delivers, error
         in db.all(_LIST, (run,))
     ]  # fmt: skip
 
@@ -151,6 +183,15 @@ def list_later_paths(db: Database, run: int) -> set[str]:
     return {str(row[0]) for row in db.all(_LATER_PATHS, (run,))}
 
 
-def has_backlog(db: Database, run: int, last_row: int) -> bool:
-    """Whether an output lacks a row, or must be rebuilt."""
-    return bool(db.value(_HAS_BACKLOG, (run, last_row)))
+def find_backlog(db: Database, run: int, last_row: int) -> tuple[str, str | None] | None:
+    """An output that lacks a row or must be rebuilt, as APPENDER/DATADEF, and why it cannot be written if it cannot.
+
+    None: there is no such output.
+    """
+    row = db.one(_BACKLOG, (run, last_row))
+    return None if row is None else (f"{row[0]}/{row[1]}", row[2])
+
+
+def set_error(db: Database, output: int, error: str | None) -> None:
+    """Record why an output cannot be written; None: it can."""
+    db.execute(_SET_ERROR, (error, output, error))

@@ -23,6 +23,7 @@ from engine.store.pages import documents
 from engine.store.read import browse, candidates
 from engine.store.tables import (
     checkpoints,
+    deliveries,
     events,
     health,
     jobs,
@@ -105,6 +106,7 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
             return 0
         ensure_accepting(db, run)
         ids = [row[0] for row in ended]
+        deliveries.withdraw(db, run, id_list(ids), "[]")
         for data_def, first in rows.delete_by_jobs(db, run, ids).items():
             outputs.mark_dirty(db, run, data_def, first)
         health.take_back(db, run, id_list(ids))

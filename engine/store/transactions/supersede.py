@@ -6,7 +6,7 @@ import orjson
 
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
-from engine.store.tables import extracts, health, outputs, results, rows, runs, versions
+from engine.store.tables import deliveries, extracts, health, outputs, results, rows, runs, versions
 from engine.store.tables.versions import StoredPageDefs
 from engine.store.transactions.outcome import JobOutcome
 
@@ -65,6 +65,7 @@ def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> N
         groups.setdefault((f.kept_data_defs, f.job.defs_version), []).append(f.job.page_job)
     for (kept_ids, version), pages in groups.items():
         listed, kept = orjson.dumps(pages).decode(), orjson.dumps(kept_ids).decode()
+        deliveries.withdraw(db, run, listed, kept)
         for name, count, first in rows.delete_replaced(db, listed, kept):
             rows.add_counts(db, run, name, -count, 0)
             outputs.mark_dirty(db, run, name, first)

@@ -71,9 +71,11 @@ class DefsSync:
         """Why a run is not complete: open work, or rows missing in a file. None if it is complete."""
         if self.has_open_work():
             return "the nodes stopped before all work was done"
-        if outputs.has_backlog(self._db, self._run, rows.last_id(self._db, self._run)):
-            return "an output lacks rows: see data/logs/appender.log"
-        return None
+        backlog = outputs.find_backlog(self._db, self._run, rows.last_id(self._db, self._run))
+        if backlog is None:
+            return None
+        name, error = backlog
+        return f"the output {name} lacks rows: {error or 'see data/logs/appender.log'}"
 
     def has_work_left(self) -> bool:
         """Whether an extract-only run leaves jobs for the next run."""

@@ -90,7 +90,7 @@ def publish_defs(
     pages = _begin_reextraction(db, run, version, current, defs, forced_data_def) if reextract else 0
     text = describe_changes(current, defs, pages)
     _add_event(db, seq, "INFO", f"defs v{run.defs_version} → v{version}: {text}")
-    for path in removed_paths:
+    for path in filter(None, removed_paths):
         _add_event(db, seq, "WARNING", f"{path}: no appender writes this file any more; it stays unchanged")
     _warn_kept_pages(db, seq, current.definitions, definitions)
     return PublishResult(version=version, changed=True, text=f"defs v{version}: {text}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.append.only_new import OnlyNewFilter
 from engine.errors import StorageError
+from engine.model.output_type import OUTPUT_TYPES
 from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.read.content import ContentRow
@@ -105,6 +106,8 @@ class OutputChecks:
             one.skipped = "a later run writes this file"
         elif output.dirty or output.pending:
             one.skipped = "it is written again by the next run"
+        elif output.type not in OUTPUT_TYPES:
+            one.skipped = "a class of your own writes it"
         else:
             try:
                 if output.type == "sqlite":

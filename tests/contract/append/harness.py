@@ -114,7 +114,7 @@ class Harness:
         assert not self.has_backlog()
 
     def has_backlog(self) -> bool:
-        return outputs.has_backlog(self.db, self.run.seq, rows.last_id(self.db, self.run.seq))
+        return outputs.find_backlog(self.db, self.run.seq, rows.last_id(self.db, self.run.seq)) is not None
 
     def command(self, epoch: int) -> list[str]:
         return [

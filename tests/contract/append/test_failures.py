@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.append import appender as loop
+from engine.append import retries
 from engine.append import sqlite as sqlite_output
 from engine.append.turn_result import TurnResult
 from engine.errors import Fenced
@@ -110,7 +110,7 @@ def test_a_failed_write_is_retried(
     type_: str, call: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     harness = Harness(tmp_path, type_)
-    monkeypatch.setattr(loop, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(retries, "RETRY_SECONDS", 0.0)
     real = getattr(os, call)
     with closing(harness.appender()) as appender:
         run_until_idle(appender)
@@ -204,8 +204,8 @@ def test_a_fence_during_a_write_records_nothing(harness: Harness, monkeypatch: p
 
 
 def test_memory_is_bounded_by_the_size_of_rows(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "BATCH_CHARACTERS", 20_000)
-    monkeypatch.setattr(loop, "FIRST_ROWS", 20)
+    monkeypatch.setattr("engine.append.appender.BATCH_CHARACTERS", 20_000)
+    monkeypatch.setattr("engine.append.appender.FIRST_ROWS", 20)
     harness.add([book(i, title="x" * 1000) for i in range(200)])
     with closing(harness.appender()) as appender:
         run_until_idle(appender)

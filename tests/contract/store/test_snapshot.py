@@ -101,7 +101,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) 
     (result,) = snapshot.read(store.db).appenders
     assert snapshot.rows_as_dicts([result])[0] == {
         "name": "rows/book", "type": "csv", "rows": 1, "bytes": 20, "path": "/x/book.csv", "backlog": 1,
-        "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None,
+        "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None, "error": None,
     }  # fmt: skip
     with store.db.transaction():
         nodes.end_appender(store.db, epoch, NodeState.DEAD, 1.0)

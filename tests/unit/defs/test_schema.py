@@ -75,7 +75,7 @@ MISTAKES = [
     ("linkGroup: books", "allow: /p/"),
     ("delay: 0.5", "delay: -1"),
     ("delay: 0.5", "delay: slow"),
-    ("type: csv", "type: xlsx"),
+    ("type: csv", "type: [csv]"),
     ("type: csv", "dataDefs: book"),
 ]
 

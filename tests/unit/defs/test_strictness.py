@@ -93,7 +93,7 @@ CASES = [
     ("out-of-range", "type: csv}", 'delimiter: §""}'),
     ("out-of-range", "type: csv}", 'type: csv, §delimiter: "\\n"}'),
     ("unknown-value", "type: decimal", "type: §decmal"),
-    ("unknown-value", "type: csv", "type: §xml"),
+    ("unknown-appender", "type: csv", "type: §xml"),
     ("unknown-value", "{name: shop,", "{name: shop, method: §FETCH,"),
     ("empty-text", 'match: "[0-9.]+"', 'match: §""'),
     # texts with a grammar

@@ -115,14 +115,14 @@ def test_a_rebuild_clears_only_earlier_rebuild_marks(db: Database) -> None:
 
 
 def test_a_run_is_behind_while_an_output_lacks_a_row_or_must_be_rebuilt(db: Database) -> None:
-    assert not table.has_backlog(db, 1, 5), "no output, nothing behind"
+    assert not table.find_backlog(db, 1, 5), "no output, nothing behind"
     _declared(db, DEFS)
-    assert not table.has_backlog(db, 1, rows.last_id(db, 1))
-    assert table.has_backlog(db, 1, 5)
+    assert not table.find_backlog(db, 1, rows.last_id(db, 1))
+    assert table.find_backlog(db, 1, 5)
     with db.transaction():
         for output in table.list_outputs(db, 1):
             table.advance(db, output.id, cursor=5, size=1, rows=1, inode=1)
-    assert not table.has_backlog(db, 1, 5)
+    assert not table.find_backlog(db, 1, 5)
     with db.transaction():
         table.mark_corrupt(db, 1)
-    assert table.has_backlog(db, 1, 5)
+    assert table.find_backlog(db, 1, 5)

@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:16982:1821245',16982,1.79541622565363907814e+09,1.79541622783122467987e+09,1.0190333399805240333e-01,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:17039:1821566',17039,1.79541622887082314491e+09,1.79541623182179951672e+09,1.28038974002265604212e-01,3.80879200019990094006e+00);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:25697:1890578',25697,1.79541691899010896682e+09,1.795416919826775074e+09,6.46127200161572545766e-03,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:25731:1890712',25731,1.79541692033578395839e+09,1795416922.55392,2.29384027999913087114e-01,2.96075499863945879042e+00);
 CREATE TABLE "checkpoints" (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     grp               TEXT NOT NULL,
@@ -31,18 +31,18 @@ CREATE TABLE "checkpoints" (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, grp, task, step_name)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'books','','loader',1,1,1.79541622783981204029e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','more','appender',4,1,1.79541622783981204029e+09,'valid',NULL,'63ecc9b5c8771a45776691d80b7edd68','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','more','filter',3,1,1.79541622783981204029e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','more','parser',2,1,1.79541622783981204029e+09,'valid','1 job failed','de3bd83c67f63267ee923944d0e35f0d','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','page','appender',4,1,1.79541622783981204029e+09,'valid',NULL,'5fb581f89abc31595e14b90b7842fdae','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','page','filter',3,1,1.79541622783981204029e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','page','parser',2,1,1.79541622783981204029e+09,'valid','1 job failed','257fbdb4e5f8695660a3425965778dc0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','','loader',1,1,1.79541622783981204029e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','','seeder',0,1,1.79541622588614511492e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','list','appender',4,1,1.79541622783981204029e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','list','filter',3,1,1.79541622783981204029e+09,'valid',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','list','parser',2,1,1.79541622783981204029e+09,'valid',NULL,'e0860723c4f90e8afe9c58707960244e','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','','loader',1,1,1.79541691982938480384e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','appender',4,1,1.79541691982938480384e+09,'valid',NULL,'63ecc9b5c8771a45776691d80b7edd68','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','filter',3,1,1.79541691982938480384e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','parser',2,1,1.79541691982938480384e+09,'valid','1 job failed','de3bd83c67f63267ee923944d0e35f0d','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','appender',4,1,1.79541691982938480384e+09,'valid',NULL,'5fb581f89abc31595e14b90b7842fdae','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','filter',3,1,1.79541691982938480384e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','parser',2,1,1.79541691982938480384e+09,'valid','1 job failed','257fbdb4e5f8695660a3425965778dc0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','','loader',1,1,1.79541691982938480384e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','','seeder',0,1,1.79541691909860181806e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','appender',4,1,1.79541691982938480384e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','filter',3,1,1.79541691982938480384e+09,'valid',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','parser',2,1,1.79541691982938480384e+09,'valid',NULL,'e0860723c4f90e8afe9c58707960244e','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'books','','loader',1,0,NULL,'provisional','cancelled by command: 2 jobs left','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'books','more','appender',4,0,NULL,'provisional','cancelled by command: 2 jobs left','63ecc9b5c8771a45776691d80b7edd68','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'books','more','filter',3,0,NULL,'provisional','cancelled by command: 2 jobs left','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
@@ -51,7 +51,7 @@ INSERT INTO "checkpoints" VALUES(2,'books','page','appender',4,0,NULL,'provision
 INSERT INTO "checkpoints" VALUES(2,'books','page','filter',3,0,NULL,'provisional','cancelled by command: 2 jobs left','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
 INSERT INTO "checkpoints" VALUES(2,'books','page','parser',2,0,NULL,'provisional','cancelled by command: 2 jobs left','257fbdb4e5f8695660a3425965778dc0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'shelves','','loader',1,0,NULL,'provisional','cancelled by command: 1 job left','47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(2,'shelves','','seeder',0,1,1.79541622898579096793e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'shelves','','seeder',0,1,1.79541692045834398272e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'shelves','list','appender',4,0,NULL,'provisional','cancelled by command: 1 job left','184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'shelves','list','filter',3,0,NULL,'provisional','cancelled by command: 1 job left','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
 INSERT INTO "checkpoints" VALUES(2,'shelves','list','parser',2,0,NULL,'provisional','cancelled by command: 1 job left','e0860723c4f90e8afe9c58707960244e','["loader"]',0);
@@ -65,7 +65,7 @@ CREATE TABLE commands (
     given_at   REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 2 jobs in flight have 1 s to finish',1.79541623068996167179e+09,1.79541623072964596748e+09);
+INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 2 jobs in flight have 1 s to finish',1.79541692140837502483e+09,1.7954169215069363117e+09);
 CREATE TABLE content_sums (                         -- of a group; they move in the commits
     run          INTEGER NOT NULL REFERENCES runs(seq),
     grp          TEXT NOT NULL,
@@ -94,7 +94,19 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79541622551250767709e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79541691895855832095e+09);
+CREATE TABLE deliveries (                           -- what an appender got; kept when its output is removed
+    id         INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    appender   TEXT NOT NULL,
+    data_def   TEXT NOT NULL,
+    cursor     INTEGER NOT NULL DEFAULT 0,          -- the last row it acknowledged
+    withdrawal INTEGER NOT NULL DEFAULT 0,          -- the last withdrawal it acknowledged
+    rows       INTEGER NOT NULL DEFAULT 0,          -- acknowledged, without those taken back
+    offered    INTEGER NOT NULL DEFAULT 0,          -- the highest row that it may have got
+    batch      TEXT,                                -- JSON: the end of the batch that is being sent
+    UNIQUE (run, appender, data_def)
+);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -115,27 +127,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL, pruned INTEGER NOT NULL DEFAULT 0, digest BLOB);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541622755192065239e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541622760054945945e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541622761142969136e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
-INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.7954162276223866939e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
-INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79541622765928411478e+09,305,0,X'D03574353D3FDF0312362B986829D0AA');
-INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79541622766151142123e+09,57,0,X'457E7497C27A9925C342D254569B5E9E');
-INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79541622766302442549e+09,57,0,X'A6DB519075FD5DC4EB7216175D9CCFFF');
-INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541622766349625583e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
-INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541622766392135624e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
-INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79541622769780015943e+09,57,0,X'266EF188122E49ADA0F1C90E063C499C');
-INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79541622769892406465e+09,57,0,X'62CB9E62ED46E81518CC68303A927552');
-INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79541622769953346247e+09,57,0,X'6EB1B5E49B2154B887A2E4B9AB8B6681');
-INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79541622769988512995e+09,57,0,X'1D3449263646C1354D4514800D24716E');
-INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541622771763563154e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541623012301945682e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541623015031909941e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.7954162301737194061e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
-INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541623019058203692e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
-INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541623026056861881e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
-INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541623027964258188e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
-INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541623035757970808e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541691969497442245e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541691972044372554e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541691972625660892e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
+INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541691972892689709e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
+INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79541691974140214926e+09,305,0,X'D03574353D3FDF0312362B986829D0AA');
+INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79541691974287414548e+09,57,0,X'457E7497C27A9925C342D254569B5E9E');
+INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79541691974336338043e+09,57,0,X'A6DB519075FD5DC4EB7216175D9CCFFF');
+INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541691974370193479e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
+INSERT INTO "documents" VALUES(9,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79541691975532388689e+09,57,0,X'266EF188122E49ADA0F1C90E063C499C');
+INSERT INTO "documents" VALUES(10,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79541691975604248048e+09,57,0,X'62CB9E62ED46E81518CC68303A927552');
+INSERT INTO "documents" VALUES(11,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79541691975647616386e+09,57,0,X'6EB1B5E49B2154B887A2E4B9AB8B6681');
+INSERT INTO "documents" VALUES(12,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79541691975790810588e+09,57,0,X'1D3449263646C1354D4514800D24716E');
+INSERT INTO "documents" VALUES(13,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541691976307153698e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
+INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541691977257061004e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541692105277895922e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541692107198858257e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541692107559299473e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
+INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541692107879281045e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
+INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541692108753013611e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
+INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541692109842324258e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
+INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541692116037154194e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -146,92 +158,93 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79541622550924539567e+09,'INFO','supervisor','run',NULL,'run c0dd2e started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79541622563198661807e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79541622564900517464e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79541622567700743674e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79541622567801332469e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.7954162256789903641e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.79541622570899271965e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79541622570989108089e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79541622574101829529e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79541622575799679753e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79541622589700222015e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79541622742698788644e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.79541622752812433244e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.79541622756785082819e+09,'INFO','n1','page',2,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(15,1,1.79541622759981942176e+09,'INFO','n1','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(16,1,1.79541622760521602623e+09,'INFO','n1','page',3,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(17,1,1.79541622761484313004e+09,'INFO','n1','page',4,'200   12 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(18,1,1.79541622762192273139e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(19,1,1.79541622762306928634e+09,'INFO','n1','page',7,'200   22 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(20,1,1.79541622766094207761e+09,'INFO','n1','page',8,'200    4 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
-INSERT INTO "events" VALUES(21,1,1.79541622766194796561e+09,'INFO','n1','page',9,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(22,1,1.79541622766336536401e+09,'INFO','n1','page',10,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
-INSERT INTO "events" VALUES(23,1,1.79541622766373610503e+09,'INFO','n1','page',11,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(24,1,1.79541622766408944132e+09,'INFO','n1','page',12,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(25,1,1.79541622766429781908e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(26,1,1.79541622769851613042e+09,'INFO','n1','page',13,'200    8 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
-INSERT INTO "events" VALUES(27,1,1.79541622769934773443e+09,'INFO','n1','page',14,'200    8 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
-INSERT INTO "events" VALUES(28,1,1.79541622769975280768e+09,'INFO','n1','page',15,'200    8 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
-INSERT INTO "events" VALUES(29,1,1.79541622770006656642e+09,'INFO','n1','page',16,'200    8 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
-INSERT INTO "events" VALUES(30,1,1.79541622770301485065e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(31,1,1.7954162277176711559e+09,'ERROR','n1','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(32,1,1.79541622773199534418e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(33,1,1.79541622773300123218e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(34,1,1.79541622773501276973e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(35,1,1.79541622775798583033e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(36,1,1.7954162277587881088e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(37,1,1.79541622776100349423e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(38,1,1.7954162277820050717e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(39,1,1.79541622778237628939e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(40,1,1.79541622779298877714e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(41,1,1.79541622783700370786e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(42,1,1.79541622783901548381e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(43,1,1.79541622783907961848e+09,'INFO','supervisor','run',NULL,'run c0dd2e DONE');
-INSERT INTO "events" VALUES(44,1,1.79541622785800552373e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(45,2,1.79541622883636879919e+09,'INFO','supervisor','run',NULL,'run 0b06be started, defs v1');
-INSERT INTO "events" VALUES(46,2,1.79541622886898374553e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(47,2,1.79541622886998939508e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(48,2,1.79541622887501859662e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(49,2,1.79541622887598419184e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(50,2,1.79541622887995862964e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(51,2,1.79541622888901972773e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(52,2,1.79541622888974142071e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(53,2,1.79541622890499234202e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(54,2,1.79541622891299867633e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(55,2,1.79541622898899912836e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(56,2,1.79541623006201696397e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(57,2,1.7954162301280372143e+09,'INFO','n1','page',17,'200   14 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(58,2,1.79541623014815664291e+09,'INFO','n1','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(59,2,1.79541623015283823014e+09,'INFO','n1','page',18,'200    6 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(60,2,1.79541623017563080786e+09,'INFO','n1','page',19,'200   29 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(61,2,1.79541623019011902808e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(62,2,1.79541623019129896162e+09,'INFO','n1','page',22,'200   42 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(63,2,1.79541623025433230396e+09,'WARNING','n1','page',24,'HTTP 500; attempt 2 in 0.5 s  http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(64,2,1.79541623027847552294e+09,'INFO','n1','page',26,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(65,2,1.79541623028011107445e+09,'INFO','n1','page',27,'200   20 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(66,2,1.79541623028053307529e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(67,2,1.79541623030201601988e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(68,2,1.7954162304019868374e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(69,2,1.79541623035760188097e+09,'ERROR','n1','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(70,2,1.79541623042298841474e+09,'INFO','n1','state',NULL,'n1 READY RUNNER');
-INSERT INTO "events" VALUES(71,2,1.79541623072964596748e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 2 jobs in flight have 1 s to finish');
-INSERT INTO "events" VALUES(72,2,1.79541623073201918594e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
-INSERT INTO "events" VALUES(73,2,1.79541623073998546605e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(74,2,1795416230.75801,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(75,2,1.79541623078299474721e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(76,2,1.79541623078455615043e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(77,2,1.7954162317530558109e+09,'WARNING','n1','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.5 s');
-INSERT INTO "events" VALUES(78,2,1.79541623175320744516e+09,'WARNING','n1','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.5 s');
-INSERT INTO "events" VALUES(79,2,1.79541623177200555805e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(80,2,1.7954162318010137081e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(81,2,1.79541623180162501337e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(82,2,1.79541623180499672896e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(83,2,1.7954162318249926567e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(84,2,1.79541623182700419425e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
-INSERT INTO "events" VALUES(85,2,1.79541623182736325261e+09,'WARNING','supervisor','run',NULL,'run 0b06be CANCELLED');
-INSERT INTO "events" VALUES(86,2,1.79541623183299899101e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(1,1,1.79541691895581364633e+09,'INFO','supervisor','run',NULL,'run 1d0bed started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79541691898799228663e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79541691898899817472e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79541691899298143384e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79541691899398708339e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.7954169189944133759e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79541691900098776815e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79541691900173950189e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79541691901700043677e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79541691902601265908e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79541691910499048227e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79541691963799905779e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79541691968156194689e+09,'INFO','n2','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(14,1,1.79541691970301580424e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(15,1,1.79541691970031499865e+09,'INFO','n2','page',2,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(16,1,1.79541691971866798401e+09,'INFO','n2','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(17,1,1.79541691972356963155e+09,'INFO','n2','page',3,'200    4 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(18,1,1.79541691972787785525e+09,'INFO','n2','page',4,'200    9 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(19,1,1.79541691972872042657e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(20,1,1.79541691972974300382e+09,'INFO','n2','page',7,'200   10 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(21,1,1.79541691974242329597e+09,'INFO','n2','page',8,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
+INSERT INTO "events" VALUES(22,1,1.79541691974320816995e+09,'INFO','n2','page',9,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(23,1,1.7954169197435932159e+09,'INFO','n2','page',10,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
+INSERT INTO "events" VALUES(24,1,1.79541691974393987653e+09,'INFO','n2','page',11,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(25,1,1.79541691975579476361e+09,'INFO','n2','page',13,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
+INSERT INTO "events" VALUES(26,1,1.79541691975632953645e+09,'INFO','n2','page',14,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
+INSERT INTO "events" VALUES(27,1,1.79541691975671362877e+09,'INFO','n2','page',15,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
+INSERT INTO "events" VALUES(28,1,1.79541691975821280473e+09,'INFO','n2','page',16,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
+INSERT INTO "events" VALUES(29,1,1.79541691975850725175e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(30,1,1.79541691976742625235e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(31,1,1.7954169197670736313e+09,'INFO','n1','page',12,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(32,1,1.79541691977260017398e+09,'ERROR','n2','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(33,1,1.79541691978199338913e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(34,1,1.79541691978299903869e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(35,1,1.79541691978299903869e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(36,1,1.79541691979201126095e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(37,1,1.79541691979599452025e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79541691981200718887e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(39,1,1.79541691981283330916e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(40,1,1.79541691981401896477e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(41,1,1.79541691981422305108e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(42,1,1.79541691981401896477e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(43,1,1.7954169198270142078e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(44,1,1795416919.82802,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(45,1,1.79541691982861113547e+09,'INFO','supervisor','run',NULL,'run 1d0bed DONE');
+INSERT INTO "events" VALUES(46,1,1.7954169198330090046e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(47,2,1.79541692030324435231e+09,'INFO','supervisor','run',NULL,'run ec1a6c started, defs v1');
+INSERT INTO "events" VALUES(48,2,1.79541692033399200435e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(49,2,1.79541692033499765391e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(50,2,1.79541692034099245071e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(51,2,1.79541692034199833866e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79541692034289169306e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(53,2,1.79541692035298204423e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(54,2,1.79541692035373640057e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(55,2,1.79541692037301802635e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(56,2,1.79541692038999652859e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(57,2,1.79541692046499109266e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(58,2,1.79541692101799535757e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(59,2,1.79541692102499604219e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(60,2,1.7954169210568919182e+09,'INFO','n2','page',17,'200    5 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(61,2,1.79541692107098865512e+09,'INFO','n2','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(62,2,1.79541692107316470149e+09,'INFO','n2','page',18,'200    4 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(63,2,1.79541692107737421981e+09,'INFO','n2','page',19,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(64,2,1.79541692107855081553e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(65,2,1.795416921079205513e+09,'INFO','n2','page',22,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(66,2,1.79541692108731555936e+09,'WARNING','n2','page',24,'HTTP 500; attempt 2 in 0.9 s  http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(67,2,1.7954169210880479813e+09,'INFO','n2','page',26,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(68,2,1.79541692109901642794e+09,'INFO','n2','page',27,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(69,2,1.79541692109946823124e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(70,2,1.79541692110597968104e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(71,2,1.79541692116039848332e+09,'ERROR','n2','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(72,2,1.7954169215069363117e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 2 jobs in flight have 1 s to finish');
+INSERT INTO "events" VALUES(73,2,1.79541692150799489027e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
+INSERT INTO "events" VALUES(74,2,1.79541692150900077822e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(75,2,1.79541692151801300049e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(76,2,1.79541692153000235557e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(77,2,1.79541692153149819374e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(78,2,1.79541692251205730439e+09,'WARNING','n2','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.4 s');
+INSERT INTO "events" VALUES(79,2,1.79541692251222848889e+09,'WARNING','n2','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.4 s');
+INSERT INTO "events" VALUES(80,2,1.79541692253100275997e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(81,2,1.795416922542992115e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(82,2,1.79541692254363322261e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(83,2,1.795416922543998003e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(84,2,1.79541692255401611321e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(85,2,1.79541692255498170857e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
+INSERT INTO "events" VALUES(86,2,1.79541692255562353132e+09,'WARNING','supervisor','run',NULL,'run ec1a6c CANCELLED');
+INSERT INTO "events" VALUES(87,2,1.79541692255699348451e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
 CREATE TABLE failures (                             -- the failed jobs of a sequence by reason; triggers count them
     sequence INTEGER NOT NULL REFERENCES sequences(id),
     reason   TEXT NOT NULL,
@@ -290,30 +303,25 @@ CREATE TABLE host_latencies (                       -- histograms of hosts that 
     answers INTEGER NOT NULL,
     PRIMARY KEY (host, bucket)
 ) WITHOUT ROWID;
-INSERT INTO "host_latencies" VALUES(1,5,1);
-INSERT INTO "host_latencies" VALUES(1,7,1);
-INSERT INTO "host_latencies" VALUES(1,8,1);
+INSERT INTO "host_latencies" VALUES(1,0,3);
+INSERT INTO "host_latencies" VALUES(1,1,1);
+INSERT INTO "host_latencies" VALUES(1,8,3);
 INSERT INTO "host_latencies" VALUES(1,10,1);
-INSERT INTO "host_latencies" VALUES(1,11,1);
 INSERT INTO "host_latencies" VALUES(1,12,1);
-INSERT INTO "host_latencies" VALUES(1,16,1);
+INSERT INTO "host_latencies" VALUES(1,13,3);
 INSERT INTO "host_latencies" VALUES(1,17,1);
-INSERT INTO "host_latencies" VALUES(1,18,1);
-INSERT INTO "host_latencies" VALUES(1,19,1);
-INSERT INTO "host_latencies" VALUES(1,24,3);
-INSERT INTO "host_latencies" VALUES(1,25,1);
-INSERT INTO "host_latencies" VALUES(1,30,1);
-INSERT INTO "host_latencies" VALUES(1,36,2);
-INSERT INTO "host_latencies" VALUES(2,4,1);
-INSERT INTO "host_latencies" VALUES(2,10,1);
+INSERT INTO "host_latencies" VALUES(1,21,1);
+INSERT INTO "host_latencies" VALUES(1,26,1);
+INSERT INTO "host_latencies" VALUES(1,27,2);
+INSERT INTO "host_latencies" VALUES(2,0,2);
+INSERT INTO "host_latencies" VALUES(2,3,2);
+INSERT INTO "host_latencies" VALUES(2,7,1);
+INSERT INTO "host_latencies" VALUES(2,13,1);
+INSERT INTO "host_latencies" VALUES(2,16,1);
+INSERT INTO "host_latencies" VALUES(2,20,1);
 INSERT INTO "host_latencies" VALUES(2,21,1);
 INSERT INTO "host_latencies" VALUES(2,23,1);
-INSERT INTO "host_latencies" VALUES(2,25,1);
-INSERT INTO "host_latencies" VALUES(2,29,1);
-INSERT INTO "host_latencies" VALUES(2,31,1);
-INSERT INTO "host_latencies" VALUES(2,35,1);
-INSERT INTO "host_latencies" VALUES(2,39,1);
-INSERT INTO "host_latencies" VALUES(2,44,2);
+INSERT INTO "host_latencies" VALUES(2,24,1);
 CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
     host        INTEGER PRIMARY KEY REFERENCES hosts(id),
     run         INTEGER NOT NULL REFERENCES runs(seq),
@@ -324,8 +332,8 @@ CREATE TABLE host_speeds (                          -- of a host, for viewers; h
     recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
     eta         REAL                                -- estimated seconds until its pages have ended
 );
-INSERT INTO "host_speeds" VALUES(1,1,1569,18214.528902759,4.55942969533595747477e-03,2.18292737454593398227e-02,'[0.0045594296953359575]',NULL);
-INSERT INTO "host_speeds" VALUES(2,2,927,18218.204157752,1.18256975511241441828e-02,4.42219427279846935552e-02,'[0.011825697551124144]',NULL);
+INSERT INTO "host_speeds" VALUES(1,1,1569,18906.576541985,2.71105311702410497684e-03,1.00087661424038947693e-02,'[0.002711053117024105]',NULL);
+INSERT INTO "host_speeds" VALUES(2,2,927,18909.004861671,2.95642438778103604571e-03,7.63481779010055303102e-03,'[0.002956424387781036]',NULL);
 CREATE TABLE hosts (
     id            INTEGER PRIMARY KEY,
     run           INTEGER NOT NULL REFERENCES runs(seq),
@@ -346,10 +354,10 @@ CREATE TABLE hosts (
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,0,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79541622752807402611e+09,'crawl-console',0,1.0,0.0,22,0,0,4,132096,NULL,NULL,0);
+',1,1.79541691968153190612e+09,'crawl-console',0,1.0,0.0,22,0,0,4,525312,NULL,NULL,0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79541622752807402611e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0);
+',1,1.79541691968153190612e+09,'crawl-console',0,1.0,0.0,12,0,0,4,1040,NULL,NULL,0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -380,33 +388,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79541622753698539732e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1795416227.574,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541622762799263001e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541622762799263001e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,1,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541622772499465943e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541622762799263001e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541622762799263001e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541622767301344868e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79541622767301344868e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541622767301344868e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541622767301344868e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541622767301344868e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79541622770298719405e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79541622770298719405e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79541622770298719405e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79541622770298719405e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541623013198232646e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541623021100020408e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541623021100020408e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,3,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541623040898752215e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541623021100020408e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541623021100020408e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
-INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.5 s',1.79541623175398111348e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79541623028901219365e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
-INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.5 s',1.79541623175398111348e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541623028901219365e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541623028901219365e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,2,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.7954169196820139885e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,2,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541691970498704915e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541691973101806643e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541691973101806643e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,2,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541691977700448032e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,2,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541691973101806643e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541691974598455433e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541691974598455433e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79541691974598455433e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541691974598455433e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541691974598455433e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541691977000379557e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79541691975998592371e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79541691975998592371e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79541691975998592371e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79541691975998592371e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541692105899310114e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541692108100056643e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541692108100056643e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,4,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541692121199965475e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541692108100056643e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541692109001278874e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
+INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.4 s',1.79541692251201272009e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79541692109001278874e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
+INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.4 s',1.79541692251201272009e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541692109001278874e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541692110200214391e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -421,11 +429,11 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 18218.628673523');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 18909.349271955');
 INSERT INTO "meta" VALUES('defs_problems','[]');
 INSERT INTO "meta" VALUES('defs_saved','null');
 INSERT INTO "meta" VALUES('sealed_run','2');
-INSERT INTO "meta" VALUES('secret_salt','319ae11f43cf5958c0e07af58439d428');
+INSERT INTO "meta" VALUES('secret_salt','d4db1c7c9a4070bd0178e29a5853ac04');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -435,11 +443,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,2.3754138001095270738e-02,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',14,1.10001540997473057359e-01,578,3,0,14);
-INSERT INTO "metrics" VALUES(1,'shelves',3,8.75894100317964330315e-03,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',9,1.63947607001318829134e-01,241,4,0,10);
-INSERT INTO "metrics" VALUES(2,'shelves',2,1.99248520002583973109e-02,686,0,0,3);
+INSERT INTO "metrics" VALUES(1,'',1,1.04538310006319079548e-02,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',14,0.0528077850030968,578,3,0,14);
+INSERT INTO "metrics" VALUES(1,'shelves',3,9.27436600250075571238e-03,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',9,2.95792390024871565401e-02,241,4,0,10);
+INSERT INTO "metrics" VALUES(2,'shelves',2,9.05991399849881418049e-03,686,0,0,3);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -466,10 +474,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:16985:1821248',16985,NULL,1.79541622567819952969e+09,1.79541622778222942349e+09,'stopped gracefully',6.33939998806454241275e-05,0,13,1,71155712,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:16987:1821251',16987,NULL,1.79541622570924782752e+09,1.79541622775812911988e+09,'stopped gracefully',NULL,0,0,0,0,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:17040:1821567',17040,NULL,1.79541622887654399873e+09,1.79541623180146145822e+09,'stopped gracefully',1.52962749998550862073e-02,0,6,1,71069696,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:17041:1821568',17041,NULL,1.79541622888928365702e+09,1.79541623078399467466e+09,'stopped gracefully',0.00599055199927534,0,0,0,67801088,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25698:1890578',25698,NULL,1.79541691899388670917e+09,1.79541691981225967405e+09,'stopped gracefully',6.07105099697946570813e-03,0,1,0,70533120,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25699:1890579',25699,NULL,1.79541691900119876864e+09,1.79541691981411743158e+09,'stopped gracefully',8.24290199670940637588e-03,0,12,1,71741440,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25732:1890713',25732,NULL,1.79541692034215950965e+09,1.79541692153087568276e+09,'stopped gracefully',7.85170013841707259416e-05,0,0,0,68325376,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25733:1890715',25733,NULL,1.79541692035317778592e+09,1.79541692254347467422e+09,'stopped gracefully',5.94263599850819446146e-03,0,6,1,71585792,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -483,21 +491,21 @@ CREATE TABLE outputs (
     rows      INTEGER NOT NULL DEFAULT 0,
     inode     INTEGER,
     dirty     INTEGER NOT NULL DEFAULT 0,          -- reasons to rebuild, such as replaced rows at or below the cursor
-    pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
+    pending   TEXT, delivers INTEGER NOT NULL DEFAULT 0, error TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/c0dd2e/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2148068,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/c0dd2e/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2148069,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/c0dd2e/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2148070,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/c0dd2e/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2148071,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/c0dd2e/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2148072,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/c0dd2e/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2148073,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/0b06be/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,2147877,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/0b06be/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,2147711,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/0b06be/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,2147712,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/0b06be/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,2148076,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/0b06be/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,2148077,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/0b06be/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,2148075,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/1d0bed/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2146502,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/1d0bed/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2146503,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/1d0bed/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2146504,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/1d0bed/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2146505,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/1d0bed/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2146506,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/1d0bed/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2146507,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/ec1a6c/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,2147622,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/ec1a6c/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,2147766,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/ec1a6c/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,2147780,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/ec1a6c/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,2147781,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/ec1a6c/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,2147782,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/ec1a6c/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,2147784,0,NULL,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -619,11 +627,11 @@ INSERT INTO "rows" VALUES(14,1,8,2,'{"title":"Book \"2\", 3; née","price":2.03}
 INSERT INTO "rows" VALUES(15,1,9,1,'{"isbn":"ISBN 001-0","path":"http://127.0.0.1:20471/book/1-0"}',X'F80F369C9BF46DFE915B3B6EE7F12B35');
 INSERT INTO "rows" VALUES(16,1,10,1,'{"isbn":"ISBN 001-1","path":"http://127.0.0.1:20471/book/1-1"}',X'6B0A949A799B35A023A4B6B21F98CD9C');
 INSERT INTO "rows" VALUES(17,1,11,1,'{"isbn":"ISBN 001-2","path":"http://127.0.0.1:20471/book/1-2"}',X'BC40685A60D3E90E5022B7E6F7320FB7');
-INSERT INTO "rows" VALUES(18,1,12,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}',X'122DDE2407208B7B0BB0C4D85106C4DE');
-INSERT INTO "rows" VALUES(19,1,13,1,'{"isbn":"ISBN 002-0","path":"http://127.0.0.1:20471/book/2-0"}',X'F90F6CC041CF1581D5280EEAF6829C5D');
-INSERT INTO "rows" VALUES(20,1,14,1,'{"isbn":"ISBN 002-1","path":"http://127.0.0.1:20471/book/2-1"}',X'AFCC64DEB3A405A36045ED55C2B6279D');
-INSERT INTO "rows" VALUES(21,1,15,1,'{"isbn":"ISBN 002-2","path":"http://127.0.0.1:20471/book/2-2"}',X'E7EE277E3ADF0126B06DF40971583319');
-INSERT INTO "rows" VALUES(22,1,16,1,'{"isbn":"ISBN 002-3","path":"http://127.0.0.1:20471/book/2-3"}',X'961638120B31BEFE8A68D31132551C07');
+INSERT INTO "rows" VALUES(18,1,13,1,'{"isbn":"ISBN 002-0","path":"http://127.0.0.1:20471/book/2-0"}',X'F90F6CC041CF1581D5280EEAF6829C5D');
+INSERT INTO "rows" VALUES(19,1,14,1,'{"isbn":"ISBN 002-1","path":"http://127.0.0.1:20471/book/2-1"}',X'AFCC64DEB3A405A36045ED55C2B6279D');
+INSERT INTO "rows" VALUES(20,1,15,1,'{"isbn":"ISBN 002-2","path":"http://127.0.0.1:20471/book/2-2"}',X'E7EE277E3ADF0126B06DF40971583319');
+INSERT INTO "rows" VALUES(21,1,16,1,'{"isbn":"ISBN 002-3","path":"http://127.0.0.1:20471/book/2-3"}',X'961638120B31BEFE8A68D31132551C07');
+INSERT INTO "rows" VALUES(22,1,12,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}',X'122DDE2407208B7B0BB0C4D85106C4DE');
 INSERT INTO "rows" VALUES(23,2,17,2,'{"title":"Book \"0\", 0; née","price":0.00}',X'A4E5851D6036BBEA4B1FE3F231E9243C');
 INSERT INTO "rows" VALUES(24,2,17,2,'{"title":"Book \"0\", 1; née","price":0.01}',X'F6B247751FBB6265A8496CE28445380E');
 INSERT INTO "rows" VALUES(25,2,17,2,'{"title":"Book \"0\", 2; née","price":0.02}',X'DB9732BFD380D902D4D581CC8BA54864');
@@ -664,8 +672,8 @@ CREATE TABLE runs (
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
 , empty_seeds TEXT, baseline TEXT, drops TEXT, missed TEXT, summed INTEGER NOT NULL DEFAULT 0);
-INSERT INTO "runs" VALUES(1,'c0dd2e','DONE','SHUTDOWN_COMPLETE',NULL,1.79541622550924539567e+09,1.79541622550924539567e+09,1.79541622783907961848e+09,2.28366467799787642434e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":36.12,"rows_per_s":61.12,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":18214.656833266}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]',1);
-INSERT INTO "runs" VALUES(2,'0b06be','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.79541622883636879919e+09,1.79541622883636879919e+09,1.79541623182736325261e+09,2.982442808999621775e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":null,"bound_by":null,"exact":false,"reason":null},"eta_at":18218.628646503}',NULL,0,0,0,'{}',NULL,NULL,'[]',1);
+INSERT INTO "runs" VALUES(1,'1d0bed','DONE','SHUTDOWN_COMPLETE',NULL,1.79541691895581364633e+09,1.79541691895581364633e+09,1.79541691982861113547e+09,8.63271965001331409439e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":104.11,"rows_per_s":135.35,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":18906.625583406}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]',1);
+INSERT INTO "runs" VALUES(2,'ec1a6c','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.79541692030324435231e+09,1.79541692030324435231e+09,1.79541692255562353132e+09,2.23926356100128032267e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":0.7,"bound_by":"nodes","exact":false,"reason":null},"eta_at":18909.349246227}',NULL,0,0,0,'{}',NULL,NULL,'[]',1);
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -699,7 +707,7 @@ INSERT INTO "sequences" VALUES(1,1,1,'robots','',NULL,0,0,NULL,0,0,0,1,0,0,0);
 INSERT INTO "sequences" VALUES(2,1,1,'page','shelves',NULL,0,0,NULL,0,0,0,3,0,0,0);
 INSERT INTO "sequences" VALUES(3,1,1,'page','books',NULL,0,0,NULL,0,0,0,10,1,1,0);
 INSERT INTO "sequences" VALUES(4,2,2,'page','shelves',NULL,0,0,NULL,0,0,0,2,0,0,1);
-INSERT INTO "sequences" VALUES(5,2,2,'page','books',18217.585176532,0,0,NULL,1,0,0,4,1,1,1);
+INSERT INTO "sequences" VALUES(5,2,2,'page','books',18908.773539217,0,0,NULL,1,0,0,4,1,1,1);
 CREATE TABLE step_checkpoints (                     -- for the next attempt at a job; deleted when it ends
     job  INTEGER PRIMARY KEY REFERENCES jobs(id),
     text TEXT NOT NULL
@@ -717,8 +725,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:16943:1821059',1,1.79541622550924539567e+09,1.79541622783907961848e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:17037:1821482',2,1.79541622883636879919e+09,1.79541623182736325261e+09);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:25696:1890524',1,1.79541691895581364633e+09,1.79541691982861113547e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:25730:1890667',2,1.79541692030324435231e+09,1.79541692255562353132e+09);
 CREATE TABLE temporary_documents (                  -- fetched for groups that keep no documents: deleted when their run ends
     run      INTEGER NOT NULL REFERENCES runs(seq),
     document INTEGER NOT NULL,
@@ -736,6 +744,13 @@ CREATE TABLE unlisted_results (                     -- of a page, those without 
     results  INTEGER NOT NULL,
     PRIMARY KEY (job, data_def, step, outcome, code)
 ) WITHOUT ROWID;
+CREATE TABLE withdrawals (                          -- deleted rows that an appender may have got
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    delivery INTEGER NOT NULL REFERENCES deliveries(id),
+    row      INTEGER NOT NULL,
+    newest   INTEGER NOT NULL,                      -- the newest row of all when it was deleted
+    counted  INTEGER NOT NULL DEFAULT 1             -- 0: it was never acknowledged
+);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
@@ -851,8 +866,9 @@ CREATE INDEX jobs_children ON jobs(parent) WHERE parent IS NOT NULL;
 CREATE INDEX results_job ON results(job);
 CREATE INDEX results_error ON results(run, id) WHERE outcome = 'error';
 CREATE INDEX results_warning ON results(run, id) WHERE outcome = 'warning';
+CREATE INDEX withdrawals_delivery ON withdrawals(delivery, id);
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('events',86);
+INSERT INTO "sqlite_sequence" VALUES('events',87);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);
 INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
 INSERT INTO "sqlite_sequence" VALUES('appenders',2);

@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:16834:1820519',16834,1.7954162183985140324e+09,1.79541622066930747032e+09,1.06414074998610885813e-01,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:16890:1820838',16890,1.79541622158415937419e+09,NULL,1.28252140999393304809e-01,0.0);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:25631:1890258',25631,1.79541691579206776616e+09,1.79541691678890681267e+09,1.03372890000173356384e-01,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:25666:1890421',25666,1.79541691742058205603e+09,NULL,1.01725389002240262925e-01,0.0);
 CREATE TABLE "checkpoints" (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     grp               TEXT NOT NULL,
@@ -31,18 +31,18 @@ CREATE TABLE "checkpoints" (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, grp, task, step_name)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'books','','loader',1,1,1.79541622068397712709e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','more','appender',4,1,1.79541622068397712709e+09,'valid',NULL,'63ecc9b5c8771a45776691d80b7edd68','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','more','filter',3,1,1.79541622068397712709e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','more','parser',2,1,1.79541622068397712709e+09,'valid','1 job failed','de3bd83c67f63267ee923944d0e35f0d','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','page','appender',4,1,1.79541622068397712709e+09,'valid',NULL,'5fb581f89abc31595e14b90b7842fdae','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','page','filter',3,1,1.79541622068397712709e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'books','page','parser',2,1,1.79541622068397712709e+09,'valid','1 job failed','257fbdb4e5f8695660a3425965778dc0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','','loader',1,1,1.79541622049875617024e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','','seeder',0,1,1.79541621857529950147e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','list','appender',4,1,1.79541622068397712709e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','list','filter',3,1,1.79541622049875617024e+09,'valid',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'shelves','list','parser',2,1,1.79541622049875617024e+09,'valid',NULL,'e0860723c4f90e8afe9c58707960244e','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','','loader',1,1,1.79541691679128241534e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','appender',4,1,1.79541691679128241534e+09,'valid',NULL,'63ecc9b5c8771a45776691d80b7edd68','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','filter',3,1,1.79541691679128241534e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','more','parser',2,1,1.79541691679128241534e+09,'valid','1 job failed','de3bd83c67f63267ee923944d0e35f0d','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','appender',4,1,1.79541691679128241534e+09,'valid',NULL,'5fb581f89abc31595e14b90b7842fdae','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','filter',3,1,1.79541691679128241534e+09,'valid','1 job failed','d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'books','page','parser',2,1,1.79541691679128241534e+09,'valid','1 job failed','257fbdb4e5f8695660a3425965778dc0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','','loader',1,1,1.79541691671738076209e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','','seeder',0,1,1.79541691588652944566e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','appender',4,1,1.79541691679128241534e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','filter',3,1,1.79541691671738076209e+09,'valid',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'shelves','list','parser',2,1,1.79541691671738076209e+09,'valid',NULL,'e0860723c4f90e8afe9c58707960244e','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'books','','loader',1,0,NULL,'provisional',NULL,'efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'books','more','appender',4,0,NULL,'provisional',NULL,'63ecc9b5c8771a45776691d80b7edd68','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'books','more','filter',3,0,NULL,'provisional',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
@@ -51,7 +51,7 @@ INSERT INTO "checkpoints" VALUES(2,'books','page','appender',4,0,NULL,'provision
 INSERT INTO "checkpoints" VALUES(2,'books','page','filter',3,0,NULL,'provisional',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
 INSERT INTO "checkpoints" VALUES(2,'books','page','parser',2,0,NULL,'provisional',NULL,'257fbdb4e5f8695660a3425965778dc0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'shelves','','loader',1,0,NULL,'provisional',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(2,'shelves','','seeder',0,1,1.79541622179467272755e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'shelves','','seeder',0,1,1.79541691756639862059e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'shelves','list','appender',4,0,NULL,'provisional',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'shelves','list','filter',3,0,NULL,'provisional',NULL,'d1bad19f7f063078f5b3fd5938d8aff9','["parser"]',0);
 INSERT INTO "checkpoints" VALUES(2,'shelves','list','parser',2,0,NULL,'provisional',NULL,'e0860723c4f90e8afe9c58707960244e','["loader"]',0);
@@ -93,7 +93,19 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79541621827872323984e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79541691575746154788e+09);
+CREATE TABLE deliveries (                           -- what an appender got; kept when its output is removed
+    id         INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    appender   TEXT NOT NULL,
+    data_def   TEXT NOT NULL,
+    cursor     INTEGER NOT NULL DEFAULT 0,          -- the last row it acknowledged
+    withdrawal INTEGER NOT NULL DEFAULT 0,          -- the last withdrawal it acknowledged
+    rows       INTEGER NOT NULL DEFAULT 0,          -- acknowledged, without those taken back
+    offered    INTEGER NOT NULL DEFAULT 0,          -- the highest row that it may have got
+    batch      TEXT,                                -- JSON: the end of the batch that is being sent
+    UNIQUE (run, appender, data_def)
+);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -114,27 +126,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL, pruned INTEGER NOT NULL DEFAULT 0, digest BLOB);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541622037757587432e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541622042934226992e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.7954162204328370094e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
-INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541622043536663053e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
-INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79541622046821427345e+09,305,0,X'D03574353D3FDF0312362B986829D0AA');
-INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79541622046996545789e+09,57,0,X'457E7497C27A9925C342D254569B5E9E');
-INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79541622047048473362e+09,57,0,X'A6DB519075FD5DC4EB7216175D9CCFFF');
-INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541622047165775298e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
-INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541622047210502628e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
-INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79541622048551535607e+09,57,0,X'266EF188122E49ADA0F1C90E063C499C');
-INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79541622048644971846e+09,57,0,X'62CB9E62ED46E81518CC68303A927552');
-INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79541622048695445057e+09,57,0,X'6EB1B5E49B2154B887A2E4B9AB8B6681');
-INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79541622048785877224e+09,57,0,X'1D3449263646C1354D4514800D24716E');
-INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541622051654648785e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541622336458802223e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541622342480492596e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541622343367552761e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
-INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541622343691754338e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
-INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541622347065544127e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
-INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541622347429203994e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
-INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541622355251717568e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541691666069555283e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541691667757630345e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.7954169166800401211e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
+INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541691668282628064e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
+INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79541691669277334213e+09,305,0,X'D03574353D3FDF0312362B986829D0AA');
+INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79541691669443035121e+09,57,0,X'457E7497C27A9925C342D254569B5E9E');
+INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79541691669517731663e+09,57,0,X'A6DB519075FD5DC4EB7216175D9CCFFF');
+INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541691669620728493e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
+INSERT INTO "documents" VALUES(9,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79541691671429681775e+09,57,0,X'266EF188122E49ADA0F1C90E063C499C');
+INSERT INTO "documents" VALUES(10,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79541691671498274802e+09,57,0,X'62CB9E62ED46E81518CC68303A927552');
+INSERT INTO "documents" VALUES(11,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79541691671614503855e+09,57,0,X'6EB1B5E49B2154B887A2E4B9AB8B6681');
+INSERT INTO "documents" VALUES(12,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79541691672348809245e+09,57,0,X'1D3449263646C1354D4514800D24716E');
+INSERT INTO "documents" VALUES(13,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.7954169167220938206e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
+INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541691673867630958e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541691822294664383e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541691824140620236e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541691824330234533e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
+INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541691824534440039e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
+INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79541691825412201878e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
+INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541691826081800456e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
+INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541691832229352004e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -145,79 +157,77 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79541621827316546437e+09,'INFO','supervisor','run',NULL,'run a66096 started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79541621838398718835e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79541621839698266977e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79541621841701865198e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79541621842498493196e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1795416218.42644,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.79541621846099352837e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79541621846205806732e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79541621848899579051e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79541621851398038867e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79541621858901524538e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79541622018200612066e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.79541622031845712666e+09,'INFO','n2','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.79541622039998912804e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(15,1,1.7954162203911778927e+09,'INFO','n2','page',2,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(16,1,1.79541622042848968499e+09,'INFO','n2','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(17,1,1.79541622043055891988e+09,'INFO','n2','page',3,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(18,1,1.7954162204344611168e+09,'INFO','n2','page',4,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(19,1,1.79541622043521714212e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(20,1,1.79541622043576622009e+09,'INFO','n2','page',7,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(21,1,1.79541622046958923336e+09,'INFO','n2','page',8,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
-INSERT INTO "events" VALUES(22,1,1.79541622047032499312e+09,'INFO','n2','page',9,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(23,1,1.79541622047070908553e+09,'INFO','n2','page',10,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
-INSERT INTO "events" VALUES(24,1,1.79541622047193360329e+09,'INFO','n2','page',11,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(25,1,1.79541622047229456901e+09,'INFO','n2','page',12,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(26,1,1.79541622047253251071e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(27,1,1.79541622048198437687e+09,'INFO','n2','state',NULL,'n2 READY RUNNER');
-INSERT INTO "events" VALUES(28,1,1.79541622048610925678e+09,'INFO','n2','page',13,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
-INSERT INTO "events" VALUES(29,1,1.79541622048671460154e+09,'INFO','n2','page',14,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
-INSERT INTO "events" VALUES(30,1,1.7954162204871551991e+09,'INFO','n2','page',15,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
-INSERT INTO "events" VALUES(31,1,1.79541622048822236065e+09,'INFO','n2','page',16,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
-INSERT INTO "events" VALUES(32,1,1.79541622049239134786e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(33,1,1.79541622051657462117e+09,'ERROR','n2','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(34,1,1.79541622053601741793e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(35,1,1.79541622054100632665e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(36,1,1.79541622054301786429e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(37,1,1.79541622056301379203e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(38,1,1.79541622057001447679e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(39,1,1.79541622057999229432e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(40,1,1.79541622058605027196e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(41,1,1.79541622063499093061e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(42,1,1.79541622063578104975e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(43,1,1.79541622063800835606e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(44,1,1.79541622068101763723e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(45,1,1.7954162206829891204e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(46,1,1.79541622068312501907e+09,'INFO','supervisor','run',NULL,'run a66096 DONE');
-INSERT INTO "events" VALUES(47,1,1.79541622070600247378e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(48,2,1.79541622153586554527e+09,'INFO','supervisor','run',NULL,'run 0f649e started, defs v1');
-INSERT INTO "events" VALUES(49,2,1.79541622158300423622e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(50,2,1.79541622158300423622e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(51,2,1.79541622160098838806e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(52,2,1.79541622160501193996e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(53,2,1.79541622160597681995e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(54,2,1.79541622161700129512e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(55,2,1.79541622161768603328e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(56,2,1.79541622163699722287e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(57,2,1.79541622169300174715e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(58,2,1.79541622180299901959e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(59,2,1.79541622325501298903e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(60,2,1.79541622337498807905e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(61,2,1.79541622337967658046e+09,'INFO','n1','page',17,'200   21 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(62,2,1.79541622342339897153e+09,'INFO','n1','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(63,2,1.79541622342654180527e+09,'INFO','n1','page',18,'200   11 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(64,2,1.79541622343598628042e+09,'INFO','n1','page',19,'200   19 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(65,2,1.79541622343662977219e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(66,2,1.79541622344313621523e+09,'INFO','n1','page',22,'200   13 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(67,2,1.79541622346803450582e+09,'WARNING','n1','page',24,'HTTP 500; attempt 2 in 0.7 s  http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(68,2,1.79541622347134160997e+09,'INFO','n1','page',26,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(69,2,1.79541622347504305841e+09,'INFO','n1','page',27,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(70,2,1.79541622347550725935e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(71,2,1.79541622349672389032e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(72,2,1.79541622355254459376e+09,'ERROR','n1','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(73,2,1.79541622363799214362e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(1,1,1.79541691575482463831e+09,'INFO','supervisor','run',NULL,'run c80e35 started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79541691578998112684e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79541691579098701479e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79541691579698181159e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79541691579798746115e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79541691579860806463e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79541691580599403386e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1795416915.80655,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79541691581701779367e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.7954169158259897232e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79541691589301824569e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.7954169166180193424e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79541691662699127193e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(14,1,1.79541691665427041051e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(15,1,1.79541691666560387615e+09,'INFO','n1','page',2,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(16,1,1.79541691667619323735e+09,'INFO','n1','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(17,1,1.79541691667877674107e+09,'INFO','n1','page',3,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(18,1,1.79541691668149781227e+09,'INFO','n1','page',4,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(19,1,1.79541691668258666988e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(20,1,1.79541691668326449391e+09,'INFO','n1','page',7,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(21,1,1795416916.69407,'INFO','n1','page',8,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
+INSERT INTO "events" VALUES(22,1,1.79541691669496464734e+09,'INFO','n1','page',9,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(23,1,1.79541691669555783265e+09,'INFO','n1','page',10,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
+INSERT INTO "events" VALUES(24,1,1.79541691669662928582e+09,'INFO','n1','page',11,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(25,1,1.79541691671476578715e+09,'INFO','n1','page',13,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
+INSERT INTO "events" VALUES(26,1,1.79541691671528291698e+09,'INFO','n1','page',14,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
+INSERT INTO "events" VALUES(27,1,1.79541691671650075912e+09,'INFO','n1','page',15,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
+INSERT INTO "events" VALUES(28,1,1.79541691672395801546e+09,'INFO','n1','page',16,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
+INSERT INTO "events" VALUES(29,1,1.7954169167242867947e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(30,1,1.79541691672484111791e+09,'INFO','n2','page',12,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(31,1,1.79541691673310923574e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(32,1,1.79541691673870205882e+09,'ERROR','n1','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(33,1,1.79541691674499511721e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(34,1,1.79541691674499511721e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(35,1,1.79541691674600100521e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(36,1,1.79541691675601911546e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(37,1,1.7954169167589962482e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(38,1,1.7954169167680084705e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(39,1,1.79541691676959061629e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(40,1,1.79541691677999782567e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(41,1,1.79541691678023147588e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(42,1,1.79541691678100371362e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(43,1,1795416916.78901,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(44,1,1.79541691679001593588e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(45,1,1.79541691679069399835e+09,'INFO','supervisor','run',NULL,'run c80e35 DONE');
+INSERT INTO "events" VALUES(46,1,1.79541691679500484473e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(47,2,1.79541691738691329958e+09,'INFO','supervisor','run',NULL,'run fcd955 started, defs v1');
+INSERT INTO "events" VALUES(48,2,1.79541691741898059848e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(49,2,1.79541691741998648643e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(50,2,1.79541691742501544949e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(51,2,1.79541691742598104471e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79541691742702102661e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(53,2,1.79541691744501137736e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(54,2,1.79541691744566345211e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(55,2,1.79541691747301363941e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(56,2,1.79541691749799847601e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(57,2,1.79541691757198715209e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(58,2,1.79541691819000840185e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(59,2,1795416918.19202,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(60,2,1.79541691822642755513e+09,'INFO','n2','page',17,'200    4 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(61,2,1.79541691824057745934e+09,'INFO','n2','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(62,2,1.79541691824221444134e+09,'INFO','n2','page',18,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(63,2,1.79541691824430918694e+09,'INFO','n2','page',19,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(64,2,1.79541691824516916279e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(65,2,1.79541691824569320679e+09,'INFO','n2','page',22,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(66,2,1.79541691825383210182e+09,'WARNING','n2','page',24,'HTTP 500; attempt 2 in 0.8 s  http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(67,2,1.79541691825545549391e+09,'INFO','n2','page',26,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(68,2,1.79541691826156234743e+09,'INFO','n2','page',27,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(69,2,1.79541691826193332672e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(70,2,1.7954169182674851418e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(71,2,1.79541691832231783869e+09,'ERROR','n2','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
 CREATE TABLE failures (                             -- the failed jobs of a sequence by reason; triggers count them
     sequence INTEGER NOT NULL REFERENCES sequences(id),
     reason   TEXT NOT NULL,
@@ -276,20 +286,18 @@ CREATE TABLE host_latencies (                       -- histograms of hosts that 
     answers INTEGER NOT NULL,
     PRIMARY KEY (host, bucket)
 ) WITHOUT ROWID;
-INSERT INTO "host_latencies" VALUES(1,0,1);
-INSERT INTO "host_latencies" VALUES(1,3,1);
-INSERT INTO "host_latencies" VALUES(1,8,1);
-INSERT INTO "host_latencies" VALUES(1,9,1);
-INSERT INTO "host_latencies" VALUES(1,12,1);
+INSERT INTO "host_latencies" VALUES(1,1,1);
+INSERT INTO "host_latencies" VALUES(1,4,1);
+INSERT INTO "host_latencies" VALUES(1,11,1);
 INSERT INTO "host_latencies" VALUES(1,13,1);
-INSERT INTO "host_latencies" VALUES(1,14,2);
-INSERT INTO "host_latencies" VALUES(1,16,1);
-INSERT INTO "host_latencies" VALUES(1,17,1);
-INSERT INTO "host_latencies" VALUES(1,20,1);
+INSERT INTO "host_latencies" VALUES(1,15,2);
+INSERT INTO "host_latencies" VALUES(1,16,3);
+INSERT INTO "host_latencies" VALUES(1,17,2);
+INSERT INTO "host_latencies" VALUES(1,19,1);
+INSERT INTO "host_latencies" VALUES(1,20,2);
 INSERT INTO "host_latencies" VALUES(1,21,1);
-INSERT INTO "host_latencies" VALUES(1,22,3);
-INSERT INTO "host_latencies" VALUES(1,23,2);
-INSERT INTO "host_latencies" VALUES(2,36,1);
+INSERT INTO "host_latencies" VALUES(1,22,2);
+INSERT INTO "host_latencies" VALUES(2,16,1);
 CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
     host        INTEGER PRIMARY KEY REFERENCES hosts(id),
     run         INTEGER NOT NULL REFERENCES runs(seq),
@@ -300,8 +308,8 @@ CREATE TABLE host_speeds (                          -- of a host, for viewers; h
     recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
     eta         REAL                                -- estimated seconds until its pages have ended
 );
-INSERT INTO "host_speeds" VALUES(1,1,1569,18207.341479924,3.83400808640934221555e-03,7.07726641060411627154e-03,'[0.003834008086409342]',NULL);
-INSERT INTO "host_speeds" VALUES(2,2,343,18210.203938772,NULL,NULL,NULL,NULL);
+INSERT INTO "host_speeds" VALUES(1,1,1569,18903.53902973,3.94466936213644717157e-03,6.48988191336058537622e-03,'[0.003944669362136447]',NULL);
+INSERT INTO "host_speeds" VALUES(2,2,343,18905.028470715,3.83400808640934221555e-03,3.98340080864093438323e-03,'[0.003834008086409342]',NULL);
 CREATE TABLE hosts (
     id            INTEGER PRIMARY KEY,
     run           INTEGER NOT NULL REFERENCES runs(seq),
@@ -322,10 +330,10 @@ CREATE TABLE hosts (
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,0,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79541622031840443617e+09,'crawl-console',0,1.0,0.0,22,0,0,4,132096,NULL,NULL,0);
+',1,1.79541691665423083302e+09,'crawl-console',0,1.0,0.0,22,0,0,4,263168,NULL,NULL,0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79541622031840443617e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0);
+',1,1.79541691665423083302e+09,'crawl-console',0,1.0,0.0,12,0,0,4,528,NULL,NULL,0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -356,33 +364,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,2,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79541622032600045209e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,2,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541622040300655367e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541622044999885556e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541622044999885556e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,2,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541622052398777004e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,2,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541622044999885556e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541622044999885556e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541622047401809689e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79541622047401809689e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541622047401809689e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541622047401809689e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541622047401809689e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79541622048999071118e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79541622048999071118e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79541622048999071118e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79541622050198030474e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541622338400030131e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7954162234480113983e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7954162234480113983e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,3,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541622360500097276e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7954162234480113983e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7954162234480113983e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
-INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541622345501184461e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,1.82109211020893162636e+04,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79541622348200821876e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
-INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541622345601773261e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541622348200821876e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541622348200821876e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79541691665499353412e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541691666798877711e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541691668400168416e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541691668400168416e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,1,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.7954169167410120964e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541691668400168416e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541691670600914955e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541691670600914955e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79541691670600914955e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541691670600914955e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541691672101616861e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541691672898244859e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79541691672101616861e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79541691672101616861e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79541691672101616861e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79541691672600507733e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541691822899436951e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541691824701881404e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541691824701881404e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,4,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.7954169183739945889e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541691824701881404e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541691825498485562e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
+INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1795416918.24899,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,1.89058535639638466818e+04,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79541691825498485562e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
+INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1795416918.24899,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541691826299142833e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541691826299142833e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -397,11 +405,11 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 18210.204270069');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 18905.079402532');
 INSERT INTO "meta" VALUES('defs_problems','[]');
 INSERT INTO "meta" VALUES('defs_saved','null');
 INSERT INTO "meta" VALUES('sealed_run','2');
-INSERT INTO "meta" VALUES('secret_salt','5d1b8976374ca481a26beac201482d53');
+INSERT INTO "meta" VALUES('secret_salt','078b473c238ae2cce2bb5be78579013a');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -411,11 +419,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,1.57005469991418067365e-02,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',14,6.30016140021325554698e-02,578,3,0,14);
-INSERT INTO "metrics" VALUES(1,'shelves',3,7.68023600176093168556e-03,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',9,5.88706749986158683896e-02,241,4,0,9);
-INSERT INTO "metrics" VALUES(2,'shelves',2,3.18168310004693921655e-02,686,0,0,2);
+INSERT INTO "metrics" VALUES(1,'',1,5.29098100014380179345e-03,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',14,6.24640560017724055796e-02,578,3,0,14);
+INSERT INTO "metrics" VALUES(1,'shelves',3,7.21485200119786895811e-03,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',9,1.96354989930114243179e-02,241,4,0,9);
+INSERT INTO "metrics" VALUES(2,'shelves',2,6.6487610019976273179e-03,686,0,0,2);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -442,10 +450,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:16835:1820522',16835,NULL,1.79541621842532610892e+09,1.79541622058524060249e+09,'stopped gracefully',9.14958100111107341945e-03,0,0,0,67485696,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:16836:1820526',16836,NULL,1.79541621846141242983e+09,1.79541622063561153409e+09,'stopped gracefully',5.49061950005125254392e-02,0,13,1,71225344,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:16892:1820840',16892,NULL,1.7954162216052548885e+09,NULL,NULL,1.22504461000062292441e-01,0,0,0,65007616,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'SHUTDOWN','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:16893:1820841',16893,NULL,1.79541622161720299723e+09,NULL,NULL,2.38013999478425830602e-04,0,0,0,64933888,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25632:1890259',25632,NULL,1.79541691579806756968e+09,1.79541691678008890156e+09,'stopped gracefully',1.12728001113282516598e-04,0,12,1,71405568,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25633:1890259',25633,NULL,1.79541691580620455742e+09,1.79541691676866602893e+09,'stopped gracefully',1.02031997812446206808e-04,0,1,0,70561792,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:25667:1890422',25667,NULL,1.79541691742630910868e+09,NULL,NULL,2.70362001174362376332e-04,0,0,0,65433600,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:25668:1890424',25668,NULL,1.7954169174451575279e+09,NULL,NULL,2.70362001174362376332e-04,0,0,0,65368064,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -459,21 +467,21 @@ CREATE TABLE outputs (
     rows      INTEGER NOT NULL DEFAULT 0,
     inode     INTEGER,
     dirty     INTEGER NOT NULL DEFAULT 0,          -- reasons to rebuild, such as replaced rows at or below the cursor
-    pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
+    pending   TEXT, delivers INTEGER NOT NULL DEFAULT 0, error TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/a66096/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2147380,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/a66096/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2146667,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/a66096/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2146668,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/a66096/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2146669,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/a66096/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2146671,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/a66096/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2147381,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/0f649e/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',32,126,2,2147347,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/0f649e/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',32,360,8,2147305,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/0f649e/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',32,0,0,2147348,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/0f649e/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',32,99,2,2147349,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/0f649e/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',32,237,8,2147350,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/0f649e/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',32,5,0,2147307,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/c80e35/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2146975,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/c80e35/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2146993,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/c80e35/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2146995,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/c80e35/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2147018,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/c80e35/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2147035,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/c80e35/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2147036,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/fcd955/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,2146935,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/fcd955/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,2147361,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/fcd955/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,2147365,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/fcd955/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,2147402,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/fcd955/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,2147416,0,NULL,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/fcd955/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,2147418,0,NULL,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -595,11 +603,11 @@ INSERT INTO "rows" VALUES(14,1,8,2,'{"title":"Book \"2\", 3; née","price":2.03}
 INSERT INTO "rows" VALUES(15,1,9,1,'{"isbn":"ISBN 001-0","path":"http://127.0.0.1:20471/book/1-0"}',X'F80F369C9BF46DFE915B3B6EE7F12B35');
 INSERT INTO "rows" VALUES(16,1,10,1,'{"isbn":"ISBN 001-1","path":"http://127.0.0.1:20471/book/1-1"}',X'6B0A949A799B35A023A4B6B21F98CD9C');
 INSERT INTO "rows" VALUES(17,1,11,1,'{"isbn":"ISBN 001-2","path":"http://127.0.0.1:20471/book/1-2"}',X'BC40685A60D3E90E5022B7E6F7320FB7');
-INSERT INTO "rows" VALUES(18,1,12,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}',X'122DDE2407208B7B0BB0C4D85106C4DE');
-INSERT INTO "rows" VALUES(19,1,13,1,'{"isbn":"ISBN 002-0","path":"http://127.0.0.1:20471/book/2-0"}',X'F90F6CC041CF1581D5280EEAF6829C5D');
-INSERT INTO "rows" VALUES(20,1,14,1,'{"isbn":"ISBN 002-1","path":"http://127.0.0.1:20471/book/2-1"}',X'AFCC64DEB3A405A36045ED55C2B6279D');
-INSERT INTO "rows" VALUES(21,1,15,1,'{"isbn":"ISBN 002-2","path":"http://127.0.0.1:20471/book/2-2"}',X'E7EE277E3ADF0126B06DF40971583319');
-INSERT INTO "rows" VALUES(22,1,16,1,'{"isbn":"ISBN 002-3","path":"http://127.0.0.1:20471/book/2-3"}',X'961638120B31BEFE8A68D31132551C07');
+INSERT INTO "rows" VALUES(18,1,13,1,'{"isbn":"ISBN 002-0","path":"http://127.0.0.1:20471/book/2-0"}',X'F90F6CC041CF1581D5280EEAF6829C5D');
+INSERT INTO "rows" VALUES(19,1,14,1,'{"isbn":"ISBN 002-1","path":"http://127.0.0.1:20471/book/2-1"}',X'AFCC64DEB3A405A36045ED55C2B6279D');
+INSERT INTO "rows" VALUES(20,1,15,1,'{"isbn":"ISBN 002-2","path":"http://127.0.0.1:20471/book/2-2"}',X'E7EE277E3ADF0126B06DF40971583319');
+INSERT INTO "rows" VALUES(21,1,16,1,'{"isbn":"ISBN 002-3","path":"http://127.0.0.1:20471/book/2-3"}',X'961638120B31BEFE8A68D31132551C07');
+INSERT INTO "rows" VALUES(22,1,12,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}',X'122DDE2407208B7B0BB0C4D85106C4DE');
 INSERT INTO "rows" VALUES(23,2,17,2,'{"title":"Book \"0\", 0; née","price":0.00}',X'A4E5851D6036BBEA4B1FE3F231E9243C');
 INSERT INTO "rows" VALUES(24,2,17,2,'{"title":"Book \"0\", 1; née","price":0.01}',X'F6B247751FBB6265A8496CE28445380E');
 INSERT INTO "rows" VALUES(25,2,17,2,'{"title":"Book \"0\", 2; née","price":0.02}',X'DB9732BFD380D902D4D581CC8BA54864');
@@ -640,8 +648,8 @@ CREATE TABLE runs (
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
 , empty_seeds TEXT, baseline TEXT, drops TEXT, missed TEXT, summed INTEGER NOT NULL DEFAULT 0);
-INSERT INTO "runs" VALUES(1,'a66096','DONE','SHUTDOWN_COMPLETE',NULL,1.79541621827316546437e+09,1.79541621827316546437e+09,1.79541622068312501907e+09,2.35828503100128727965e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":18.0,"rows_per_s":18.0,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":18207.49939657}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]',1);
-INSERT INTO "runs" VALUES(2,'0f649e','READY','RUNNING',NULL,1.79541622153586554527e+09,1.79541622153586554527e+09,NULL,1.85261585299667785875e+00,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":8.09,"rows_per_s":32.36,"eta":{"seconds":null,"bound_by":null,"exact":false,"reason":null},"eta_at":18210.204238152}',NULL,0,0,0,'{}',NULL,NULL,NULL,1);
+INSERT INTO "runs" VALUES(1,'c80e35','DONE','SHUTDOWN_COMPLETE',NULL,1.79541691575482463831e+09,1.79541691575482463831e+09,1.79541691679069399835e+09,1.02756671499810181558e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":71.06,"rows_per_s":71.06,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":18903.587500291}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]',1);
+INSERT INTO "runs" VALUES(2,'fcd955','READY','RUNNING',NULL,1.79541691738691329958e+09,1.79541691738691329958e+09,NULL,8.86243378998187836259e-01,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":7.41,"rows_per_s":14.82,"eta":{"seconds":null,"bound_by":null,"exact":false,"reason":null},"eta_at":18905.079369263}',NULL,0,0,0,'{}',NULL,NULL,NULL,1);
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -693,8 +701,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:16819:1820367',1,1.79541621827316546437e+09,1.79541622068312501907e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:16880:1820760',2,1.79541622153586554527e+09,NULL);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:25630:1890190',1,1.79541691575482463831e+09,1.79541691679069399835e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:25665:1890364',2,1.79541691738691329958e+09,NULL);
 CREATE TABLE temporary_documents (                  -- fetched for groups that keep no documents: deleted when their run ends
     run      INTEGER NOT NULL REFERENCES runs(seq),
     document INTEGER NOT NULL,
@@ -712,6 +720,13 @@ CREATE TABLE unlisted_results (                     -- of a page, those without 
     results  INTEGER NOT NULL,
     PRIMARY KEY (job, data_def, step, outcome, code)
 ) WITHOUT ROWID;
+CREATE TABLE withdrawals (                          -- deleted rows that an appender may have got
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    delivery INTEGER NOT NULL REFERENCES deliveries(id),
+    row      INTEGER NOT NULL,
+    newest   INTEGER NOT NULL,                      -- the newest row of all when it was deleted
+    counted  INTEGER NOT NULL DEFAULT 1             -- 0: it was never acknowledged
+);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
@@ -827,8 +842,9 @@ CREATE INDEX jobs_children ON jobs(parent) WHERE parent IS NOT NULL;
 CREATE INDEX results_job ON results(job);
 CREATE INDEX results_error ON results(run, id) WHERE outcome = 'error';
 CREATE INDEX results_warning ON results(run, id) WHERE outcome = 'warning';
+CREATE INDEX withdrawals_delivery ON withdrawals(delivery, id);
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('events',73);
+INSERT INTO "sqlite_sequence" VALUES('events',71);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);
 INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
 INSERT INTO "sqlite_sequence" VALUES('appenders',2);

@@ -1,0 +1,53 @@
+"""Which outputs a loop writes, and with what."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from engine.append.registry import create_writer
+from engine.append.writer import Writer
+from engine.store.tables.outputs import Output
+
+
+class ChosenOutputs(Protocol):
+    """Chooses outputs, and creates their writers."""
+
+    runs_users_code: bool
+    """Whether their failures are the users' own: each retry waits longer than the one before."""
+
+    def choose(self, declared: Sequence[Output]) -> list[Output]:
+        """Those of the declared outputs that the loop writes."""
+
+    def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:
+        """The writer of a chosen output."""
+
+
+class OtherLoops(Protocol):
+    """The loops that write what this one does not."""
+
+    def sync(self, declared: Sequence[Output]) -> None:
+        """Start and stop loops, so that each of these outputs has one."""
+
+
+class BuiltInOutputs:
+    """The files of built-in types; `others` gets the outputs of users' classes."""
+
+    runs_users_code = False
+
+    def __init__(self, others: OtherLoops | None = None) -> None:
+        self._others = others
+
+    def choose(self, declared: Sequence[Output]) -> list[Output]:
+        """Those of built-in types."""
+        if self._others is not None:
+            self._others.sync([output for output in declared if users_kind(output)])
+        return [output for output in declared if not users_kind(output)]
+
+    def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:
+        """The writer of a file."""
+        return create_writer(output, run=run, folder=folder)
+
+
+def users_kind(output: Output) -> str:
+    """`encoder` or `appender` if an output is that of a users' class, else empty."""
+    return str(output.settings.get("kind", ""))

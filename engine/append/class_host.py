@@ -1,0 +1,158 @@
+"""The process of a users' Encoder or Appender: creates the class, and gives it rows until its socket is closed.
+
+It opens no database, and dies with the appender that started it. What the class prints goes to the appender's log.
+"""
+
+import argparse
+import asyncio
+import inspect
+import io
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from engine.append.class_rows import RowReader
+from engine.append.class_wire import PREFIX, encode_frame
+from engine.model.step import PluginFile
+from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+from engine.runtime.beat_file import resident_bytes
+from engine.runtime.child_limits import die_with_parent, ignore_stop_signals, limit_memory
+
+_ROW = b',"row":'
+
+
+class AnswerInvalid(Exception):
+    """The class returned what it may not; the text says what it must return."""
+
+
+class ClassHost:
+    """Serves one socket until its end."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._instance: Any = None
+        self._readers: dict[str, RowReader] = {}
+        self._runner = asyncio.Runner()
+        self._operations: Mapping[str, Callable[[dict[str, Any], bytes], bytes]] = {
+            "create": self._create, "encode": self._encode, "append": self._append, "close": self._close,
+        }  # fmt: skip
+
+    def serve(self) -> None:
+        """Answer requests, one after another."""
+        while (frame := self._receive()) is not None:
+            header, body = frame
+            operation = header["operation"]
+            try:
+                answer = self._operations[operation](header, body)
+                frame_bytes = encode_frame({"rss": resident_bytes()}, answer)
+            except (PluginUnavailable, AnswerInvalid) as error:
+                frame_bytes = encode_frame({"error": str(error)})
+            except (Exception, SystemExit) as error:
+                frame_bytes = encode_frame({"error": describe_error(error)})
+            self._connection.sendall(frame_bytes)
+            if operation == "close":
+                return
+
+    def _create(self, header: dict[str, Any], body: bytes) -> bytes:
+        """Create the class; the answer is the header of an encoder's file."""
+        limit_memory(header["memory"])
+        loader = PluginLoader([PluginFile(**file) for file in orjson.loads(body)])
+        self._instance = loader.create(header["class"], header["options"])
+        for name, fields in header["data_defs"].items():
+            self._readers[name] = RowReader(**fields)
+        if header["kind"] != "encoder":
+            return b""
+        [fields] = header["data_defs"].values()
+        return _checked_bytes("header", self._call("header", tuple(fields["columns"])))
+
+    def _encode(self, _: dict[str, Any], body: bytes) -> bytes:
+        [reader] = self._readers.values()
+        return _checked_bytes("encode", self._call("encode", [reader.read(line.decode()) for line in _lines(body)]))
+
+    def _append(self, header: dict[str, Any], body: bytes) -> bytes:
+        self._call("append", [self._read_change(header["data_def"], line) for line in _lines(body)])
+        return b""
+
+    def _close(self, _: dict[str, Any], __: bytes) -> bytes:
+        if hasattr(self._instance, "close"):
+            self._call("close")
+        return b""
+
+    def _read_change(self, data_def: str, line: bytes) -> dict[str, Any]:
+        """`{"id", "run", "dataDef", "row"}` with the row as `RowReader` reads it, or the object of a deleted row."""
+        start = line.find(_ROW)
+        if start < 0:
+            deleted: dict[str, Any] = orjson.loads(line)
+            return deleted
+        change: dict[str, Any] = orjson.loads(line[:start] + b"}")
+        change["row"] = self._readers[data_def].read(line[start + len(_ROW) : -1].decode())
+        return change
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the class, which may be `async`."""
+        result = getattr(self._instance, method)(*arguments)
+        return self._runner.run(_await(result)) if inspect.isawaitable(result) else result
+
+    def _receive(self) -> tuple[dict[str, Any], bytes] | None:
+        """The next request; None: the appender has closed the socket."""
+        prefix = self._read(PREFIX.size)
+        if prefix is None:
+            return None
+        header_size, body_size = PREFIX.unpack(prefix)
+        header, body = self._read(header_size), self._read(body_size)
+        return None if header is None or body is None else (orjson.loads(header), bytes(body))
+
+    def _read(self, size: int) -> bytearray | None:
+        buffer = bytearray(size)
+        view, received = memoryview(buffer), 0
+        while received < size:
+            count = self._connection.recv_into(view[received:])
+            if not count:
+                return None
+            received += count
+        return buffer
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the process."""
+    parser = argparse.ArgumentParser(prog="engine.append.class_host", description="Run a users' Encoder or Appender.")
+    parser.add_argument("--socket", type=int, required=True, help="the descriptor of the socket to the appender")
+    parser.add_argument("--parent", type=int, required=True, help="the appender's process id")
+    parser.add_argument("--data", required=True, help="the data dir, to tell processes apart")
+    parser.add_argument("--output", required=True, help="the output, to tell processes apart")
+    options = parser.parse_args(argv)
+    ignore_stop_signals()
+    die_with_parent(options.parent)
+    os.dup2(2, 1)  # what the class prints
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    os.set_inheritable(options.socket, False)
+    try:
+        with socket.socket(fileno=options.socket) as connection:
+            ClassHost(connection).serve()
+    except OSError:
+        return 1  # the appender is gone, or the class closed the socket
+    return 0
+
+
+async def _await(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _checked_bytes(method: str, value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise AnswerInvalid(f"`{method}` must return bytes, not {type(value).__name__}")
+    return bytes(value)
+
+
+def _lines(body: bytes) -> Iterator[bytes]:
+    return iter(body.split(b"\n")) if body else iter(())
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    os._exit(code)  # threads of the class do not keep it

@@ -1,0 +1,237 @@
+"""Starts, asks and ends the process of a users' Encoder or Appender. A request that takes too long ends it."""
+
+import contextlib
+import logging
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from engine.append.class_wire import PREFIX, encode_frame
+from engine.append.stop_signal import StopSignal
+from engine.append.turn_result import SupervisorGone
+from engine.errors import CrawlError
+from engine.model.step import PluginFile
+
+START_SECONDS = 20.0
+"""Seconds for the start of the interpreter and the creation of the class, besides its limit."""
+CLOSE_SECONDS = 5.0
+MAX_ANSWER_BYTES = 256_000_000
+_SLICE_SECONDS = 0.1
+_KEPT_SHARE = 0.5
+"""Part of its memory that a process may hold between two requests; then it is replaced."""
+
+_log = logging.getLogger("appender")
+
+
+class ClassFailed(CrawlError):
+    """A users' class raised an error, took too long, or its process ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSpec:
+    """What a users' class is created with."""
+
+    name: str
+    kind: str
+    """`encoder` or `appender`."""
+    options: Mapping[str, Any]
+    data_defs: Mapping[str, Mapping[str, Any]]
+    """By dataDef: `columns`, `types` and `item_types`."""
+    code: str
+    """A hash of its code: another one needs another process."""
+    limit: float
+    """Seconds for one request."""
+    memory: int
+    """Bytes by which the memory of the process may grow."""
+
+
+class ClassProcess:
+    """The process of one class, started when it is needed. After a failure the next request starts another one.
+
+    Used by one thread, which must live as long as the process: the system ends it with the thread that started it.
+    """
+
+    def __init__(
+        self, spec: ClassSpec, data: Path, output: str, load_files: Callable[[], Sequence[PluginFile]], stop: StopSignal
+    ) -> None:
+        """`load_files`: reads the plugin files of the defs in force; called at each start."""
+        self._spec = spec
+        self._data = data
+        self._output = output
+        self._load_files = load_files
+        self._stop = stop
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
+        self._header = b""
+
+    @property
+    def spec(self) -> ClassSpec:
+        """What the class is created with."""
+        return self._spec
+
+    def header(self) -> bytes:
+        """The first bytes of an encoder's file. Raises ClassFailed, SupervisorGone."""
+        self._ensure_started()
+        return self._header
+
+    def ask(self, operation: str, lines: Sequence[bytes], data_def: str = "") -> bytes:
+        """Have the class encode or append rows. Raises ClassFailed, SupervisorGone."""
+        self._ensure_started()
+        header = {"operation": operation, "data_def": data_def}
+        rss, answer = self._request(header, b"\n".join(lines), self._spec.limit)
+        if rss > self._spec.memory * _KEPT_SHARE:
+            _log.info("%s: its process holds %.0f MB and is replaced", self._output, rss / 1e6)
+            self.close()
+        return answer
+
+    def close(self) -> None:
+        """Let the class release what it holds, and end the process; may be called again."""
+        if self._connection is not None and not self._stop.supervisor_gone:
+            try:
+                self._request({"operation": "close"}, b"", min(self._spec.limit, CLOSE_SECONDS))
+            except ClassFailed as error:
+                _log.warning("%s: `close`: %s", self._output, error.message)
+            except SupervisorGone:
+                pass
+        self._kill()
+
+    def _ensure_started(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            self._kill()  # it ended between two requests
+        if self._connection is not None:
+            return
+        files = self._load_files()
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = self._spawn(theirs.fileno())
+        except OSError as error:
+            ours.close()
+            raise ClassFailed(
+                f"its process cannot be started: {error.strerror}", "Free memory or processes."
+            ) from error
+        ours.setblocking(False)
+        self._connection = ours
+        spec = self._spec
+        header = {
+            "operation": "create", "class": spec.name, "kind": spec.kind, "options": dict(spec.options),
+            "data_defs": {name: dict(fields) for name, fields in spec.data_defs.items()}, "memory": spec.memory,
+        }  # fmt: skip
+        body = orjson.dumps([asdict(file) for file in files])
+        _, self._header = self._request(header, body, spec.limit, START_SECONDS)
+
+    def _spawn(self, fd: int) -> subprocess.Popen[bytes]:
+        arguments = ["--socket", fd, "--parent", os.getpid(), "--data", self._data, "--output", self._output]
+        with _blocked(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # until it ignores them
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "engine.append.class_host", *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[fd],
+            )
+
+    def _request(self, header: dict[str, Any], body: bytes, limit: float, more: float = 0.0) -> tuple[int, bytes]:
+        """Send one request; returns the resident bytes of the process and the answer. A failure ends the process."""
+        assert self._connection is not None
+        exchange = _Exchange(self._connection, self._stop, time.monotonic() + limit + more)
+        try:
+            exchange.send(encode_frame(header, body))
+            header_size, body_size = PREFIX.unpack(exchange.receive(PREFIX.size))
+            if body_size > MAX_ANSWER_BYTES:
+                raise ClassFailed(f"it gave more than {MAX_ANSWER_BYTES / 1e6:,.0f} MB for one batch")
+            answer = orjson.loads(exchange.receive(header_size))
+            content = bytes(exchange.receive(body_size))
+        except TimeoutError:
+            self._kill()
+            raise ClassFailed(f"it took longer than its limit of {limit:g} s; its process was ended") from None
+        except (EOFError, ConnectionError):
+            raise ClassFailed(self._describe_end()) from None
+        except BaseException:
+            self._kill()
+            raise
+        if error := answer.get("error"):
+            self._kill()  # what it left half done is lost with it
+            raise ClassFailed(str(error))
+        return int(answer["rss"]), content
+
+    def _describe_end(self) -> str:
+        process = self._process
+        assert process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_SLICE_SECONDS)
+        code = process.poll()
+        self._kill()
+        if code is None:
+            return "it closed the connection to its process"
+        return (
+            f"its process was ended by {signal.Signals(-code).name}" if code < 0 else f"its process exited with {code}"
+        )
+
+    def _kill(self) -> None:
+        connection, self._connection = self._connection, None
+        process, self._process = self._process, None
+        if connection is not None:
+            connection.close()
+        if process is not None:
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
+
+
+class _Exchange:
+    """One request and its answer, until a deadline."""
+
+    def __init__(self, connection: socket.socket, stop: StopSignal, deadline: float) -> None:
+        self._connection = connection
+        self._stop = stop
+        self._deadline = deadline
+
+    def send(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            self._wait(selectors.EVENT_WRITE)
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[self._connection.send(rest) :]
+
+    def receive(self, size: int) -> bytearray:
+        buffer = bytearray(size)
+        view, received = memoryview(buffer), 0
+        while received < size:
+            self._wait(selectors.EVENT_READ)
+            try:
+                count = self._connection.recv_into(view[received:])
+            except BlockingIOError:
+                continue
+            if not count:
+                raise EOFError
+            received += count
+        return buffer
+
+    def _wait(self, event: int) -> None:
+        """Wait until the socket is ready. Raises TimeoutError, SupervisorGone."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._connection, event)
+            while not selector.select(max(0.0, min(_SLICE_SECONDS, self._deadline - time.monotonic()))):
+                if self._stop.supervisor_gone:
+                    raise SupervisorGone
+                if time.monotonic() >= self._deadline:
+                    raise TimeoutError
+
+
+@contextlib.contextmanager
+def _blocked(*signals: signal.Signals) -> Any:
+    """Block signals in this thread; what it starts inherits that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,95 @@
+"""Outputs whose files a users' Encoder makes: its process gives the bytes, and the appender writes them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from engine.append.chosen_outputs import users_kind
+from engine.append.class_process import ClassProcess, ClassSpec
+from engine.append.files import FileWriter
+from engine.append.registry import file_mode
+from engine.append.row_json import to_one_line
+from engine.append.writer import Writer
+from engine.store.tables.outputs import Output
+
+CHUNK_ROWS, CHUNK_CHARACTERS = 500, 4_000_000
+"""Rows of one request: the limit of a class is for so many."""
+
+
+class UsersEncoder:
+    """Has a class encode the rows of one file."""
+
+    def __init__(self, process: ClassProcess) -> None:
+        self._process = process
+
+    def header(self) -> bytes:
+        """The first bytes of the file. Raises ClassFailed, SupervisorGone."""
+        return self._process.header()
+
+    def rows(self, rows: Iterable[str]) -> bytes:
+        """The bytes of stored rows. Raises ClassFailed, SupervisorGone."""
+        parts: list[bytes] = []
+        lines: list[bytes] = []
+        size = 0
+        for row in rows:
+            lines.append(to_one_line(row).encode("utf-8", "replace"))
+            size += len(lines[-1])
+            if len(lines) >= CHUNK_ROWS or size >= CHUNK_CHARACTERS:
+                parts.append(self._process.ask("encode", lines))
+                lines, size = [], 0
+        if lines:
+            parts.append(self._process.ask("encode", lines))
+        return b"".join(parts)
+
+
+class EncodedOutput:
+    """Chooses the output of one users' encoder. `create_process` creates the process of a class."""
+
+    runs_users_code = True
+
+    def __init__(
+        self, appender: str, data_def: str, create_process: Callable[[str, str, Sequence[Output]], ClassProcess]
+    ) -> None:
+        self._key = (appender, data_def)
+        self._create_process = create_process
+        self._process: ClassProcess | None = None
+
+    def choose(self, declared: Sequence[Output]) -> list[Output]:
+        """The output, as long as a class encodes it."""
+        return [o for o in declared if (o.appender, o.data_def) == self._key and users_kind(o) == "encoder"]
+
+    def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:  # noqa: ARG002 - of databases
+        """The writer of the file; a new process takes the place of the one of the settings before."""
+        self.close()
+        self._process = self._create_process(output.type, "/".join(self._key), [output])
+        encoder = UsersEncoder(self._process)
+        return FileWriter(Path(output.path), encoder, mode=file_mode(output, folder), ending=b"")
+
+    def close(self) -> None:
+        """End the process; may be called again."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+def class_spec(type_: str, declared: Sequence[Output], *, limit: float, memory: int) -> ClassSpec:
+    """What the class of these outputs, which differ in their dataDefs alone, is created with.
+
+    `limit`: seconds for one request where the defs set none.
+    """
+    settings = declared[0].settings
+    return ClassSpec(
+        name=type_,
+        kind=users_kind(declared[0]),
+        options=settings["options"],
+        data_defs={
+            output.data_def: {
+                "columns": output.settings["columns"],
+                "types": output.settings["types"],
+                "item_types": output.settings["item_types"],
+            }
+            for output in declared
+        },
+        code=settings["code"],
+        limit=settings["limit"] or limit,
+        memory=memory,
+    )

@@ -1,0 +1,170 @@
+"""Runs a loop in a thread of its own for each users' Encoder and Appender, so that it delays its own output alone."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from engine.append.appender import AppenderLoop
+from engine.append.beat_thread import AppenderHeartbeat
+from engine.append.chosen_outputs import users_kind
+from engine.append.class_process import ClassProcess
+from engine.append.delivery import DeliveryLoop
+from engine.append.delivery_batch import DeliveryBatch
+from engine.append.lifeline import Lifeline
+from engine.append.only_new import OnlyNewFilter
+from engine.append.output_dir import OutputDir
+from engine.append.stop_signal import LoopControl
+from engine.append.users_encoder import EncodedOutput, class_spec
+from engine.model.step import PluginFile
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import runs, versions
+from engine.store.tables.outputs import Output
+from engine.store.tables.runs import Run
+
+_Key = tuple[str, ...]
+_WAIT_SECONDS = 0.05
+_STOP_SECONDS = 2.0
+
+
+class UsersOutputs:
+    """The loops of the users' outputs of one appender process.
+
+    An Encoder has one for each file, an Appender one for all its dataDefs.
+    """
+
+    def __init__(
+        self, data: Path, run: Run, epoch: int, settings: Settings, heartbeat: AppenderHeartbeat, lifeline: Lifeline
+    ) -> None:
+        self._data = data
+        self._run = run
+        self._epoch = epoch
+        self._settings = settings
+        self._heartbeat = heartbeat
+        self._lifeline = lifeline
+        self._threads: dict[_Key, _LoopThread] = {}
+
+    def sync(self, declared: Sequence[Output]) -> None:
+        """Start and stop loops, so that each of these outputs has one. Raises what ended a loop."""
+        self._raise_failures()
+        keys = {_key_of(output) for output in declared}
+        for key in [key for key in self._threads if key not in keys]:
+            thread = self._threads.pop(key)
+            thread.control.stop()
+            self._heartbeat.remove_part(thread.control)
+        for key in keys - self._threads.keys():
+            self._start(key)
+
+    def wait_drained(self) -> None:
+        """Wait until all loops have written what they can, or the supervisor is gone. Raises what ended a loop."""
+        while any(thread.is_alive for thread in self._threads.values()) and not self._lifeline.supervisor_gone:
+            self._heartbeat.tick()
+            self._lifeline.wait(_WAIT_SECONDS)
+            self._raise_failures()
+        self._raise_failures()
+
+    def close(self) -> None:
+        """End all loops. One that hangs dies with this process."""
+        deadline = time.monotonic() + _STOP_SECONDS
+        for thread in self._threads.values():
+            thread.control.stop()
+        for thread in self._threads.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _raise_failures(self) -> None:
+        for thread in self._threads.values():
+            if thread.failure is not None:
+                raise thread.failure
+
+    def _start(self, key: _Key) -> None:
+        control = LoopControl(self._lifeline)
+        self._heartbeat.add_part(control)
+        self._threads[key] = _LoopThread("/".join(key[1:]), control, partial(self._run_loop, key, control))
+
+    def _run_loop(self, key: _Key, control: LoopControl) -> None:
+        db = Database.open(self._data / CRAWL, busy_seconds=5)
+        with contextlib.closing(db):
+            processes = _ProcessFactory(db, self._run.seq, self._data, self._settings, control)
+            if key[0] == "encoder":
+                chosen = EncodedOutput(key[1], key[2], processes.create)
+                folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
+                encoding = AppenderLoop(db, self._run, self._epoch, folder, control, control, chosen=chosen)
+                with contextlib.closing(chosen), contextlib.closing(encoding):
+                    encoding.run()
+                return
+            only_new = OnlyNewFilter(db, self._run.seq, self._data)
+            delivery = DeliveryLoop(
+                db, self._run, self._epoch, control, only_new, appender=key[1], create_target=processes.create_target
+            )
+            with contextlib.closing(delivery):
+                delivery.run()
+
+
+class _ProcessFactory:
+    """Creates the processes of classes, with the plugin files of the defs in force."""
+
+    def __init__(self, db: Database, run: int, data: Path, settings: Settings, control: LoopControl) -> None:
+        self._db = db
+        self._run = run
+        self._data = data
+        self._settings = settings
+        self._control = control
+
+    def create(self, type_: str, output: str, declared: Sequence[Output]) -> ClassProcess:
+        """The process of a class, for outputs that differ in their dataDefs alone."""
+        spec = class_spec(type_, declared, limit=self._settings.parse_limit, memory=self._settings.parse_memory)
+        return ClassProcess(spec, self._data, output, self._load_files, self._control)
+
+    def create_target(self, type_: str, output: str, declared: Sequence[Output]) -> "_ClassTarget":
+        """The same, as what rows are delivered to."""
+        return _ClassTarget(self.create(type_, output, declared))
+
+    def _load_files(self) -> Sequence[PluginFile]:
+        with self._db.snapshot():
+            return versions.read(self._db, runs.get(self._db, self._run).defs_version or 0).plugins
+
+
+class _ClassTarget:
+    """Delivers to a users' Appender."""
+
+    def __init__(self, process: ClassProcess) -> None:
+        self._process = process
+
+    def deliver(self, batch: DeliveryBatch, data_def: str) -> None:
+        self._process.ask("append", batch.lines, data_def)
+
+    def close(self) -> None:
+        self._process.close()
+
+
+class _LoopThread:
+    """One loop in its thread."""
+
+    def __init__(self, name: str, control: LoopControl, work: Callable[[], None]) -> None:
+        self.control = control
+        self.failure: Exception | None = None
+        self._work = work
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            self.failure = error
+
+
+def _key_of(output: Output) -> _Key:
+    kind = users_kind(output)
+    return (kind, output.appender, output.data_def) if kind == "encoder" else (kind, output.appender)

@@ -1,0 +1,141 @@
+"""Checks the appenders: their types, which may be users' classes, and the files that they write."""
+
+from typing import cast
+
+from engine.defs.names import fold_file_name
+from engine.defs.problems import Problems
+from engine.defs.steps import read_limit, read_options
+from engine.defs.yaml_node import Entry, YamlNode
+from engine.errors import suggest
+from engine.model.definition import AppenderKind
+from engine.model.output_type import OUTPUT_TYPES
+from engine.plugins.catalog import Catalog
+from engine.plugins.plugin_class import METHODS, ClassKind, PluginClass
+
+DEFAULT_SUFFIX = "out"
+"""Of the files of a users' encoder without `suffix`."""
+_KINDS: tuple[ClassKind, ...] = ("encoder", "appender")
+_CSV_KEYS, _CLASS_KEYS, _FILE_KEYS = ("delimiter", "escapeFormulas"), ("options", "limit"), ("path",)
+
+
+def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
+    """Checks types and keys.
+
+    No two appenders write one file, and only SQLite files hold several dataDefs.
+    """
+    with_rows = [
+        name for name, entry in root.entries_of("dataDefs") if any(True for _ in entry.node.entries_of("fields"))
+    ]
+    writers: dict[str, str] = {}
+    for name, entry in root.entries_of("appenders"):
+        kind = _check_type(entry.node, catalog, problems)
+        if kind is not None:
+            _check_keys(entry.node, kind, problems)
+        if kind != "appender":
+            _check_files(name, entry, kind, with_rows, catalog, writers, problems)
+
+
+def kind_of(type_: str, catalog: Catalog) -> AppenderKind:
+    """What a checked type is."""
+    plugin_class = None if type_ in OUTPUT_TYPES else catalog.find(type_)
+    if plugin_class is None:
+        return "built-in"
+    return cast(AppenderKind, next(kind for kind in _KINDS if kind in plugin_class.kinds))
+
+
+def suffix_of(type_: str, catalog: Catalog) -> str:
+    """The suffix of the files of a users' encoder, without the dot."""
+    plugin_class = catalog.find(type_)
+    scanned = plugin_class.scanned if plugin_class is not None else None
+    suffix = scanned.texts.get("suffix", "").removeprefix(".") if scanned is not None else ""
+    return suffix or DEFAULT_SUFFIX
+
+
+def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> AppenderKind | None:
+    """What the type is; None, with a problem, if there is no such type or class."""
+    type_ = node.get("type")
+    if type_ is None or type_.kind != "scalar" or not type_.text.strip() or type_.text in OUTPUT_TYPES:
+        return "built-in"  # what is no text is reported as such
+    plugin_class = catalog.find(type_.text)
+    if plugin_class is None:
+        names = [*OUTPUT_TYPES, *(name for kind in _KINDS for name in catalog.names(kind))]
+        message = f"unknown appender '{type_.text}'{suggest(type_.text, names)}"
+        problems.add(type_.place, "unknown-appender", message)
+        return None
+    problem = _class_problem(plugin_class, type_.text, catalog)
+    if problem is not None:
+        message = f"'{type_.text}' ({plugin_class.origin}:{plugin_class.line}): {problem}"
+        problems.add(type_.place, "bad-appender", message)
+        return None
+    return kind_of(type_.text, catalog)
+
+
+def _class_problem(plugin_class: PluginClass, name: str, catalog: Catalog) -> str | None:
+    """Why a class is neither an encoder nor an appender."""
+    kinds = [kind for kind in _KINDS if kind in plugin_class.kinds]
+    if not kinds:
+        if plugin_class.group:
+            return plugin_class.problem_as("appender")
+        methods = " nor ".join(f"`{METHODS[kind][0]}`" for kind in _KINDS)
+        return f"it has neither {methods}: an Encoder needs the first, an Appender the second"
+    if len(kinds) > 1:
+        methods = " or ".join(f"`{METHODS[kind][0]}`" for kind in _KINDS)
+        return f"it must define one of {methods} itself, and not both"
+    problem = plugin_class.problem_as(kinds[0])
+    if problem is None and kinds == ["encoder"]:
+        header = plugin_class.scanned.methods.get("header") if plugin_class.scanned is not None else None
+        if plugin_class.scanned is not None and not plugin_class.scanned.has_bases and header is None:
+            return "it has no method `header`, which an encoder needs"
+        if header is not None and not header.takes(1):
+            return "its method `header` must take 1 argument besides `self`"
+        suffix = suffix_of(name, catalog)
+        if "/" in suffix or "\0" in suffix or len(suffix) > 32:
+            return f"its `suffix` cannot be '{suffix}': write the end of a file name, such as xml"
+    return problem
+
+
+def _check_keys(node: YamlNode, kind: AppenderKind, problems: Problems) -> None:
+    type_ = node.text_of("type") or "csv"
+    useless: list[str] = []
+    if kind == "built-in":
+        useless += _CLASS_KEYS
+    if type_ != "csv":
+        useless += _CSV_KEYS
+    if kind == "appender":
+        useless += _FILE_KEYS
+    for key in useless:
+        if key in node.entries:
+            _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `type: {type_}`")
+    if kind != "built-in":
+        read_options(node, problems)
+        read_limit(node, problems)
+    delimiter = node.text_of("delimiter") or ","
+    if delimiter in '"\r\n':
+        _add_at_key(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")
+
+
+def _check_files(
+    name: str, entry: Entry, kind: AppenderKind | None, with_rows: list[str], catalog: Catalog,
+    writers: dict[str, str], problems: Problems,
+) -> None:  # fmt: skip
+    node = entry.node
+    type_ = node.text_of("type") or "csv"
+    chosen = [part.text for part in node.list_of("dataDefs")] or with_rows
+    path = node.text_of("path")
+    output_type = OUTPUT_TYPES.get(type_)
+    shared_file = output_type is not None and output_type.shared_file
+    if path is not None and not shared_file and len(set(chosen) & {*with_rows}) > 1:
+        message = f"one {type_} file cannot hold several dataDefs; name one in `dataDefs`, or omit `path`"
+        _add_at_key(problems, node, "path", "same-file", message)
+    suffix = output_type.suffixes[0] if output_type else suffix_of(type_, catalog) if kind else type_
+    files = {path} if path else {f"{data_def}.{suffix}" for data_def in chosen}
+    for file in sorted(files):
+        other = writers.setdefault(fold_file_name(file), name)
+        if other != name:
+            message = f"'{name}' and '{other}' would both write '{file}'; give one of them its own `path` or `dataDefs`"
+            problems.add(entry.place, "same-file", message)
+            break
+
+
+def _add_at_key(problems: Problems, node: YamlNode, key: str, code: str, message: str) -> None:
+    problems.add(node.key_place(key), code, message)

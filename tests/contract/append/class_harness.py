@@ -1,0 +1,172 @@
+"""A data dir whose outputs are those of users' classes, and an Appender that logs what it gets."""
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from engine.append.delivery import DeliveryLoop
+from engine.append.lifeline import Lifeline
+from engine.append.only_new import OnlyNewFilter
+from engine.append.stop_signal import LoopControl
+from engine.append.turn_result import TurnResult
+from engine.append.users_outputs import _ProcessFactory
+from engine.model.definition import AppenderDef, DataDef, Definitions, Field
+from engine.model.step import PluginFile
+from engine.settings import Settings
+from engine.store.db.connector import Database, id_list
+from engine.store.db.schema import CRAWL
+from engine.store.tables import deliveries, nodes, outputs, rows, runs, versions
+from engine.store.tables.rows import NewRows
+from engine.supervise.outputs import declare_outputs
+from tests.contract.append.harness import COLUMNS, Harness, stored_json
+
+SINK = '''
+import json, os, sqlite3
+
+class Sink:
+    """Keeps the rows by id in a database, and each batch in a log."""
+
+    def __init__(self, folder):
+        self.log = open(folder + "/batches.jsonl", "a")
+        self.db = sqlite3.connect(folder + "/sink.db")
+        self.db.execute("CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, data_def TEXT, title TEXT)")
+
+    def append(self, changes):
+        if os.path.exists(self.log.name + ".fail"):
+            raise ValueError("the sink is full")
+        self.log.write(json.dumps([[c["id"], "row" in c] for c in changes]) + "\\n")
+        self.log.flush()
+        for change in changes:
+            if change.get("deleted"):
+                self.db.execute("DELETE FROM rows WHERE id = ?", (change["id"],))
+            else:
+                values = (change["id"], change["dataDef"], change["row"]["title"])
+                self.db.execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", values)
+        self.db.commit()
+
+    def close(self):
+        self.log.write('"closed"\\n')
+        self.log.close()
+
+class Lines:
+    """Lines of JSON, with a header."""
+
+    suffix = "lines"
+
+    def header(self, columns):
+        return (" ".join(columns) + "\\n").encode()
+
+    def encode(self, rows):
+        return "".join(f"<{row['title']}|{row['price']!r}>" for row in rows).encode("utf-8", "replace")
+'''
+
+
+class ClassHarness(Harness):
+    """Every dataDef goes to the appender `sink`, of the class `out.Sink`, and to the encoder `out.Lines`."""
+
+    def __init__(self, folder: Path, data_defs: Iterable[str] = ("book",), source: str = SINK) -> None:
+        super().__init__(folder, "csv", data_defs)
+        self.names = tuple(data_defs)
+        self.source = source
+        self.publish()
+
+    def publish(self, source: str | None = None, *, limit: float = 5.0) -> None:
+        """Publish the defs with this code."""
+        self.source = source or self.source
+        fields = (Field(name="title"), Field(name="price", type="decimal"), *(Field(name=c) for c in COLUMNS[2:]))
+        appenders = (
+            AppenderDef(
+                name="sink", type="out.Sink", kind="appender", options={"folder": str(self.folder)}, limit=limit,
+                code=str(hash(self.source)),
+            ),
+            AppenderDef(name="lines", type="out.Lines", kind="encoder", suffix="lines", code=str(hash(self.source))),
+        )  # fmt: skip
+        definitions = Definitions(
+            data_defs=tuple(DataDef(name=name, fields=fields) for name in self.names),
+            appenders=appenders,
+            plugins=(PluginFile(path="out.py", text=self.source),),
+        )
+        with self.db.transaction():
+            version = versions.publish(self.db, definitions, 0.0)
+            runs.set_version(self.db, self.run.seq, version)
+            declared = declare_outputs(self.db, self.run.seq, self.folder / "output" / self.run.id, definitions, None)
+            outputs.prune(self.db, self.run.seq, declared)
+
+    def add(self, new_rows: list[dict[str, Any]], name: str = "book", job: int | None = None) -> int:
+        """As of the base; what deliveries may hold of replaced rows is withdrawn, as in a commit."""
+        if job is None:
+            return super().add(new_rows, name)
+        with self.db.transaction():
+            deliveries.withdraw(self.db, self.run.seq, id_list([job]), "[]")
+            for row, _ in rows.delete_by_job(self.db, job):
+                outputs.mark_dirty(self.db, self.run.seq, name, row)
+            rows.add(self.db, self.run.seq, [NewRows(job, self.ids[name], [stored_json(row) for row in new_rows])])
+        self.expected_rows[name][job] = new_rows
+        return job
+
+    def delivery_loop(self, db: Database | None = None) -> "InProcessDelivery":
+        """A registered loop for the appender `sink`, in this process."""
+        epoch = self.epoch()
+        with self.db.transaction():
+            assert nodes.register_appender(self.db, epoch, 1, "test")
+        db = db or Database.open(self.folder / CRAWL)
+        control = LoopControl(Lifeline())
+        factory = _ProcessFactory(db, self.run.seq, self.folder, Settings(), control)
+        only_new = OnlyNewFilter(db, self.run.seq, self.folder)
+        return InProcessDelivery(
+            db, self.run, epoch, control, only_new, appender="sink", create_target=factory.create_target
+        )
+
+    def deliver(self) -> None:
+        """Deliver all with a new loop."""
+        with closing(self.delivery_loop()) as loop:
+            run_until_delivered(loop)
+
+    def sink_rows(self, name: str = "book") -> dict[int, str]:
+        """The titles that the sink holds, by row."""
+        path = self.folder / "sink.db"
+        if not path.exists():
+            return {}
+        with closing(sqlite3.connect(path)) as db:
+            return dict(db.execute("SELECT id, title FROM rows WHERE data_def = ?", (name,)).fetchall())
+
+    def stored_rows(self, name: str = "book") -> dict[int, str]:
+        """The titles of the rows of the run, by row."""
+        stored = rows.list_by_data_def(self.db, self.run.seq, name, 0, 100_000)
+        return {id_: json.loads(text)["title"] for id_, text in stored}
+
+    def batches(self) -> list[list[list[Any]]]:
+        """The batches that the sink got: of each change the id, and whether it has a row."""
+        path = self.folder / "batches.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines if line != '"closed"']
+
+    def output(self, appender: str, name: str = "book") -> outputs.Output:
+        listed = outputs.list_outputs(self.db, self.run.seq)
+        return next(o for o in listed if (o.appender, o.data_def) == (appender, name))
+
+    def assert_batches_stable(self) -> None:
+        """A batch with the same first and last change has the same content."""
+        contents: dict[tuple[Any, ...], list[list[Any]]] = {}
+        for batch in self.batches():
+            key = (*batch[0], *batch[-1])
+            assert contents.setdefault(key, batch) == batch, key
+
+
+class InProcessDelivery(DeliveryLoop):
+    """A loop in the test process: `close` also closes its database."""
+
+    def close(self) -> None:
+        super().close()
+        self._db.close()
+
+
+def run_until_delivered(loop: DeliveryLoop) -> None:
+    """Run turns until there is nothing to deliver."""
+    for _ in range(1000):
+        if loop.run_turn() is TurnResult.IDLE:
+            return
+    raise AssertionError("never idle")
