@@ -19,9 +19,12 @@ steps:
     fork: {class: many.Other, previous: keep, next: seeder, options: {factor: 2, words: [a, é]}}
     links: {class: LocatorCreator, previous: fork, next: seeder, options: {linkGroup: wares}}
     write: {class: DataAppender, previous: score, next: end}
-locatorGroups: {start: {locators: [{url: "http://shop.example/"}]}}
+locatorGroups:
+  start: {locators: [{url: "http://shop.example/"}]}
+  tables: {locators: [{url: "http://shop.example/tables"}]}
 taskGroups:
-  start: {first: {dataDef: book, steps: mine}, plain: {dataDef: book, steps: htmlUnitDefault}}
+  start: {first: {dataDef: book, steps: mine}}
+  tables: {plain: {dataDef: book, steps: htmlUnitDefault}}
   wares: {plain: {dataDef: book}}
 dataDefs: {book: {fields: {title: {selector: h1}}, links: [{selector: a, linkGroup: wares}]}}
 """
@@ -79,14 +82,14 @@ def test_each_task_has_its_steps_in_order(steps: Output) -> None:
         "  write      DataAppender    built-in  built-in",
     ]
     assert [line for line in tasks if not line.startswith(" ")] == [
-        "start/first (dataDef book)", "start/plain (dataDef book)", "wares/plain (dataDef book)",
+        "start/first (dataDef book)", "tables/plain (dataDef book)", "wares/plain (dataDef book)",
     ]  # fmt: skip
     assert "HtmlUnitParser" in out
 
 
 def test_a_task_is_chosen_by_name(steps: Output) -> None:
     assert [line for line in steps("plain")[1].splitlines() if line[0] != " "] == [
-        "start/plain (dataDef book)", "wares/plain (dataDef book)",
+        "tables/plain (dataDef book)", "wares/plain (dataDef book)",
     ]  # fmt: skip
     assert steps("wares/plain")[1].splitlines()[0] == "wares/plain (dataDef book)"
     for wrong, close in (("ware/plain", "wares/plain"), ("frist", "first")):

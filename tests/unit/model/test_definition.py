@@ -53,8 +53,8 @@ def _value(hint: Any, name: str, depth: int) -> Any:
         return ["a", {"b": None}, 1.5]
     alternatives = [a for a in arguments if a is not type(None)]
     plain = alternatives[0] if alternatives else hint
-    if typing.get_origin(plain) is typing.Literal:
-        return typing.get_args(plain)[-1]
+    if typing.get_origin(plain) in (typing.Literal, Mapping):
+        return _value(plain, name, depth)
     return {str: f"{name} ☃\n", int: 7, float: 2.5, bool: True}[plain]
 
 
