@@ -52,6 +52,8 @@ for line in sys.stdin:
             elif trouble == "stderr": print("three on stderr", file=sys.stderr)
             elif trouble == "link": page["links"] = [{"url": "/i/%d" % (number + 1), "group": "items"}]
             elif trouble == "bad row": row["colour"] = "red"
+            elif trouble == "two lines": print(json.dumps(page))
+            elif trouble == "chatty": print("loading the model")
     if page is not None:
         print(json.dumps(page))
         sys.stdout.flush()
@@ -126,6 +128,19 @@ def test_what_a_program_does_wrong_costs_one_job(
     assert project.count_rows("named") == shop.named()
     assert len(project.rows("scored")) == shop.size - 3
     assert project.query("SELECT count(*) FROM nodes") == [(1,)]
+
+
+@pytest.mark.parametrize("trouble", ["two lines", "chatty"])
+def test_rows_never_belong_to_another_page(shop: SteppedShop, project: Project, trouble: str) -> None:
+    write(shop, [sys.executable, "plugins/score.py", trouble])
+    done = project.crawl(code=1 if trouble == "chatty" else 0)
+    lost = {3, 13, 23} if trouble == "chatty" else set()
+    assert done.jobs.get("failed", 0) == len(lost)
+    titles = project.query("SELECT j.url, json_extract(r.data, '$.title') FROM rows r JOIN jobs j ON j.id = r.job")
+    assert all(url.rpartition("/")[2] in ("", title.split()[1]) for url, title in titles if title)
+    assert sorted(int(row["title"].split()[1]) for row in project.rows("scored")) == [
+        number for number in range(shop.size) if number not in lost
+    ]
 
 
 def test_a_program_that_is_not_there_fails_each_job_with_its_name(shop: SteppedShop, project: Project) -> None:

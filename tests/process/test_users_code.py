@@ -207,3 +207,95 @@ def test_a_plugin_broken_while_a_crawl_runs_keeps_the_old_version(project: Proje
     done = running.wait()
     assert done.code == 0, done.err
     assert project.count_rows("scored", "named") == shop.scored() + shop.named()
+
+
+def test_a_converter_that_hangs_costs_the_rows_of_one_task(project: Project, site: Site) -> None:
+    shop = SteppedShop(project, site)
+    shop.write()
+    (project.defs / "plugins" / "words.py").write_text(
+        "import time\nclass Slow:\n    def convert(self, value, context):\n"
+        "        if value == 'Item 3':\n            time.sleep(60)\n        return value\n"
+    )
+    text = (project.defs / "crawl.yml").read_text()
+    project.write(text.replace("name: {selector: h1, required: true}", "name: {selector: h1, convert: words.Slow}"))
+    project.nodes = 1
+    done = project.crawl("--set", "parse_limit=0.5", code=1)
+    assert done.jobs == {"done": shop.size - 1, "failed": 1}
+    [(reason,)] = project.query("SELECT reason FROM jobs WHERE state = 'FAILED'")
+    assert reason == "plain/parser: takes longer than its limit of 0.5 s"
+    assert project.count_rows("scored") == shop.scored()
+    (project.defs / "plugins" / "words.py").write_text(
+        "class Slow:\n    def convert(self, value, context):\n        return value\n"
+    )
+    site.clear_log()
+    assert project.run_with_data("extract", "--defs", str(project.defs)).code == 0
+    assert site.paths == []
+    assert project.count_rows("scored", "named") == shop.scored() + shop.named()
+
+
+def test_a_process_that_a_step_forked_holds_nothing_up(project: Project, site: Site) -> None:
+    shop = SteppedShop(project, site)
+    shop.write()
+    plugin = project.defs / "plugins" / "shop.py"
+    fork = """
+                if not os.fork():
+                    time.sleep(8)
+                    os._exit(0)
+                os._exit(1)
+"""
+    plugin.write_text(
+        plugin.read_text().replace(
+            '            case "error":', f'            case "fork":{fork}            case "error":'
+        )
+    )
+    project.write((project.defs / "crawl.yml").read_text().replace("trouble: none", "trouble: fork"))
+    project.nodes = 1
+    done = project.crawl(code=1)
+    assert done.jobs == {"done": shop.size - 3, "failed": 3}
+    assert project.count_rows("named") == shop.named()
+
+
+def test_what_a_page_stored_before_its_process_died_is_not_counted_twice(project: Project, site: Site) -> None:
+    site["/"] = html("<h1>a</h1>")
+    plugin = """
+import os, pathlib
+class Count:
+    def run(self, rows, context):
+        context.store.set("count", context.store.get("count", 0) + 1)
+        mark = pathlib.Path(%r)
+        if not mark.exists():
+            mark.touch()
+            os._exit(1)
+        return rows
+"""
+    steps = "{recordDefault: {count: {class: shop.Count, previous: filter, next: appender}}}"
+    write(project, site, plugin % str(project.folder / "mark"), steps=steps)
+    project.crawl()
+    assert project.query("SELECT value FROM step_values") == [("1",)]
+
+
+def test_an_edit_in_a_folder_of_plugins_re_extracts(project: Project, site: Site) -> None:
+    site["/"] = html("<h1>a</h1>")
+    plugin = """
+from plugins.tools.words import suffix
+class Add:
+    def run(self, rows, context):
+        return [{"title": row["title"] + suffix()} for row in rows]
+"""
+    steps = "{recordDefault: {add: {class: shop.Add, previous: filter, next: appender}}}"
+    write(project, site, plugin, steps=steps)
+    words = project.defs / "plugins" / "tools" / "words.py"
+    words.parent.mkdir()
+    words.write_text("def suffix():\n    return ' 1'\n")
+    project.crawl()
+    words.write_text("def suffix():\n    return ' 2'\n")
+    assert project.run_with_data("extract", "--defs", str(project.defs)).code == 0
+    assert [row["title"] for row in project.rows("item")] == ["a 2"]
+
+
+def test_a_page_that_asks_not_to_be_indexed_gets_no_row_from_a_command(project: Project, site: Site) -> None:
+    site["/"] = html("<meta name=robots content=noindex><h1>a</h1>")
+    step = "{class: command, run: [cat], previous: filter, next: appender}"
+    write(project, site, "", steps=f"{{recordDefault: {{echo: {step}}}}}")
+    project.crawl("--set", "meta_noindex=true")
+    assert project.rows("item") == []
