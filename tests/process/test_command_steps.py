@@ -181,21 +181,31 @@ def test_workers_run_at_once(shop: SteppedShop, project: Project) -> None:
     assert len(project.rows("scored")) == shop.size
 
 
-def test_programs_killed_at_random_lose_no_row(project: Project, site: Site) -> None:
+def crawl_with_kills(project: Project, site: Site, size: int, kills: int, seed: int) -> int:
+    """Crawl through awk while its processes are killed at random; returns how many were."""
     project.nodes = 1
-    shop = SteppedShop(project, site, size=300)
+    shop = SteppedShop(project, site, size=size)
     write(shop, awk(), workers=2)
-    rng, running = random.Random(7), project.start()
-    kills = 0
-    while not running.exited and kills < 10:
-        time.sleep(rng.uniform(0.01, 0.08))
+    rng, running, killed = random.Random(seed), project.start(), 0
+    while not running.exited and killed < kills:
+        time.sleep(rng.uniform(0.01, 0.08) if size < 1_000 else rng.uniform(0.1, 1.0))
         for pid in rng.sample(pids, 1) if (pids := commands(project)) else ():
             os.kill(pid, signal.SIGKILL)
-            kills += 1
-    done = running.wait(120)
+            killed += 1
+    done = running.wait(600)
     assert done.code == 0, done.err
-    assert kills > 3
     assert project.count_rows("scored", "named") == shop.scored() + shop.named()
+    return killed
+
+
+def test_programs_killed_at_random_lose_no_row(project: Project, site: Site) -> None:
+    assert crawl_with_kills(project, site, 300, 10, seed=7) > 3
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
+def test_programs_killed_at_random_sweep(project: Project, site: Site) -> None:
+    assert crawl_with_kills(project, site, 10_000, 20, seed=11) == 20
 
 
 def test_a_node_that_is_killed_leaves_no_program(shop: SteppedShop, project: Project) -> None:
