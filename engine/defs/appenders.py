@@ -62,7 +62,9 @@ def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> Appende
         message = f"unknown appender '{type_.text}'{suggest(type_.text, names)}"
         problems.add(type_.place, "unknown-appender", message)
         return None
-    problem = _class_problem(plugin_class, type_.text, catalog)
+    options = node.get("options")
+    given = options.entries if options is not None else ()
+    problem = _class_problem(plugin_class, type_.text, catalog) or plugin_class.problem_of_options(given)
     if problem is not None:
         message = f"'{type_.text}' ({plugin_class.origin}:{plugin_class.line}): {problem}"
         problems.add(type_.place, "bad-appender", message)

@@ -53,7 +53,7 @@ def _check_converter(node: YamlNode, catalog: Catalog, problems: Problems) -> No
         message = f"unknown converter '{node.text}'{suggest(node.text, catalog.names('converter'))}"
         problems.add(node.place, "unknown-converter", message)
         return
-    problem = plugin_class.problem_as("converter")
+    problem = plugin_class.problem_as("converter") or plugin_class.problem_of_options(())
     if problem is not None:
         message = f"'{node.text}' ({plugin_class.origin}:{plugin_class.line}): {problem}"
         problems.add(node.place, "bad-converter", message)

@@ -130,7 +130,9 @@ def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, probl
     kind = _USERS_KINDS.get(name, "step")
     if name not in _USERS_KINDS:
         kind = next((kind for kind in _USERS_KINDS.values() if kind in plugin_class.kinds), kind)
-    problem = plugin_class.problem_as(kind)
+    options = node.get("options")
+    given = options.entries if options is not None else ()
+    problem = plugin_class.problem_as(kind) or plugin_class.problem_of_options(given)
     if problem is not None:
         problems.add(place, "bad-step-class", f"'{class_name}' ({plugin_class.origin}:{plugin_class.line}): {problem}")
         return None

@@ -47,39 +47,39 @@ class UsersCodeWorker:
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], *, share: BodyShare | None = None,
         on_call: NodeCallAnswers | None = None,
     ) -> wire.PageAnswer:  # fmt: skip
-        """What the page gives. A unit whose step failed has an `error` among the results, no rows and no links.
+        """What the page gives. A unit whose step failed has an `error` among the results, and no rows.
 
         Raises UnsupportedContent and UnreadablePage.
         """
         tasks = [self._find_task(definitions[1], task, index) for index in range(len(task.data_defs))]
         died: list[tuple[int, StepResult]] = []
-        active = list(range(len(task.data_defs)))
         while True:
-            if not active:
-                return _empty_answer(died)
-            request = self._request(task, active, tasks, body, definitions, share, on_call)
+            request = self._request(task, tasks, body, definitions, share, on_call)
             try:
                 answer = await self._pool.work(request)
                 break
             except StepDied as death:
-                unit = active.pop(death.unit)
                 if on_call is not None:
                     on_call.restart()
-                if task.data_defs[unit][1]:  # else it was asked for its links alone, and keeps its rows and results
-                    chain = tasks[unit]
-                    name = chain.name if chain is not None else self._task_of(definitions[1], task, unit)
-                    steps = chain.chain if chain is not None else ()
-                    died.append((unit, self._describe_death(name, steps, death)))
+                if task.data_defs[death.unit][1]:  # else it was asked for its links alone, and keeps its results
+                    died.append((death.unit, self._describe_death(definitions[1], task, tasks[death.unit], death)))
+                task = _without_users_code(task, death.unit)
+                tasks[death.unit] = None
         assert isinstance(answer, wire.PageAnswer)
         if share is not None:
             share.finish_reading()  # the answers of commands have shares of their own
-        answer = _with_units(answer, active)
         finished = await asyncio.gather(
             *(self._finish(task, unit, tasks[unit], step, answer, definitions, on_call) for unit, step in answer.stops)
         )
         for (unit, _), end in zip(answer.stops, finished, strict=True):
             answer = _merge(answer, unit, end)
         return replace(answer, results=(*answer.results, *died), stops=())
+
+    async def wait_closed(self) -> None:
+        """End the commands, and wait for that."""
+        for pool in self._commands.values():
+            await pool.wait_closed()
+        self._commands.clear()
 
     def close(self) -> None:
         """End the commands."""
@@ -88,17 +88,11 @@ class UsersCodeWorker:
         self._commands.clear()
 
     def _request(
-        self, task: PageTask, units: Sequence[int], tasks: Sequence[Task | None], body: Body,
-        definitions: tuple[int, Definitions], share: BodyShare | None, on_call: NodeCallAnswers | None,
+        self, task: PageTask, tasks: Sequence[Task | None], body: Body, definitions: tuple[int, Definitions],
+        share: BodyShare | None, on_call: NodeCallAnswers | None,
     ) -> ExtractionRequest:  # fmt: skip
-        header = replace(
-            task,
-            data_defs=tuple(task.data_defs[unit] for unit in units),
-            tasks=tuple(task.tasks[unit] for unit in units),
-        ).to_header()
-        chains = [tasks[unit] for unit in units]
-        names = [task.data_defs[unit][0] for unit in units]
-        return self._extraction(header, body, definitions, names, chains, share, on_call)
+        names = [name for name, _ in task.data_defs]
+        return self._extraction(task.to_header(), body, definitions, names, tasks, share, on_call)
 
     def _extraction(
         self, header: dict[str, Any], body: Body, definitions: tuple[int, Definitions], data_defs: Sequence[str],
@@ -125,19 +119,20 @@ class UsersCodeWorker:
         name = task.tasks[unit]
         return next((task for task in group.tasks if name and task.name == name), None)
 
-    def _task_of(self, definitions: Definitions, task: PageTask, unit: int) -> str:
-        """The first task of the group with the dataDef of a unit that has the default chain."""
+    def _describe_death(
+        self, definitions: Definitions, task: PageTask, chain: Task | None, death: StepDied
+    ) -> StepResult:
+        """`chain`: None with the default chain, of which only converters die; they count as part of the parser."""
         group = definitions.task_group(task.context.group) or TaskGroup(name="")
-        return next((one.name for one in group.tasks if one.data_def == task.data_defs[unit][0]), "")
-
-    def _describe_death(self, task: str, chain: tuple[ChainStep, ...], death: StepDied) -> StepResult:
-        """`chain`: of the task. A converter counts as part of the parser."""
-        step = chain[death.step] if death.step < len(chain) else None
+        data_def = task.data_defs[death.unit][0]
+        name = next((one.name for one in group.tasks if one.data_def == data_def), "") if chain is None else chain.name
+        steps = () if chain is None else chain.chain
+        step = steps[death.step] if death.step < len(steps) else None
         limit = step.limit if step is not None else None
         text = death.reason
         if text == LONGER_THAN_LIMIT:
             text += f" of {limit or self._pool.limits.seconds:g} s"
-        return StepResult(task, step.name if step is not None else PARSER, "error", "died", 0.0, text)
+        return StepResult(name, step.name if step is not None else PARSER, "error", "died", 0.0, text)
 
     async def _finish(
         self, task: PageTask, unit: int, chain: Task | None, at: int, answer: wire.PageAnswer,
@@ -171,7 +166,7 @@ class UsersCodeWorker:
                 result = StepResult(chain.name, step.name, "error", "command", milliseconds, str(error))
                 return _join([*parts, _empty_answer([(0, result)])])
             except StepDied as death:
-                result = self._describe_death(chain.name, chain.chain, death)
+                result = self._describe_death(definitions[1], task, chain, death)
                 return _join([*parts, _empty_answer([(0, result)])])
             finally:
                 if share is not None:
@@ -219,26 +214,19 @@ def _command_line(task: Task, url: str, rows: Texts | Sequence[str]) -> bytes:
     return head[:-1] + b',"rows":[' + b",".join(texts) + b"]}"
 
 
-def _with_units(answer: wire.PageAnswer, units: Sequence[int]) -> wire.PageAnswer:
-    """The answer with the indexes of all units; `units`: those that were asked."""
-    if list(units) == list(range(len(units))):
-        return answer
-    return replace(
-        answer,
-        rows=tuple((units[index], texts) for index, texts in answer.rows),
-        counts=tuple((units[index], counts) for index, counts in answer.counts),
-        results=tuple((units[index], result) for index, result in answer.results),
-        stops=tuple((units[index], step) for index, step in answer.stops),
-    )
+def _without_users_code(task: PageTask, unit: int) -> PageTask:
+    """The task with a unit that is asked for the links of its dataDef alone."""
+    data_defs, tasks = list(task.data_defs), list(task.tasks)
+    data_defs[unit], tasks[unit] = (data_defs[unit][0], False), ""
+    return replace(task, data_defs=tuple(data_defs), tasks=tuple(tasks))
 
 
 def _join(parts: Sequence[wire.PageAnswer]) -> wire.PageAnswer:
     """One answer of the parts of a chain: rows of the last, the rest of all."""
     last = parts[-1]
-    failed = any(result.outcome == "error" for _, result in last.results)
     return replace(
         last,
-        links=wire.LinkColumns() if failed else _join_links([part.links for part in parts]),
+        links=_join_links([part.links for part in parts]),
         rejected=tuple(rejection for part in parts for rejection in part.rejected),
         rejected_counts=_add_counts([part.rejected_counts for part in parts]),
         filtered=sum(part.filtered for part in parts),

@@ -1,6 +1,6 @@
 """One class of users' code: where it is, and what it may be used as."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +44,28 @@ class PluginClass:
             return allowed
         defined = tuple(kind for kind in allowed if METHODS[kind][0] in self.scanned.methods)
         return defined or (allowed if self.scanned.has_bases else ())
+
+    def problem_of_options(self, options: Iterable[str]) -> str | None:
+        """Why it cannot be created with these keyword arguments; None if it can, as far as its source says."""
+        if self.scanned is None:
+            return None
+        given = {name for name in options if name.isidentifier()}  # others are a problem of their own
+        created = self.scanned.methods.get("__init__")
+        if created is None:
+            names: set[str] = set()
+            if self.scanned.has_bases:
+                return None
+            required: set[str] = set()
+        else:
+            names, required = set(created.names), set(created.required_names)
+            if created.takes_any_name:
+                names |= given
+        if given - names:
+            allowed = f"it takes {', '.join(sorted(names))}" if names else "it takes none"
+            return f"it has no option '{min(given - names)}'; {allowed}"
+        if required - given:
+            return f"it needs the option '{min(required - given)}'"
+        return None
 
     def problem_as(self, kind: ClassKind) -> str | None:
         """Why it cannot be used as this kind; None if it can, as far as its source says."""

@@ -31,6 +31,11 @@ class ScannedMethod:
     """Positional arguments without a default."""
     accepted: int | None
     """Positional arguments at most; None: any number."""
+    names: tuple[str, ...] = ()
+    """Of the arguments that may be given by name."""
+    required_names: tuple[str, ...] = ()
+    """Of those without a default."""
+    takes_any_name: bool = False
 
     def takes(self, count: int) -> bool:
         """Whether it can be called with so many positional arguments."""
@@ -97,11 +102,22 @@ def _scan_method(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ScannedMethod:
     is_static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
     arguments = node.args
     count = len(arguments.posonlyargs) + len(arguments.args) - (0 if is_static else 1)
+    positional = [*arguments.posonlyargs, *arguments.args]
+    with_default = {one.arg for one in positional[len(positional) - len(arguments.defaults) :]} | {
+        one.arg for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is not None
+    }
+    named = [
+        *(one for one in (positional if is_static else positional[1:]) if one in arguments.args),
+        *arguments.kwonlyargs,
+    ]
     return ScannedMethod(
         line=node.lineno,
         column=node.col_offset + 1,
         required=max(0, count - len(arguments.defaults)),
         accepted=None if arguments.vararg else count,
+        names=tuple(one.arg for one in named),
+        required_names=tuple(one.arg for one in named if one.arg not in with_default),
+        takes_any_name=arguments.kwarg is not None,
     )
 
 

@@ -63,7 +63,7 @@ class ExtractionClient:
         """End the process, if it was started."""
         if self._runner is not None and self._pool is not None:
             if self._worker is not None:
-                self._runner.get_loop().call_soon(self._worker.close)
+                self._runner.run(self._worker.wait_closed())
             self._runner.get_loop().call_soon(self._pool.close)
             self._runner.run(asyncio.sleep(0))
             self._runner.close()

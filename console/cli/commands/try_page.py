@@ -60,15 +60,16 @@ def try_(
         raise PageUnavailable(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such a page.")
     with ExtractionClient(settings) as client:
         result = PageTrial(definitions, target, client).run(document, origin)
+    code = int(any(step.outcome == "error" for step in result.results))  # a crawl would fail the page
     if as_json:
         click.echo(orjson.dumps(_trial_as_dict(document, result)))
-        return 0
+        return code
     _print_rows(result.rows)
     for line in _summary_lines(document, result):
         _write_stderr(line)
     if document.url.startswith("file:") and _has_links(definitions, data_def) and not result.links:
         _write_stderr("relative links of a file need its address: give --url")
-    return 0
+    return code
 
 
 def _read_stored(data: Path, job: int) -> "tuple[TrialDocument, PageOrigin]":

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from engine.extract.convert import quote_text
 from engine.extract.links import limit_links
 from engine.extract.page import Page
 from engine.extract.page_robots import read_headers
@@ -64,6 +65,8 @@ class UsersCode:
             index, name, wants_rows, task_name = units[position]
             context = self._page_context = self._new_context(task, name, task_name, page)
             self._unit = index
+            if not task_name and not wants_rows:  # also of a task whose users' code has died on this page
+                return extractor.extract_links(page, task.context) if page is not None else Extraction(data_def=name)
             if not task_name:
                 assert page is not None
                 extraction = extractor.extract(page, task.context, self._slot)
@@ -134,12 +137,14 @@ class UsersCode:
             self._slot.enter_step(0, step)
 
         sent, at, milliseconds = orjson.loads(sent_line), header["at"], header["ms"]
-        work = chain.run_after_command(sent, answer, context, on_step, at=at, milliseconds=milliseconds)
+        work = chain.run_after_command(
+            sent, answer, context, on_step, written=answer_line[:200], at=at, milliseconds=milliseconds
+        )
         self._slot.enter(Phase.ANSWER)
         counts = RecordCounts(max(work.counts.records, len(work.rejected)), len(work.rejected), work.counts.missing)
         return ExtractedPage(
             rows=((0, tuple(encode_row(row) for row in _sendable(work))),),
-            links=() if work.failed else tuple(context.links.values()),
+            links=tuple(context.links.values()),
             dropped_links=0,
             rejected=tuple(work.rejected),
             filtered=work.filtered,
@@ -251,7 +256,7 @@ class UsersCode:
             except MemoryError:
                 raise
             except BaseException as error:
-                raise ValueError(f"{name}: {describe_error(error)}") from None
+                raise ValueError(f"{name}: {quote_text(text)}: {describe_error(error)}") from None
             return value
 
         return convert
@@ -265,7 +270,7 @@ def _merge(extraction: Extraction, work: ChainWork, context: PageContext) -> Ext
     return replace(
         extraction,
         rows=tuple(_sendable(work)),
-        links=() if work.failed else (*extraction.links, *context.links.values()),
+        links=(*extraction.links, *context.links.values()),
         rejected=(*extraction.rejected, *work.rejected),
         filtered=extraction.filtered + work.filtered,
         counts=RecordCounts(records, rejected, tuple(missing.items())),

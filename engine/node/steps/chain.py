@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from engine.extract.convert import quote_text
 from engine.extract.fields import RecordRejected
 from engine.extract.filters import RecordFilter
 from engine.extract.patterns import TimeBudget
@@ -98,23 +99,35 @@ class TaskChain:
         return work
 
     def run_after_command(
-        self, sent: Any, answer: Any, context: PageContext, on_step: OnStep, *, at: int, milliseconds: float
-    ) -> ChainWork:
-        """What follows from the answer of the command at index `at`. `sent`: the object that it got."""
+        self, sent: Any, answer: Any, context: PageContext, on_step: OnStep, *, written: bytes, at: int,
+        milliseconds: float,
+    ) -> ChainWork:  # fmt: skip
+        """What follows from the answer of the command at index `at`.
+
+        `sent`: the object that it got; `written`: the beginning of the line that it answered.
+        """
         step, work = self._chain[at], ChainWork([])
         try:
-            rows = self._read_answer(step, sent, answer, context, work, milliseconds)
+            rows = self._read_answer(step, sent, answer, written, context, work, milliseconds)
             self._run_branches(step.name, context, work, on_step)
         except StepFailed:
             return work
         return self.run(rows, context, on_step, after=at, work=work)
 
     def _read_answer(
-        self, step: ChainStep, sent: Any, answer: Any, context: PageContext, work: ChainWork, milliseconds: float
+        self,
+        step: ChainStep,
+        sent: Any,
+        answer: Any,
+        written: bytes,
+        context: PageContext,
+        work: ChainWork,
+        milliseconds: float,
     ) -> list[Row]:
         began = time.perf_counter() - milliseconds / 1000
         if not isinstance(answer, dict):
-            self._fail(step, "its answer is no JSON object", BAD_ANSWER, began, work)
+            shown = quote_text(written.decode("utf-8", "replace"))
+            self._fail(step, f"its answer is no JSON object: {shown}", BAD_ANSWER, began, work)
         for key in ("task", "dataDef", "document"):
             if key in answer and answer[key] != sent[key]:
                 self._fail(step, f"its answer has another `{key}` than the page that it got", BAD_ANSWER, began, work)

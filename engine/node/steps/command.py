@@ -80,6 +80,14 @@ class CommandPool:
         self._processes.clear()
         self._idle.clear()
 
+    async def wait_closed(self) -> None:
+        """Kill all processes, and wait for their end: an event loop that is closed next must know of it."""
+        processes = list(self._processes)
+        self.close()
+        for process in processes:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _END_SECONDS)
+
     async def ask(self, turn: "CommandTurn", line: bytes, share: BodyShare | None) -> bytes:
         """The answer to a line, without its line feed. A page whose answer was lost is asked again.
 
@@ -96,7 +104,8 @@ class CommandPool:
             turn.current, deaths, self._deaths = None, deaths + 1, self._deaths + 1
             _log.warning("%s: ended without an answer (exit %s)", self._arguments[0], code)
             if deaths >= MAX_DEATHS or self._deaths >= MAX_DEATHS * self._workers:
-                raise CommandFailed(f"the program ended {deaths} times without an answer (exit {code})")
+                times = "once" if deaths == 1 else f"{deaths} times"
+                raise CommandFailed(f"the program ended {times} without an answer (exit {code}); see `logs` for stderr")
             await asyncio.sleep(_RESTART_SECONDS * (deaths - 1))
 
     async def _take(self) -> CommandProcess:

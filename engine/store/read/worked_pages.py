@@ -29,7 +29,8 @@ WHERE r.job = ? AND d.name = ? ORDER BY r.id
 """
 # CROSS JOIN: a range of ids is read once; without it, the planner may start with another table
 _IN_RANGE = f"""{_JOB.replace("jobs j JOIN", "jobs j CROSS JOIN").replace("ON s.id", "ON +s.id")}
-WHERE j.id >= :start AND j.id < :end AND +j.run = :run AND j.state = 'DONE' AND s.kind = 'page'
+WHERE j.id >= :start AND j.id < :end AND +j.run = :run AND s.kind = 'page'
+    AND (j.state = 'DONE' OR (j.state = 'FAILED' AND EXISTS (SELECT 1 FROM results x WHERE x.job = j.id)))
     AND s.grp IN (SELECT value FROM json_each(:groups)) ORDER BY j.id
 """
 _LAST_ID = "SELECT max(id) FROM jobs"

@@ -42,6 +42,9 @@ _COUNTS = """
 SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ?
 GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
+_COUNT_FAILED_PAGES = """
+SELECT grp, count(DISTINCT job) FROM results WHERE run = ? AND outcome = 'error' GROUP BY grp
+"""
 _ERRORS = """
 SELECT job, task || '/' || step || ': ' || text FROM results
 WHERE job IN (SELECT value FROM json_each(?)) AND outcome = 'error' ORDER BY id DESC
@@ -107,6 +110,11 @@ def take_back(db: Database, run: int, jobs: Sequence[int], kept: Iterable[int] =
         db.execute(_DROP_ZEROS, (run,))
         for table in ("results", "unlisted_results"):
             db.execute(_DELETE.format(table=table), parameters)
+
+
+def count_failed_pages(db: Database, run: int) -> dict[str, int]:
+    """Pages with a step that failed, by group."""
+    return {str(group): int(count) for group, count in db.all(_COUNT_FAILED_PAGES, (run,))}
 
 
 def list_errors(db: Database, jobs: Iterable[int]) -> dict[int, str]:

@@ -1,9 +1,11 @@
 """Compares two versions of the defs, and describes the changes to the operator."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
-from engine.model.definition import DataDef, Definitions, Locator, definition_hash
+from engine.model.definition import DataDef, Definitions, Locator, TaskGroup, definition_hash
 from engine.model.fingerprint import PreparedDefs
+from engine.model.step import PluginFile
 
 _MAX_NAMED = 3
 
@@ -60,8 +62,9 @@ def describe_changes(old: PreparedDefs, new: PreparedDefs, pages: int) -> str:
         changes.append(f"{pluralize(pages, 'page')} to re-extract")
     changes += _describe_locators(before, after)
     changes += _describe_names([g.name for g in before.task_groups], [g.name for g in after.task_groups], "group")
-    if _hash_all(before.task_groups) != _hash_all(after.task_groups):
+    if _hash_all(map(_without_code, before.task_groups)) != _hash_all(map(_without_code, after.task_groups)):
         changes.append("tasks or limits changed")
+    changes += _describe_plugins(before.plugins, after.plugins)
     changes += [
         f"{noun} changed"
         for noun in ("hosts", "appenders")
@@ -126,6 +129,19 @@ def _describe_names(old: list[str], new: list[str], noun: str) -> list[str]:
             more = "…" if len(names) > _MAX_NAMED else ""
             changes.append(f"{pluralize(len(names), noun)} {verb} ({', '.join(names[:_MAX_NAMED])}{more})")
     return changes
+
+
+def _without_code(group: TaskGroup) -> TaskGroup:
+    """The group without the hashes of users' code: an edit of a plugin is described by its file."""
+    return replace(group, tasks=tuple(replace(task, code="", loader_code="") for task in group.tasks))
+
+
+def _describe_plugins(before: Iterable[PluginFile], after: Iterable[PluginFile]) -> list[str]:
+    old, new = {file.path: file.text for file in before}, {file.path: file.text for file in after}
+    changed = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+    more = "…" if len(changed) > _MAX_NAMED else ""
+    names = ", ".join(f"plugins/{path}" for path in changed[:_MAX_NAMED])
+    return [f"{names}{more} changed"] if changed else []
 
 
 def _hash_all(parts: Iterable[object]) -> set[str]:

@@ -4,6 +4,7 @@ The start of a run, a reload and `extract` all use it: it is the only place wher
 """
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +17,7 @@ from engine.model.fingerprint import PreparedDefs
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
-from engine.store.tables import events, hosts, outputs, rows, runs, sequences, versions
+from engine.store.tables import events, hosts, outputs, results, rows, runs, sequences, versions
 from engine.store.tables.events import Event, Level
 from engine.store.tables.runs import Run
 from engine.store.transactions import placement
@@ -100,8 +101,13 @@ def count_stale_pages(db: Database, run: int, current: PreparedDefs, new: Prepar
     """How many done pages publishing `new` over `current` would re-extract, by the counters."""
     if settings.on_reload == "new_only":
         return 0
-    done = sequences.count_done_pages(db, run)
-    return int(sum(done.get(group, 0) for group in find_stale_groups(current, new)))
+    worked = _count_worked_pages(db, run)
+    return int(sum(worked.get(group, 0) for group in find_stale_groups(current, new)))
+
+
+def _count_worked_pages(db: Database, run: int) -> Counter[str]:
+    """Pages that may be re-extracted, by group: done ones, and those on which a users' step failed."""
+    return Counter(sequences.count_done_pages(db, run)) + Counter(results.count_failed_pages(db, run))
 
 
 def _apply_limits(db: Database, run: int, old: Definitions, new: Definitions, settings: Settings) -> None:
@@ -148,7 +154,7 @@ def _begin_reextraction(
     ]
     recorded, _ = runs.get_reextraction(db, seq)
     earlier = orjson.loads(recorded) if recorded else {"before": {}, "groups": []}
-    done = sequences.count_done_pages(db, seq)
+    done = _count_worked_pages(db, seq)
     pages = int(sum(done.get(group, 0) for group in dict.fromkeys([*stale, *forced_groups])))
     returned = set(after) - set(before)  # a group that comes back may have pages of its earlier time
     if not pages and not any(done.get(group) for group in returned) and recorded is None:

@@ -17,6 +17,8 @@ dataDefs: {d: {fields: {title: {selector: h1}, score: {fromStep: true}}}}
 PLUGIN = '''\
 class Mark:
     """Marks rows."""
+    def __init__(self, a=0, *, b=()):
+        pass
     def run(self, rows, context):
         return rows
 
@@ -38,6 +40,12 @@ class Short:
 
 class Empty:
     pass
+
+class Needy:
+    def __init__(self, path):
+        pass
+    def run(self, rows, context):
+        return rows
 
 class Derived(Mark):
     pass
@@ -143,6 +151,12 @@ steps:
         (f"{{jsoupDefault: {{x: {MARK[:-1]}, limit: fast}}}}}}", "out-of-range", "500ms"),
         (f"{{jsoupDefault: {{x: {MARK[:-1]}, workers: 0}}}}}}", "out-of-range", "workers"),
         (f"{{jsoupDefault: {{x: {MARK[:-1]}, options: [a]}}}}}}", "wrong-type", "mapping"),
+        (
+            f"{{jsoupDefault: {{x: {MARK[:-1]}, options: {{c: 1}}}}}}}}",
+            "bad-step-class",
+            "no option 'c'; it takes a, b",
+        ),
+        ("{jsoupDefault: {x: {class: shop.Needy, previous: filter, next: appender}}}", "bad-step-class", "'path'"),
         (f"{{jsoupDefault: {{x: {MARK}}}, recordDefault: {{}}}}", "conflict", "one set"),
         ("{jsoupDefalt: {}}", "unknown-steps", "jsoupDefault"),
         (

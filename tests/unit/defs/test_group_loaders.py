@@ -11,6 +11,7 @@ from engine.node.loading.page_loader import find_loader
 
 PLUGIN = """\
 class One:
+    def __init__(self, a=0): ...
     def load(self, request, context): ...
 
 
