@@ -106,7 +106,7 @@ def assert_counters(project: Project) -> None:
     assert stored == counted
 
 
-@pytest.mark.parametrize("kind", ["node", "append", "supervisor", "several"])
+@pytest.mark.parametrize("kind", ["node", pytest.param("append", marks=pytest.mark.sweep), "supervisor", "several"])
 def test_random_kills_lose_and_double_nothing(project: Project, site: Site, kind: str) -> None:
     crawl_under_kills(project, site, kind, 0)
 

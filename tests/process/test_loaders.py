@@ -73,10 +73,14 @@ TROUBLES = [
     ("bad header", "own/loader: header 'a' contains a line feed"),
     ("bad url", "own/loader: the url of its PageResponse is no http or https URL"),
 ]
+LIKE_OTHERS = ("quit", "sleep", "text", "bad status", "bad header")
 
 
 @linux
-@pytest.mark.parametrize(("trouble", "reason"), TROUBLES)
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [pytest.param(*one, marks=pytest.mark.sweep if one[0] in LIKE_OTHERS else ()) for one in TROUBLES],
+)
 def test_a_fault_costs_one_attempt(shop: LoadedShop, project: Project, trouble: str, reason: str) -> None:
     shop.write(trouble, limit="1" if trouble in ("loop", "sleep") else "20")
     done = project.crawl()

@@ -183,7 +183,9 @@ def test_a_plugin_edited_under_load_with_a_node_killed(project: Project, site: S
     assert project.query(units) == [(1,)]
 
 
-@pytest.mark.parametrize("change", ["signature", "deleted", "syntax"])
+@pytest.mark.parametrize(
+    "change", ["signature", *(pytest.param(change, marks=pytest.mark.sweep) for change in ("deleted", "syntax"))]
+)
 def test_a_plugin_broken_while_a_crawl_runs_keeps_the_old_version(project: Project, site: Site, change: str) -> None:
     shop = SteppedShop(project, site, size=60)
     for number in range(1, 60):

@@ -121,8 +121,15 @@ def class_processes(project: Project) -> list[int]:
     return [pid for pid, line in project.live_processes().items() if "engine.append.class_host" in line]
 
 
-@pytest.mark.parametrize("fault", ["none", "raise", "hang", "exit", "sysexit", "leak"])
-@pytest.mark.parametrize("class_", ["Tabs", "Journal"])
+@pytest.mark.parametrize(
+    ("class_", "fault"),
+    [
+        *(("Tabs", fault) for fault in ("none", "raise", "hang", "leak")),
+        *(("Journal", fault) for fault in ("none", "exit", "sysexit")),
+        *(pytest.param("Tabs", fault, marks=pytest.mark.sweep) for fault in ("exit", "sysexit")),
+        *(pytest.param("Journal", fault, marks=pytest.mark.sweep) for fault in ("raise", "hang", "leak")),
+    ],
+)
 def test_a_class_with_a_fault_delays_its_own_output_alone(
     project: Project, site: Site, class_: str, fault: str
 ) -> None:
@@ -160,7 +167,7 @@ def test_other_outputs_are_complete_while_one_hangs(project: Project, site: Site
     assert_exact(project, library, "Journal")
 
 
-@pytest.mark.parametrize("class_", ["Tabs", "Journal"])
+@pytest.mark.parametrize("class_", ["Tabs", pytest.param("Journal", marks=pytest.mark.sweep)])
 def test_a_run_whose_class_never_works_ends_and_the_next_run_writes_its_rows(
     project: Project, site: Site, class_: str
 ) -> None:
@@ -186,7 +193,7 @@ def test_a_run_whose_class_never_works_ends_and_the_next_run_writes_its_rows(
     assert next(o for o in project.status()["appenders"] if o["name"] == "own/book")["error"] is None
 
 
-@pytest.mark.parametrize("class_", ["Tabs", "Journal"])
+@pytest.mark.parametrize("class_", [pytest.param("Tabs", marks=pytest.mark.sweep), "Journal"])
 def test_kills_of_the_class_and_of_the_appender_lose_and_double_nothing(
     project: Project, site: Site, class_: str
 ) -> None:

@@ -174,7 +174,8 @@ def test_installed_classes_have_their_package_as_origin(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tea-steps\nVersion: 1.2\n")
     (info / "entry_points.txt").write_text("[crawl_console.steps]\nTeaMark = tea_steps:Mark\nGone = tea_gone:Gone\n")
     (packages / "tea_steps.py").write_text(
-        'raise SystemExit\nclass Mark:\n    """Marks tea."""\n    def run(self, rows, context): ...\n'
+        'raise SystemExit\nclass Mark:\n    """Marks tea."""\n    def __init__(self, factor, words): ...\n'
+        "    def run(self, rows, context): ...\n"
     )
     monkeypatch.syspath_prepend(str(packages))
     classes = json.loads(steps("--available", "--json")[1])["classes"]

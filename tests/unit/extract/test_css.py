@@ -136,9 +136,9 @@ def table(rows: int) -> str:
 )
 def test_the_first_match_on_a_wide_page_takes_linear_time(markup: str, selector: str) -> None:
     tree = LexborHTMLParser(markup)
-    began = time.process_time()
+    began = time.thread_time()
     assert CssExpression(selector).find_first_on_page(tree, TreeShape(tree)) is not None
-    assert time.process_time() - began < 1, "the square of 60,000 takes 4 s and more"
+    assert time.thread_time() - began < 2, "the square of 60,000 takes 4 s and more"
 
 
 @pytest.mark.parametrize("selector", ["h2 ~ p", "h2 ~ p ~ p", "div h2 ~ p"])
