@@ -121,11 +121,7 @@ def kill_during_reextraction(project: Project, site: Site, tmp_path: Path, seed:
     assert until(lambda: defs_version(project) == 2)
     time.sleep(rng.random() * 0.3)
     for _ in range(2 if victim == "any" else 1):
-        kind = (
-            rng.choice(["node", pytest.param("append", marks=pytest.mark.sweep), "supervisor"])
-            if victim == "any"
-            else victim
-        )
+        kind = rng.choice(["node", "append", "supervisor"]) if victim == "any" else victim
         if kind == "supervisor":
             running.send(signal.SIGKILL)
             running.process.wait()
