@@ -4,8 +4,6 @@ It opens no database, and dies with the appender that started it. What the class
 """
 
 import argparse
-import asyncio
-import inspect
 import io
 import os
 import socket
@@ -16,11 +14,11 @@ from typing import Any
 import orjson
 
 from engine.append.class_rows import RowReader
-from engine.append.class_wire import PREFIX, encode_frame
-from engine.model.step import PluginFile
-from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+from engine.plugins.awaiter import Awaiter
+from engine.plugins.loading import PluginLoader, PluginUnavailable, decode_files, describe_error
 from engine.runtime.beat_file import resident_bytes
 from engine.runtime.child_limits import die_with_parent, ignore_stop_signals, limit_memory
+from engine.runtime.frames import encode_frame, receive_frame
 
 _ROW = b',"row":'
 
@@ -36,31 +34,32 @@ class ClassHost:
         self._connection = connection
         self._instance: Any = None
         self._readers: dict[str, RowReader] = {}
-        self._runner = asyncio.Runner()
+        self._awaiter = Awaiter()
         self._operations: Mapping[str, Callable[[dict[str, Any], bytes], bytes]] = {
             "create": self._create, "encode": self._encode, "append": self._append, "close": self._close,
         }  # fmt: skip
 
     def serve(self) -> None:
         """Answer requests, one after another."""
-        while (frame := self._receive()) is not None:
+        while (frame := receive_frame(self._connection)) is not None:
             header, body = frame
             operation = header["operation"]
             try:
                 answer = self._operations[operation](header, body)
-                frame_bytes = encode_frame({"rss": resident_bytes()}, answer)
+                pieces = encode_frame({"rss": resident_bytes()}, answer)
             except (PluginUnavailable, AnswerInvalid) as error:
-                frame_bytes = encode_frame({"error": str(error)})
+                pieces = encode_frame({"error": str(error)})
             except (Exception, SystemExit) as error:
-                frame_bytes = encode_frame({"error": describe_error(error)})
-            self._connection.sendall(frame_bytes)
+                pieces = encode_frame({"error": describe_error(error)})
+            for piece in pieces:
+                self._connection.sendall(piece)
             if operation == "close":
                 return
 
     def _create(self, header: dict[str, Any], body: bytes) -> bytes:
         """Create the class; the answer is the header of an encoder's file."""
         limit_memory(header["memory"])
-        loader = PluginLoader([PluginFile(**file) for file in orjson.loads(body)])
+        loader = PluginLoader(decode_files(body))
         self._instance = loader.create(header["class"], header["options"])
         for name, fields in header["data_defs"].items():
             self._readers[name] = RowReader(**fields)
@@ -94,27 +93,7 @@ class ClassHost:
 
     def _call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the class, which may be `async`."""
-        result = getattr(self._instance, method)(*arguments)
-        return self._runner.run(_await(result)) if inspect.isawaitable(result) else result
-
-    def _receive(self) -> tuple[dict[str, Any], bytes] | None:
-        """The next request; None: the appender has closed the socket."""
-        prefix = self._read(PREFIX.size)
-        if prefix is None:
-            return None
-        header_size, body_size = PREFIX.unpack(prefix)
-        header, body = self._read(header_size), self._read(body_size)
-        return None if header is None or body is None else (orjson.loads(header), bytes(body))
-
-    def _read(self, size: int) -> bytearray | None:
-        buffer = bytearray(size)
-        view, received = memoryview(buffer), 0
-        while received < size:
-            count = self._connection.recv_into(view[received:])
-            if not count:
-                return None
-            received += count
-        return buffer
+        return self._awaiter.finish(getattr(self._instance, method)(*arguments))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -126,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--output", required=True, help="the output, to tell processes apart")
     options = parser.parse_args(argv)
     ignore_stop_signals()
-    die_with_parent(options.parent)
+    die_with_parent(options.parent, watches=True)
     os.dup2(2, 1)  # what the class prints
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
@@ -137,10 +116,6 @@ def main(argv: Sequence[str]) -> int:
     except OSError:
         return 1  # the appender is gone, or the class closed the socket
     return 0
-
-
-async def _await(awaitable: Any) -> Any:
-    return await awaitable
 
 
 def _checked_bytes(method: str, value: Any) -> bytes:

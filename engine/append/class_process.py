@@ -10,17 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from engine.append.class_wire import PREFIX, encode_frame
 from engine.append.stop_signal import StopSignal
 from engine.append.turn_result import SupervisorGone
 from engine.errors import CrawlError
 from engine.model.step import PluginFile
+from engine.plugins.loading import encode_files
+from engine.runtime.frames import PREFIX, encode_frame
 
 START_SECONDS = 20.0
 """Seconds for the start of the interpreter and the creation of the class, besides its limit."""
@@ -127,8 +128,7 @@ class ClassProcess:
             "operation": "create", "class": spec.name, "kind": spec.kind, "options": dict(spec.options),
             "data_defs": {name: dict(fields) for name, fields in spec.data_defs.items()}, "memory": spec.memory,
         }  # fmt: skip
-        body = orjson.dumps([asdict(file) for file in files])
-        _, self._header = self._request(header, body, spec.limit, START_SECONDS)
+        _, self._header = self._request(header, encode_files(files), spec.limit, START_SECONDS)
 
     def _spawn(self, fd: int) -> subprocess.Popen[bytes]:
         arguments = ["--socket", fd, "--parent", os.getpid(), "--data", self._data, "--output", self._output]
@@ -144,7 +144,8 @@ class ClassProcess:
         assert self._connection is not None
         exchange = _Exchange(self._connection, self._stop, time.monotonic() + limit + more)
         try:
-            exchange.send(encode_frame(header, body))
+            for piece in encode_frame(header, body):
+                exchange.send(piece)
             header_size, body_size = PREFIX.unpack(exchange.receive(PREFIX.size))
             if body_size > MAX_ANSWER_BYTES:
                 raise ClassFailed(f"it gave more than {MAX_ANSWER_BYTES / 1e6:,.0f} MB for one batch")

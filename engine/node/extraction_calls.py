@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.node import extraction_wire as wire
 from engine.node.extraction_request import ChildState, ExtractionRequest
+from engine.runtime.frames import encode_frame
 
 _log = logging.getLogger(__name__)
 
@@ -34,4 +35,4 @@ class CallReplies:
             problem = f"{call.call} failed: {error}"[:300]
         if child.requests and child.requests[0] is request and child.is_open:
             child.clock.pause(paused=False)
-            child.connection.write(wire.encode_frame({"kind": "reply", "value": value, "problem": problem}))
+            child.connection.write(encode_frame({"kind": "reply", "value": value, "problem": problem}))

@@ -35,6 +35,7 @@ from engine.node.steps.apply import UsersCode
 from engine.node.tracked_page import tracked_page
 from engine.plugins.contracts import StepError
 from engine.runtime.beat_file import resident_bytes
+from engine.runtime.frames import PREFIX, encode_frame
 from engine.store.pages.body import Body
 
 _log = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ class ExtractionChild:
                 signal.setitimer(signal.ITIMER_REAL, left)
 
     def _exchange(self, call: str, key: str, value: Any) -> Any:
-        self._connection.sendall(b"".join(wire.encode_frame({"call": call, "key": key, "value": value})))
+        self._connection.sendall(b"".join(encode_frame({"call": call, "key": key, "value": value})))
         while (sizes := self._receive_header()) is not None:
             header, size = sizes
             if header["kind"] == "reply":
@@ -277,10 +278,10 @@ class ExtractionChild:
 
     def _receive_header(self) -> tuple[dict[str, Any], int] | None:
         """The next header, and the number of bytes behind it; None: the node has closed the socket."""
-        prefix = bytearray(wire.PREFIX.size)
+        prefix = bytearray(PREFIX.size)
         if not self._receive_into(memoryview(prefix)):
             return None
-        header_size, body_size = wire.PREFIX.unpack(prefix)
+        header_size, body_size = PREFIX.unpack(prefix)
         header = bytearray(header_size)
         return (orjson.loads(header), body_size) if self._receive_into(memoryview(header)) else None
 

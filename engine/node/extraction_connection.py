@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from engine.node import extraction_wire as wire
+from engine.runtime.frames import PREFIX
 
 _READ_BYTES = 65_536
 
@@ -35,7 +35,7 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         self._unsent: list[bytes] = []
         self._buffer = bytearray(_READ_BYTES)
         self._filled = 0
-        self._needed = wire.PREFIX.size
+        self._needed = PREFIX.size
         self._announced = False
         self.received = 0
         """Bytes read so far."""
@@ -87,11 +87,11 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         self._filled += nbytes
         self.received += nbytes
         while self._filled >= self._needed:
-            header_size, body_size = wire.PREFIX.unpack_from(self._buffer)
+            header_size, body_size = PREFIX.unpack_from(self._buffer)
             if header_size + body_size > self._max_bytes:
                 self._abort()
                 return
-            self._needed = wire.PREFIX.size + header_size + body_size
+            self._needed = PREFIX.size + header_size + body_size
             if self._filled < self._needed:
                 self._announce(header_size + body_size)
                 return
@@ -114,17 +114,17 @@ class ExtractionConnection(asyncio.BufferedProtocol):
     def _deliver(self, header_size: int) -> None:
         """Pass on the first message; what follows it moves to a new buffer, since memory may still refer to the old."""
         view, end = memoryview(self._buffer), self._needed
-        header_end = wire.PREFIX.size + header_size
+        header_end = PREFIX.size + header_size
         rest = bytes(view[end : self._filled])
         self._buffer = bytearray(max(_READ_BYTES, len(rest)))
         self._buffer[: len(rest)] = rest
-        self._filled, self._needed = len(rest), wire.PREFIX.size
+        self._filled, self._needed = len(rest), PREFIX.size
         self._announced = False
-        self._on_answer(view[wire.PREFIX.size : header_end], view[header_end:end])
+        self._on_answer(view[PREFIX.size : header_end], view[header_end:end])
 
     def _abort(self) -> None:
         """A message larger than any: an invalid answer."""
-        self._filled, self._needed = 0, wire.PREFIX.size
+        self._filled, self._needed = 0, PREFIX.size
         empty = memoryview(b"")
         self._on_answer(empty, empty)
         if self._transport is not None:

@@ -30,6 +30,7 @@ from engine.node.extraction_request import (
     raise_failure,
 )
 from engine.node.extraction_template import NOT_FORKED
+from engine.runtime.frames import PREFIX, encode_frame
 
 _log = logging.getLogger(__name__)
 _RESTART_SECONDS = 0.2
@@ -144,7 +145,7 @@ class ExtractionPool:
         child.connection = ExtractionConnection(
             self._loop,
             connection,
-            max_bytes=self.limits.answer + wire.PREFIX.size,
+            max_bytes=self.limits.answer + PREFIX.size,
             on_size=lambda size: self._on_size(child, size),
             on_answer=lambda header, body: self._on_answer(child, header, body),
             on_closed=lambda: self._on_closed(child),
@@ -207,8 +208,8 @@ class ExtractionPool:
         pieces: list[bytes] = []
         if request.definitions is not None and child.learn_defs(request.definitions[0]):
             key, definitions = request.definitions
-            pieces += wire.encode_frame({"kind": "defs", "defs": key}, encode_defs(definitions))
-        pieces += wire.encode_frame(request.header, request.read_body())
+            pieces += encode_frame({"kind": "defs", "defs": key}, encode_defs(definitions))
+        pieces += encode_frame(request.header, request.read_body())
         child.requests.append(request)
         if len(child.requests) == 1:
             child.clock.start(request.step_seconds)

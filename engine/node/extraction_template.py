@@ -11,25 +11,24 @@ import signal
 import socket
 import struct
 import sys
-import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NoReturn
 
 from engine.node.extraction_board import ProgressBoard
 from engine.node.extraction_child import ExtractionChild
-from engine.node.extraction_limits import (
-    ExtractionLimits,
+from engine.node.extraction_limits import ExtractionLimits
+from engine.node.tuning import tune_garbage_collection
+from engine.runtime import log_dedup
+from engine.runtime.beat_file import resident_bytes
+from engine.runtime.child_limits import (
     close_inherited_files,
     die_with_parent,
+    exit_at_end,
     limit_memory,
     reset_signals,
     set_process_name,
 )
-from engine.node.tuning import tune_garbage_collection
-from engine.runtime import log_dedup
-from engine.runtime.beat_file import resident_bytes
 
 ORDER = struct.Struct("<BxxxII")
 """Kind of the order, number of the process, its slot on the board."""
@@ -131,25 +130,17 @@ class ExtractionTemplate:
         self._running.append(_Running(number, pid))
         self._report(Report.STARTED, number, pid, 0)
 
-    def become_child(self, descriptor: int, slot: int, parent: int) -> NoReturn:
-        """Be an extraction process, in the fork of the template with this pid."""
-        code = 1
-        try:
+    def become_child(self, descriptor: int, slot: int, parent: int) -> None:
+        """Be an extraction process, in the fork of the template with this pid; never returns."""
+        with exit_at_end():
             signal.set_wakeup_fd(-1)
             reset_signals()
             die_with_parent(parent)
             set_process_name("extraction")
             close_inherited_files({descriptor})
-            limit_memory(self._limits.memory, max(self._base, resident_bytes()))
+            limit_memory(self._limits.growth(max(self._base, resident_bytes())))
             connection = socket.socket(fileno=descriptor)  # open to the very end: closed, it would be killed
             ExtractionChild(connection, self._board.slot(slot), self._limits, self._base).serve()
-            code = 0
-        except ConnectionError:  # the node is gone
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
 
     def _reap(self) -> None:
         for running in list(self._running):
@@ -167,10 +158,9 @@ class ExtractionTemplate:
             self._control.sendall(REPORT.pack(kind, number, value, memory))
 
 
-def run_template(control: int, board: ProgressBoard, limits: ExtractionLimits, parent: int | None) -> NoReturn:
-    """Be a template until the node is gone. `parent`: the process that forked this one, with which it dies."""
-    code = 1
-    try:
+def run_template(control: int, board: ProgressBoard, limits: ExtractionLimits, parent: int | None) -> None:
+    """Be a template until the node is gone; never returns. `parent`: who forked this process, with which it dies."""
+    with exit_at_end():
         reset_signals()
         if parent is not None:
             die_with_parent(parent)
@@ -178,18 +168,13 @@ def run_template(control: int, board: ProgressBoard, limits: ExtractionLimits, p
         close_inherited_files({control, board.fd})
         with socket.socket(fileno=control) as connection:
             ExtractionTemplate(connection, board, limits).serve()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
 
 
 def _ignore_signal(*_: object) -> None:
     pass
 
 
-def _main() -> NoReturn:
+def _main() -> None:
     parser = argparse.ArgumentParser(prog="crawl-console extraction")
     parser.add_argument("--control", type=int, required=True)
     parser.add_argument("--board", type=int, required=True)

@@ -3,7 +3,6 @@
 A process that ran hostile input is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
 """
 
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from engine.model.step import OUTCOMES, StepResult
 from engine.node.extraction import ExtractedPage
 from engine.node.lines import as_text, pack_lines, read_lines
 from engine.node.page_task import SHOWN_REJECTIONS
+from engine.runtime.frames import encode_frame
 
-PREFIX = struct.Struct("<II")
-"""Lengths of the header and of the bytes behind it."""
 MAX_KNOWN_DEFS = 8
 """Versions of defs that a process keeps; the oldest it received goes first, and the node counts along."""
 MAX_SITEMAP_URLS = 50_000
@@ -117,12 +115,6 @@ class SitemapAnswer:
 
 
 Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure | NodeCallRequest
-
-
-def encode_frame(header: dict[str, Any], body: bytes = b"") -> list[bytes]:
-    """A message as the pieces to write."""
-    text = orjson.dumps(header)
-    return [PREFIX.pack(len(text), len(body)) + text, body] if body else [PREFIX.pack(len(text), 0) + text]
 
 
 def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ...]:

@@ -1,4 +1,7 @@
-"""What a process does that runs users' code for a parent: dies with it, ignores its signals, limits its memory."""
+"""What a process does that runs hostile input or users' code for a parent.
+
+It dies with its parent, ignores its signals, keeps nothing of it open, and limits its own memory.
+"""
 
 import ctypes
 import os
@@ -7,21 +10,55 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _WATCH_SECONDS = 0.5
 
 
-def die_with_parent(parent: int) -> None:
-    """Have this process end when its parent ends; it exits at once if that has happened already."""
+def die_with_parent(parent: int, *, watches: bool = False) -> None:
+    """Have the system kill this process when its parent ends (Linux); exits at once if that has happened already.
+
+    `watches`: elsewhere a thread looks for that; not for a process that forks.
+    """
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    else:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    elif watches:
         threading.Thread(target=_watch_parent, args=(parent,), name="parent", daemon=True).start()
     if os.getppid() != parent:
         os._exit(0)
+
+
+def set_process_name(name: str) -> None:
+    """Set the name that `top` shows (Linux), at most 15 bytes."""
+    _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
+def close_inherited_files(kept: set[int]) -> None:
+    """Close every open file but stderr and `kept`; stdin and stdout become the null device."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    try:
+        opened = [int(path.name) for path in Path("/dev/fd").iterdir()]
+    except OSError:
+        opened = list(range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+    for fd in opened:
+        if fd > 2 and fd not in kept:
+            with suppress(OSError):  # the listing itself had one
+                os.close(fd)
+
+
+def reset_signals() -> None:
+    """Default actions for all signals, except those that stop the parent."""
+    for number in signal.valid_signals():
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            with suppress(OSError, ValueError):
+                signal.signal(number, signal.SIG_DFL)
+    ignore_stop_signals()
 
 
 def ignore_stop_signals() -> None:
@@ -31,17 +68,42 @@ def ignore_stop_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+def become_first_victim() -> None:
+    """Have the system, short of memory, end this process before any other (Linux); no core dump is written."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
 def limit_memory(growth: int) -> None:
     """Let memory grow by so many bytes: what would pass it fails with MemoryError (Linux).
 
     No core dump is written, and the system, short of memory, ends this process before any other.
     """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    become_first_victim()
     with suppress(OSError, ValueError):
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (mapped + growth, mapped + growth))
+
+
+@contextmanager
+def exit_at_end() -> Iterator[None]:
+    """End this process with the block, without clean-up: 0, also if the parent is gone; 1 after an error."""
+    code = 1
+    try:
+        yield
+        code = 0
+    except ConnectionError:  # the parent is gone
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _prctl(option: int, value: object) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def _watch_parent(parent: int) -> None:

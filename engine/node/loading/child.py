@@ -1,15 +1,10 @@
 """A loader process: creates one users' loader, and has it load one page after another."""
 
-import asyncio
-import inspect
 import socket
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import orjson
-
-from engine.node import extraction_wire as wire
 from engine.node.loading.messages import (
     MAX_URL_CHARACTERS,
     Answer,
@@ -19,12 +14,13 @@ from engine.node.loading.messages import (
     Ready,
     check_headers,
     check_status,
-    decode_files,
     encode_answer,
 )
 from engine.node.steps.context import cut_text
+from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import NotApplicable, PageRequest, PageResponse, StepError
-from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+from engine.plugins.loading import PluginLoader, PluginUnavailable, decode_files, describe_error
+from engine.runtime.frames import receive_frame
 
 _DEFAULT_HEADERS = MappingProxyType({"content-type": "text/html; charset=utf-8"})
 
@@ -61,12 +57,11 @@ class LoaderChild:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._loader: Any = None
-        self._runner = asyncio.Runner()
-        """One event loop for all pages: what an `async` loader has open belongs to it."""
+        self._awaiter = Awaiter()
 
     def serve(self) -> None:
         """Work until the node closes the socket."""
-        while (frame := self._receive()) is not None:
+        while (frame := receive_frame(self._connection)) is not None:
             header, body = frame
             answer = self._prepare(header, body) if header["kind"] == "prepare" else self._load(header, body)
             del frame, header, body
@@ -91,9 +86,7 @@ class LoaderChild:
         )  # fmt: skip
         context = RequestContext(**header["context"])
         try:
-            response = self._loader.load(request, context)
-            if inspect.isawaitable(response):
-                response = self._runner.run(_awaited(response))
+            response = self._awaiter.finish(self._loader.load(request, context))
         except NotApplicable as reason:
             return NotLoaded(kind="not-applicable", text=cut_text(reason))
         except StepError as error:
@@ -106,25 +99,6 @@ class LoaderChild:
             return NotLoaded(kind="bad-response", text=cut_text(error), code="bad-response")
         except _TooLarge as error:
             return NotLoaded(kind="too-large", text=str(error), code="too-large")
-
-    def _receive(self) -> tuple[dict[str, Any], bytes] | None:
-        """The next message; None: the node has closed the socket."""
-        prefix = self._receive_bytes(wire.PREFIX.size)
-        if prefix is None:
-            return None
-        header_size, body_size = wire.PREFIX.unpack(prefix)
-        header, body = self._receive_bytes(header_size), self._receive_bytes(body_size)
-        return None if header is None or body is None else (orjson.loads(header), body)
-
-    def _receive_bytes(self, size: int) -> bytes | None:
-        buffer = bytearray(size)
-        view, received = memoryview(buffer), 0
-        while received < size:
-            count = self._connection.recv_into(view[received:])
-            if not count:
-                return None
-            received += count
-        return bytes(buffer)
 
 
 class _TooLarge(Exception):
@@ -158,7 +132,3 @@ def _read_response(response: Any, context: RequestContext, max_body: int) -> Loa
 
 def _code_of(error: BaseException) -> str:
     return cut_text(type(error).__name__, 100)
-
-
-async def _awaited(response: Any) -> Any:
-    return await response

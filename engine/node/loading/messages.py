@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from engine.model.step import PluginFile
-from engine.node import extraction_wire as wire
 from engine.node.extraction_wire import InvalidAnswer
+from engine.plugins.loading import encode_files
+from engine.runtime.frames import encode_frame
 
 MAX_HEADERS = 512
 MAX_HEADER_BYTES = 64 * 1024
@@ -66,13 +67,8 @@ Answer = Ready | Loaded | NotLoaded
 
 def encode_preparation(class_name: str, options: Mapping[str, Any], files: Sequence[PluginFile]) -> list[bytes]:
     """The message that has a process create a loader from these plugin files."""
-    body = orjson.dumps([(file.path, file.text, file.is_base64) for file in files])
-    return wire.encode_frame({"kind": "prepare", "class": class_name, "options": {**options}}, body)
-
-
-def decode_files(body: bytes) -> tuple[PluginFile, ...]:
-    """The plugin files of a preparation."""
-    return tuple(PluginFile(path=path, text=text, is_base64=encoded) for path, text, encoded in orjson.loads(body))
+    header = {"kind": "prepare", "class": class_name, "options": {**options}}
+    return encode_frame(header, encode_files(files))
 
 
 def encode_task(
@@ -83,21 +79,21 @@ def encode_task(
         "kind": "load", "url": url, "method": method, "headers": {**headers}, "has_body": body is not None,
         "context": {**context}, "max_body": max_body,
     }  # fmt: skip
-    return wire.encode_frame(header, body or b"")
+    return encode_frame(header, body or b"")
 
 
 def encode_answer(answer: Answer) -> list[bytes]:
     """The message of an answer."""
     match answer:
         case Ready():
-            return wire.encode_frame({"ready": True})
+            return encode_frame({"ready": True})
         case NotLoaded():
-            return wire.encode_frame({"failed": answer.kind, "text": answer.text, "code": answer.code})
+            return encode_frame({"failed": answer.kind, "text": answer.text, "code": answer.code})
     header = {
         "status": answer.status, "url": answer.url, "headers": answer.headers,
         "warnings": [(*warning,) for warning in answer.warnings[:_MAX_WARNINGS]],
     }  # fmt: skip
-    return wire.encode_frame(header, answer.body)
+    return encode_frame(header, answer.body)
 
 
 def decode_answer(header: memoryview, body: memoryview, max_body: int) -> Answer:

@@ -23,9 +23,9 @@ from engine.node.extraction import ExtractedPage, apply_data_defs, encode_row
 from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.page_task import PageTask
-from engine.node.steps.awaiter import Awaiter
 from engine.node.steps.chain import ChainWork, TaskChain, TimeLimit, needs_late_filters
 from engine.node.steps.context import PageContext
+from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import Document, NotApplicable
 from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
 
@@ -63,42 +63,28 @@ class UsersCode:
 
         def extract(position: int, extractor: RecordExtractor) -> Extraction:
             index, name, wants_rows, task_name = units[position]
-            context = self._page_context = self._new_context(task, name, task_name, page)
             self._unit = index
-            if not task_name and not wants_rows:  # also of a task whose users' code has died on this page
-                return extractor.extract_links(page, task.context) if page is not None else Extraction(data_def=name)
-            if not task_name:
-                assert page is not None
-                extraction = extractor.extract(page, task.context, self._slot)
-                if wants_rows:
-                    results.extend((index, result) for result in _converter_warnings(context))
-                return _with_links(extraction, context)
-            chain = self._chain(group, task_name)
-
-            def on_step(step: int) -> None:
-                self._slot.enter_step(index, step)
-
-            if chain.parser is not None:
+            context = self._page_context = self._new_context(task, name, task_name, page)
+            chain = self._chain(group, task_name) if task_name else None
+            has_parser = chain is not None and chain.parser is not None
+            if page is None:
                 extraction = Extraction(data_def=name)
-                if page is not None:
-                    extraction = extractor.extract_links(page, task.context)
-                document = Document(
-                    url=task.url, status=task.status, content_type=task.content_type, body=body,
-                    fetched_at=task.fetched_at,
-                )  # fmt: skip
-                work = chain.parse(document, context, on_step)
+            elif has_parser or (chain is None and not wants_rows):  # also of a task whose users' code died on this page
+                extraction = extractor.extract_links(page, task.context)
             else:
-                assert page is not None
                 extraction = extractor.extract(page, task.context, self._slot)
-                if wants_rows:
-                    results.extend((index, result) for result in _converter_warnings(context))
-                work = chain.run(extraction.rows, context, on_step)
-            self._slot.enter(Phase.RECORDS)
-            if wants_rows:
-                results.extend((index, result) for result in work.results)
-                if work.stopped_at is not None:
+            unit_results = _converter_warnings(context)
+            if chain is None:
+                extraction = _with_links(extraction, context)
+            else:
+                work = self._walk(chain, index, task, body, extraction, context)
+                extraction = _merge(extraction, work, context)
+                unit_results += work.results
+                if wants_rows and work.stopped_at is not None:
                     stops.append((index, work.stopped_at))
-            return _merge(extraction, work, context)
+            if wants_rows:
+                results.extend((index, result) for result in unit_results)
+            return extraction
 
         pairs = []
         for index, name, wants_rows, task_name in units:
@@ -115,6 +101,24 @@ class UsersCode:
         if not (extracted.noindex and task.context.meta_noindex):
             extracted.stops = tuple(stops)
         return extracted
+
+    def _walk(
+        self, chain: TaskChain, unit: int, task: PageTask, body: bytes, extraction: Extraction, context: PageContext
+    ) -> ChainWork:
+        """What a chain makes of a page: of its bytes, or of the rows of its fields."""
+
+        def on_step(step: int) -> None:
+            self._slot.enter_step(unit, step)
+
+        if chain.parser is None:
+            work = chain.run(extraction.rows, context, on_step)
+        else:
+            document = Document(
+                url=task.url, status=task.status, content_type=task.content_type, body=body, fetched_at=task.fetched_at
+            )
+            work = chain.parse(document, context, on_step)
+        self._slot.enter(Phase.RECORDS)
+        return work
 
     def has_parser(self, task: PageTask) -> bool:
         """Whether a users' parser reads this page: then its content may be anything."""
@@ -189,8 +193,7 @@ class UsersCode:
 
     def _task_of(self, group: str, data_def: str) -> str:
         """The first task of a group with a dataDef."""
-        tasks = (self._definitions.task_group(group) or TaskGroup(name=group)).tasks
-        return next((task.name for task in tasks if task.data_def == data_def), "")
+        return next((task.name for task in self._tasks(group) if task.data_def == data_def), "")
 
     def _chain(self, group: str, task: str) -> TaskChain:
         key = (group, task)
@@ -217,8 +220,10 @@ class UsersCode:
         return self._extractors[key]
 
     def _task(self, group: str, name: str) -> Task:
-        tasks = (self._definitions.task_group(group) or TaskGroup(name=group)).tasks
-        return next(task for task in tasks if task.name == name)
+        return next(task for task in self._tasks(group) if task.name == name)
+
+    def _tasks(self, group: str) -> Sequence[Task]:
+        return (self._definitions.task_group(group) or TaskGroup(name=group)).tasks
 
     def _data_def(self, name: str) -> DataDef:
         data_def = self._definitions.data_def(name)

@@ -13,9 +13,9 @@ from engine.extract.patterns import TimeBudget
 from engine.model.definition import DataDef, Task
 from engine.model.record import RecordCounts, Rejection
 from engine.model.step import ChainStep, Outcome, StepResult
-from engine.node.steps.awaiter import Awaiter
 from engine.node.steps.context import PageContext, cut_text
 from engine.node.steps.rows import RowChecker, RowInvalid
+from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import Document, NotApplicable, Row, StepError
 from engine.plugins.loading import PluginUnavailable, describe_error
 
@@ -44,7 +44,6 @@ class ChainWork:
     """Of the fields that steps fill."""
     filtered: int = 0
     stopped_at: int | None = None
-    failed: bool = False
 
 
 class TaskChain:
@@ -178,7 +177,7 @@ class TaskChain:
                     self._run_step(index, step, context, branch, on_step)
                     self._run_branches(step.name, context, branch, on_step)
                 except StepFailed:
-                    work.rows, work.failed = [], True
+                    work.rows = []
                     raise
 
     def _create_locators(self, step: ChainStep, context: PageContext, work: ChainWork) -> None:
@@ -256,7 +255,7 @@ class TaskChain:
     def _fail(self, step: ChainStep, text: str, code: str, began: float, work: ChainWork) -> NoReturn:
         """Note the error, drop the rows, and raise StepFailed."""
         self._note(step, "error", code, began, text or "failed without a text", work)
-        work.rows, work.failed = [], True
+        work.rows = []
         raise StepFailed
 
     def _note(self, step: ChainStep, outcome: Outcome, code: str, began: float, text: str, work: ChainWork) -> None:
@@ -291,8 +290,10 @@ class TimeLimit:
 def needs_late_filters(task: Task) -> bool:
     """Whether the chain filters by itself: a users' step comes before the filter, or there is no filter at all."""
     for step in task.chain:
-        if step.class_name == DATA_FILTER and step.kind == "built-in" and not step.previous:
-            return False
-        if not step.previous and step.kind in ("parser", "step", "command"):
+        if step.previous or step.kind == "loader":
+            continue
+        if step.is_users_code:
             return True
+        if step.class_name == DATA_FILTER:
+            return False
     return True

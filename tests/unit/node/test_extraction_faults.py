@@ -25,6 +25,7 @@ from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_request import ChildState, check_answer, encode_defs
 from engine.node.page_extractor import SitemapUrls
 from engine.node.sitemap_job import SitemapHandler
+from engine.runtime.frames import PREFIX
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from tests.unit.node.extraction_tasks import DEFINITIONS, extraction_pool, limits, request, title
@@ -226,7 +227,7 @@ async def test_the_first_rejections_are_described_and_all_are_counted() -> None:
     rejections = [Rejection(data_def="book", field="f", reason="x" * 10_000, place="p")] * 1_000
     header, *_ = wire.encode_page("html", 0, ExtractedPage((), (), 0, tuple(rejections), 0))
     assert len(header) < 5_000
-    answer = wire.decode_answer(header[wire.PREFIX.size :], memoryview(b""))
+    answer = wire.decode_answer(header[PREFIX.size :], memoryview(b""))
     assert isinstance(answer, wire.PageAnswer)
     assert len(answer.rejected) == wire.SHOWN_REJECTIONS
     assert answer.rejected_counts == (("book", 1_000),)

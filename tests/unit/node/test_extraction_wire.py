@@ -19,6 +19,7 @@ from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_process import ExtractionPool
 from engine.node.lines import as_text, pack_lines, read_lines
 from engine.node.page_task import PageTask
+from engine.runtime.frames import PREFIX
 from tests.unit.node.extraction_tasks import limits, request, title
 
 LINKS = [
@@ -38,9 +39,9 @@ PAGE = ExtractedPage(
 
 def split(message: list[bytes]) -> tuple[bytes, bytes]:
     data = b"".join(message)
-    header, body = wire.PREFIX.unpack_from(data)
-    assert len(data) == wire.PREFIX.size + header + body
-    return data[wire.PREFIX.size : wire.PREFIX.size + header], data[wire.PREFIX.size + header :]
+    header, body = PREFIX.unpack_from(data)
+    assert len(data) == PREFIX.size + header + body
+    return data[PREFIX.size : PREFIX.size + header], data[PREFIX.size + header :]
 
 
 def decode(message: list[bytes]) -> wire.Answer:
@@ -182,7 +183,7 @@ class GarbageLauncher(ExtractionLauncher):
 
 
 def frame(header: bytes, body: bytes = b"") -> bytes:
-    return wire.PREFIX.pack(len(header), len(body)) + header + body
+    return PREFIX.pack(len(header), len(body)) + header + body
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 5_000, frame(b"{}"), frame(*damaged({"urls": [0, 0]})), frame(b"")])
