@@ -21,3 +21,5 @@ def assert_spaced(times: Sequence[float], delay: float) -> None:
         assert gap + late >= shortest, f"gap {number} of {' '.join(f'{gap:.4f}' for gap in gaps)}"
         if gap < delay or gap > 1.1 * delay:
             late = min(max(0.0, late + gap - delay), 0.15 * loaded)
+        elif not number:
+            late = 0.0
