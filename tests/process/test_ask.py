@@ -97,6 +97,7 @@ def test_the_command_publishes_only_what_the_operator_saw(gated: GatedCrawl, pro
     gated.finish(running)
 
 
+@pytest.mark.sweep
 def test_a_run_ends_with_the_published_version(gated: GatedCrawl, project: Project) -> None:
     running = gated.start(*ASK)
     gated.write(with_changed_field(gated.library.defs()))

@@ -115,6 +115,7 @@ def test_blocked_false_makes_them_pages_and_failures_again(project: Project, sit
     assert project.status()["hosts"][0]["blocked"] == 0
 
 
+@pytest.mark.sweep
 def test_a_retried_page_has_its_place_in_the_queue_again(project: Project, site: Site) -> None:
     site.fallback = good
     site["/0"] = Page("no", 403)

@@ -96,6 +96,7 @@ def test_a_run_to_its_end_completes_every_step(project: Project, site: Site) -> 
     assert "yes" in table
 
 
+@pytest.mark.sweep
 def test_a_cancelled_run_leaves_interrupted_steps_incomplete_and_the_next_run_completes_them(
     project: Project, site: Site
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_cancelled_run_leaves_interrupted_steps_incomplete_and_the_next_run_co
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_killed_run_leaves_its_steps_incomplete_with_the_reason(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=6, delay=0.15)
     project.write(library.defs(concurrency=4))
@@ -188,6 +190,7 @@ def test_changed_defs_invalidate_dependent_steps_and_nothing_else(project: Proje
     assert completed_steps(final_state(project)) == STEPS
 
 
+@pytest.mark.sweep
 def test_new_locators_invalidate_dependent_steps_and_only_they_are_fetched(project: Project, site: Site) -> None:
     library, hold = library_with_gate(project, site)
     running = project.start("--grace", "0.5")

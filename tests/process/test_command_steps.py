@@ -11,6 +11,8 @@ from collections import Counter
 
 import pytest
 
+from tests.sample import sampled
+
 from .project import Project, parent_of, until
 from .site import Site
 from .stepped_shop import SteppedShop
@@ -108,14 +110,19 @@ def test_a_program_of_another_language_fills_a_field(shop: SteppedShop, project:
 
 @pytest.mark.parametrize(
     ("trouble", "reason"),
-    [
-        ("error", "own/mark: three is bad"),
-        ("garbage", "own/mark: its answer is no JSON object"),
-        ("exit", "own/mark: the program ended 5 times without an answer (exit 4)"),
-        ("sleep", "own/mark: takes longer than its limit of 1 s"),
-        ("long", "own/mark: its answer has more than"),
-        ("bad row", "own/mark: row 1: 'colour' is no field of scored"),
-    ],
+    sampled(
+        [
+            ("error", "own/mark: three is bad"),
+            ("garbage", "own/mark: its answer is no JSON object"),
+            ("exit", "own/mark: the program ended 5 times without an answer (exit 4)"),
+            ("sleep", "own/mark: takes longer than its limit of 1 s"),
+            ("long", "own/mark: its answer has more than"),
+            ("bad row", "own/mark: row 1: 'colour' is no field of scored"),
+        ],
+        0,
+        1,
+        3,
+    ),
 )
 def test_what_a_program_does_wrong_costs_one_job(
     shop: SteppedShop, project: Project, trouble: str, reason: str
@@ -159,6 +166,7 @@ def test_other_answers_keep_the_rows(shop: SteppedShop, project: Project) -> Non
     assert results(project)["not_applicable", ""] == 3
 
 
+@pytest.mark.sweep
 def test_links_and_stderr_of_a_program(shop: SteppedShop, project: Project) -> None:
     write(shop, [sys.executable, "plugins/score.py", "stderr"])
     project.crawl()

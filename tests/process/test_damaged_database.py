@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.sample import sampled
+
 from .library import Library
 from .project import Project, until
 from .site import Site
@@ -24,7 +26,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["crawl.db", "pages.db"])
+@pytest.mark.parametrize("name", sampled(["crawl.db", "pages.db"], 0))
 def test_a_corrupt_database_is_named_and_left_alone(project: Project, site: Site, name: str) -> None:
     finished_crawl(project, site)
     path = project.data / name
@@ -79,6 +81,7 @@ def crawl_damaged(project: Project, site: Site, seed: int) -> None:
     project.assert_no_process_left(10)
 
 
+@pytest.mark.sweep
 def test_a_database_that_fails_while_jobs_are_leased_ends_the_run(project: Project, site: Site) -> None:
     """Jobs that a node has leased and cannot start must not stay TAKEN for ever."""
     library = Library(site, shelves=6, delay=0.1)
@@ -134,7 +137,7 @@ def test_a_corrupt_database_leaves_the_other_as_a_crash_left_it(project: Project
     assert file_states(project.data) == before
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["lost", "an older copy"])
+@pytest.mark.parametrize("older", sampled([False, True], 0), ids=["lost", "an older copy"])
 def test_lost_stored_pages_are_fetched_again(project: Project, site: Site, older: bool) -> None:
     library = Library(site, shelves=3)
     project.write(library.defs().replace("{list: {dataDef", "{live: P1D, list: {dataDef"))

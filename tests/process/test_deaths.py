@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from tests.sample import sampled
+
 from .library import Library
 from .project import Project, Running, until
 from .site import Page, Site
@@ -106,7 +108,7 @@ def assert_counters(project: Project) -> None:
     assert stored == counted
 
 
-@pytest.mark.parametrize("kind", ["node", pytest.param("append", marks=pytest.mark.sweep), "supervisor", "several"])
+@pytest.mark.parametrize("kind", sampled(["node", "append", "supervisor", "several"], 0, 3))
 def test_random_kills_lose_and_double_nothing(project: Project, site: Site, kind: str) -> None:
     crawl_under_kills(project, site, kind, 0)
 
@@ -214,6 +216,7 @@ def test_a_stopped_node_is_taken_over_and_writes_nothing_when_continued(project:
     assert_counters(project)
 
 
+@pytest.mark.sweep
 def test_a_node_that_hangs_at_the_very_end_does_not_delay_the_run(project: Project, site: Site) -> None:
     """The node holds no job when it is stopped, and the run ends before its silence is detected."""
     library = Library(site, shelves=1, books=4)
@@ -251,6 +254,7 @@ def test_a_zombie_that_outlives_its_supervisor_writes_nothing(project: Project, 
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_stopped_supervisor_resumes_when_continued(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.1)
     running = start_crawl(project, site)
@@ -263,6 +267,7 @@ def test_a_stopped_supervisor_resumes_when_continued(project: Project, site: Sit
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_stopped_appender_is_replaced(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.25)
     running = start_crawl(project, site, fetched=2)
@@ -275,7 +280,7 @@ def test_a_stopped_appender_is_replaced(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
-@pytest.mark.parametrize("how", ["dies", "hangs"])
+@pytest.mark.parametrize("how", sampled(["dies", "hangs"], 0))
 def test_an_appender_lost_at_the_very_end_is_replaced(project: Project, site: Site, how: str) -> None:
     library = Library(site, shelves=1, books=4)
     hold = threading.Event()
@@ -294,6 +299,7 @@ def test_an_appender_lost_at_the_very_end_is_replaced(project: Project, site: Si
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_crash_loop_ends_the_run_with_exit_3(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.4)
     running = project.start("--set", "host_concurrency=2", nodes=1)

@@ -127,6 +127,7 @@ def test_a_cancel_on_a_full_disk_ends_in_time_and_loses_nothing(
     assert_exact(project_on_disk, site, library)
 
 
+@pytest.mark.sweep
 def test_a_hard_kill_on_a_full_disk_ends_at_once(project_on_disk: Project, disk: SmallDisk, site: Site) -> None:
     library = library_of(project_on_disk, site, delay=0.1)
     running = start_crawl(project_on_disk, site)
@@ -143,6 +144,7 @@ def test_a_hard_kill_on_a_full_disk_ends_at_once(project_on_disk: Project, disk:
     assert_exact(project_on_disk, site, library)
 
 
+@pytest.mark.sweep
 def test_a_node_that_dies_on_a_full_disk_is_replaced_when_there_is_space(
     project_on_disk: Project, disk: SmallDisk, site: Site
 ) -> None:
@@ -196,6 +198,7 @@ def test_a_full_disk_of_the_pages_alone(project: Project, disk: SmallDisk, site:
     assert sorted(site.paths) == sorted(library.pages)
 
 
+@pytest.mark.sweep
 def test_an_operator_pause_survives_a_disk_pause(project_on_disk: Project, disk: SmallDisk, site: Site) -> None:
     library = library_of(project_on_disk, site)
     running = start_crawl(project_on_disk, site)

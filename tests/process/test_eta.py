@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.sample import sampled
+
 from .project import Project, until
 from .site import Page, Request, Site, html
 
@@ -58,7 +60,7 @@ def watch(project: Project) -> tuple[list[tuple[float, dict[str, Any], int]], fl
     return estimates, max(at for at, _, done in estimates if done < estimates[-1][2])
 
 
-@pytest.mark.parametrize("shape", ["tail", pytest.param("backoff", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("shape", sampled(["tail", "backoff"]))
 def test_the_end_is_known_after_a_third(project: Project, site: Site, second_site: Site, shape: str) -> None:
     site.fallback, count, tail = (page, 120, 40) if shape == "tail" else (Backoff(), 400, 1)
     second_site.fallback = page

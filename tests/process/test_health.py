@@ -99,6 +99,7 @@ def test_a_host_that_fails_and_a_group_without_a_page_are_warnings(project: Proj
     assert warnings(done.summary) == [("failing-requests", None, f"127.0.0.1:{site.port}")]
 
 
+@pytest.mark.sweep
 def test_a_site_that_gives_half_of_what_it_gave_before_is_a_warning(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=15)
     defs = library.defs().replace(", more: {dataDef: nothing}", "")
@@ -140,6 +141,7 @@ def test_a_selector_that_breaks_during_the_run_is_a_warning(project: Project, si
     assert warning["text"] in project.run_with_data("status").out
 
 
+@pytest.mark.sweep
 def test_a_quiet_run_says_in_one_line_why_it_did_not_end_with_0(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=2)
     project.write(library.defs())
@@ -149,6 +151,7 @@ def test_a_quiet_run_says_in_one_line_why_it_did_not_end_with_0(project: Project
     assert line.endswith(" DONE: 4 rows; expected at least 99 (min_rows)")
 
 
+@pytest.mark.sweep
 def test_runs_with_other_locators_are_not_compared(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=11)
     defs = library.defs().replace(", more: {dataDef: nothing}", "")
@@ -236,6 +239,7 @@ def test_a_run_that_misses_what_is_expected_ends_with_1_and_says_what(project: P
     assert texts(done.summary) == []
 
 
+@pytest.mark.sweep
 def test_a_run_that_a_limit_ended_is_judged_by_its_records_and_not_by_their_number(
     project: Project, site: Site
 ) -> None:
@@ -277,6 +281,7 @@ def test_a_wrong_share_on_the_command_line_is_a_usage_error(project: Project, si
     assert "max_rejected cannot be 'half'\n  Use a percentage, such as 5%." in done.err
 
 
+@pytest.mark.sweep
 def test_seeds_that_were_empty_are_a_warning(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=1)
     text = library.defs().replace(

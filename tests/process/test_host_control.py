@@ -53,6 +53,7 @@ def test_a_paused_host_is_asked_nothing_until_it_is_resumed(project: Project, si
     finish(project, running, library)
 
 
+@pytest.mark.sweep
 def test_concurrency_and_delay_outlive_a_reload_and_a_resume(project: Project, site: Site) -> None:
     library, running = start(project, site)
     answer = control(project, "--concurrency", "1", "--delay", "0.2")
@@ -84,21 +85,18 @@ def test_a_delay_never_goes_under_the_crawl_delay(project: Project, site: Site) 
     running.wait()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_orders_are_refused(project: Project, site: Site) -> None:
+    library, running = start(project, site)
+    for arguments, message in (
         (["nowhere.example", "--pause"], "no host 'nowhere.example'"),
         (["127.0.0.1", "--delay", "90000"], "between 0 and 7,200 seconds"),
         (["127.0.0.1", "--concurrency", "5000"], "between 1 and 1,000"),
         (["127.0.0.1"], "nothing to change"),
         (["127.0.0.1", "--pause", "--resume"], "exclude each other"),
-    ],
-)
-def test_a_wrong_order_is_refused(project: Project, site: Site, arguments: list[str], message: str) -> None:
-    library, running = start(project, site)
-    result = project.run_with_data("host", *arguments)
-    assert result.code == 2
-    assert message in result.err
+    ):
+        result = project.run_with_data("host", *arguments)
+        assert result.code == 2
+        assert message in result.err
     finish(project, running, library)
 
 
@@ -118,6 +116,7 @@ def test_answers_are_counted_by_status_and_measured(project: Project, site: Site
     assert done.summary["jobs"]["failed"] == 2
 
 
+@pytest.mark.sweep
 def test_the_answer_of_a_failed_page_is_kept(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=3)
     site["/book/0-0"] = Page("<h1>Out of order</h1>" + "x" * 100_000, status=500, headers={"X-Why": "the test"})

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sample import sampled
+
 from .library import Library
 from .project import Project, until
 from .site import Page, Site, html
@@ -86,7 +88,7 @@ def test_extraction_processes_killed_at_random_cost_no_row(project: Project, sit
 
 
 @linux
-@pytest.mark.parametrize("who", ["node", "group", "supervisor"])
+@pytest.mark.parametrize("who", sampled(["node", "group", "supervisor"], 0))
 def test_extraction_processes_end_with_their_node(project: Project, site: Site, who: str) -> None:
     site["/"] = STORM
     project.write(defs(site.url("/")).replace("{url: {", "{b: {selector: b}, url: {"))

@@ -105,6 +105,7 @@ def test_failed_jobs_are_retried_after_the_run(project: Project, site: Site) -> 
     }
 
 
+@pytest.mark.sweep
 def test_a_retry_during_a_run_is_fetched_at_once(project: Project, site: Site) -> None:
     library = Library(site, shelves=12, books=2, delay=0.25)
     server = break_pages(library, "/book/0-0")
@@ -122,6 +123,7 @@ def test_a_retry_during_a_run_is_fetched_at_once(project: Project, site: Site) -
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_retry_at_the_end_of_a_run_is_refused_or_fetched(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=3)
     server = break_pages(library, "/book/0-0")
@@ -182,6 +184,7 @@ def test_followers_run_until_the_run_ends(project: Project, site: Site) -> None:
     assert ids == stored, "each event once, in order, to the last"
 
 
+@pytest.mark.sweep
 def test_text_from_pages_is_cleaned_for_the_terminal(project: Project, site: Site) -> None:
     site["/"] = html("<b>ISBN 1</b>")
     project.write(Library(site, shelves=1, books=0).defs().replace("/shelf/0", "/"))

@@ -78,6 +78,7 @@ def test_stored_pages_of_a_kept_data_dir_are_extracted_again(project: Project, c
     assert sorted(row["isbn"] for row in project.rows("book")) == expected
 
 
+@pytest.mark.sweep
 def test_a_run_with_passwords_in_the_urls_of_its_jobs_is_not_resumed(project: Project, crawl: KeptCrawl) -> None:
     """Its jobs have other identities than those that its locators give today: each page would be fetched twice."""
     load_dump(next(path for path in KEPT if path.parent.name == "schema-2"), project.data)

@@ -104,6 +104,7 @@ def test_max_pages_of_exactly_the_site(project: Project, site: Site) -> None:
     assert done.jobs == {"done": library.size}
 
 
+@pytest.mark.sweep
 def test_max_time_stops_gracefully(project: Project, site: Site) -> None:
     library = Library(site, shelves=10, books=6, delay=0.15)
     project.write(library.defs(concurrency=1))
@@ -142,6 +143,7 @@ def test_output_by_flag_of_one_datadef_is_exactly_that_file(project: Project, si
     assert read_csv(project.folder / "x.csv") == [{"url": site.url("/")}]
 
 
+@pytest.mark.sweep
 def test_output_by_flag_survives_a_kill(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=6, delay=0.1)
     project.write(library.defs(concurrency=4))
@@ -167,6 +169,7 @@ def test_output_into_a_missing_folder_is_created_or_reported(project: Project, s
         assert list((project.folder / "nowhere" / "below").glob("x-*.csv"))
 
 
+@pytest.mark.sweep
 def test_fresh_starts_a_new_run_and_keeps_the_old_one(project: Project, site: Site) -> None:
     library = Library(site, shelves=3)
     project.write(library.defs())

@@ -73,7 +73,7 @@ TROUBLES = [
     ("bad header", "own/loader: header 'a' contains a line feed"),
     ("bad url", "own/loader: the url of its PageResponse is no http or https URL"),
 ]
-LIKE_OTHERS = ("quit", "sleep", "text", "bad status", "bad header")
+LIKE_OTHERS = ("quit", "sleep", "memory", "text", "bad status", "bad header", "bad url")
 
 
 @linux

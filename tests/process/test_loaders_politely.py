@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sample import sampled
+
 from .loaded_shop import LoadedShop
 from .project import Project, until
 from .site import Page, Site, html, redirect
@@ -24,7 +26,7 @@ def shop(project: Project, site: Site) -> LoadedShop:
     return LoadedShop(project, site, size=12)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", sampled([1, 3], 1))
 def test_the_delay_of_a_host_holds_between_loads(shop: LoadedShop, project: Project, site: Site, workers: int) -> None:
     project.nodes = 2
     site["/i/5"] = page(5, 1.0)  # the others wait for its process
@@ -147,6 +149,7 @@ def test_headers_of_the_defs_and_the_attempt_reach_the_loader(shop: LoadedShop, 
 SEEN = '"x-loader": "1", "x-seen": f"{c.group},{c.task},{c.locator},{c.depth},{c.attempt}"'
 
 
+@pytest.mark.sweep
 @linux
 def test_a_new_version_of_the_defs_gets_new_processes(shop: LoadedShop, project: Project, site: Site) -> None:
     for number in range(1, shop.size):

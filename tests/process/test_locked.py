@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.sample import sampled
+
 from .project import Project, until
 from .site import Site
 from .stopwatch import Stopwatch
@@ -41,7 +43,7 @@ def crawl_under_lock(project: Project, site: Site, name: str, seconds: float) ->
     assert sorted(site.paths) == sorted(library.pages)
 
 
-@pytest.mark.parametrize(("name", "seconds"), [("crawl.db", 6.5), ("pages.db", 3.0)])
+@pytest.mark.parametrize(("name", "seconds"), sampled([("crawl.db", 6.5), ("pages.db", 3.0)], 0))
 def test_a_database_locked_for_a_while_only_delays(project: Project, site: Site, name: str, seconds: float) -> None:
     crawl_under_lock(project, site, name, seconds)
 
@@ -75,6 +77,7 @@ def kill_under_lock(project: Project, site: Site, seconds: float, seed: int) -> 
     assert ended == [], "busy is not dead"
 
 
+@pytest.mark.sweep
 def test_deaths_while_the_database_is_locked(project: Project, site: Site) -> None:
     kill_under_lock(project, site, 5.0, 0)
 
@@ -85,6 +88,7 @@ def test_deaths_while_the_database_is_locked_sweep(project: Project, site: Site,
     kill_under_lock(project, site, 60.0, seed)
 
 
+@pytest.mark.sweep
 def test_a_start_waits_for_a_locked_database_and_can_be_cancelled(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.02)
     running = start_crawl(project, site)

@@ -36,6 +36,7 @@ def test_it_is_told_of_each_cause_once(project: Project, site: Site) -> None:
     assert "sh -c" in (project.data / "logs" / "on_alarm.log").read_text()
 
 
+@pytest.mark.sweep
 def test_its_failure_is_reported_and_a_slow_one_ends_with_the_run(project: Project, site: Site) -> None:
     project.write(broken_library(site).defs(concurrency=2))
     done = project.crawl(*on_alarm("sh", "-c", "exit 3"), "--set", "max_attempts=1", code=1, nodes=1)

@@ -132,6 +132,7 @@ def test_an_output_that_cannot_be_written_is_refused_at_the_start(project: Proje
     assert site.paths == []
 
 
+@pytest.mark.sweep
 def test_a_run_whose_output_fails_later_ends_and_the_next_run_writes_its_rows(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=3)
     hold = threading.Event()

@@ -88,6 +88,7 @@ def test_a_stored_page_keeps_what_its_header_asked(project: Project, site: Site)
     assert end_events(project)[-1][0] == "INFO"
 
 
+@pytest.mark.sweep
 def test_try_shows_what_a_crawl_would_make_of_the_page(project: Project, site: Site) -> None:
     site["/"] = tagged('<a href="/a">x</a>', X_Robots_Tag="none")
     project.write(defs(site.url("/")))

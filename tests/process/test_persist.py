@@ -76,6 +76,7 @@ def test_a_second_run_copies_and_extracts_nothing(project: Project, site: Site) 
     assert project.query(f"{by_job}{second}") == project.query(f"{by_job}{first}")
 
 
+@pytest.mark.sweep
 def test_without_persist_a_second_run_extracts(project: Project, site: Site) -> None:
     library = Library(site)
     project.write(defs_of(library))
@@ -122,6 +123,7 @@ def test_a_second_job_on_a_document_copies_within_the_run(project: Project, site
     assert project.query("SELECT count(*) FROM row_sources") == [(1,)]
 
 
+@pytest.mark.sweep
 def test_other_rules_for_links_read_the_page_and_copy_its_rows(project: Project, site: Site) -> None:
     site["/a"] = Page(html('<b>one</b><a href="/b">next</a><a href="/c" rel="nofollow">last</a>'))
     site["/b"] = site["/c"] = Page(html("<b>leaf</b>"))
@@ -146,6 +148,7 @@ def test_other_rules_for_links_read_the_page_and_copy_its_rows(project: Project,
     assert sources == [(3, 2)], "the rows of /a and /b are still those of the first run"
 
 
+@pytest.mark.sweep
 def test_links_of_large_pages_and_deep_ones_are_kept(project: Project, site: Site) -> None:
     """Pages of the extraction process; a link with `maxDepth` depends on the depth of its page."""
     large = "<p>text of a large page</p>" * 4_000
@@ -165,6 +168,7 @@ def test_links_of_large_pages_and_deep_ones_are_kept(project: Project, site: Sit
     assert sorted(site.paths) == ["/0", "/1", "/2"]
 
 
+@pytest.mark.sweep
 def test_pages_with_a_rejected_record_are_extracted_again(project: Project, site: Site) -> None:
     library = Library(site)
     site["/book/0-0"] = Page(html("no number"))

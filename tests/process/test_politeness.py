@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from tests.sample import sampled
+
 from .gaps import assert_spaced
 from .library import Library, ok
 from .project import Project, until
@@ -97,7 +99,7 @@ def test_crawl_delay_of_robots_txt_is_kept(project: Project, site: Site) -> None
     assert_spaced(times, 0.3)
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.3])
+@pytest.mark.parametrize("delay", sampled([0.05, 0.3], 0))
 def test_delay_is_shared_by_all_nodes_and_no_slower(project: Project, site: Site, delay: float) -> None:
     count = 40 if delay < 0.1 else 10
     site.fallback = ok
@@ -135,7 +137,7 @@ def test_delay_is_kept_over_a_resume(project: Project, site: Site) -> None:
     assert len(times) <= 9, "at most the page in flight is fetched again"
 
 
-@pytest.mark.parametrize("cap", [1, 3])
+@pytest.mark.parametrize("cap", sampled([1, 3], 1))
 def test_concurrency_of_a_host_is_shared_by_all_nodes_and_used(project: Project, site: Site, cap: int) -> None:
     site.fallback = lambda request: Page(html("x"), delay=0.05)
     count = 12 * cap
@@ -147,6 +149,7 @@ def test_concurrency_of_a_host_is_shared_by_all_nodes_and_used(project: Project,
     assert took <= 12 * 0.05 * 3, time.monotonic() - started_at
 
 
+@pytest.mark.sweep
 def test_concurrency_of_a_host_is_eight_by_default(project: Project, site: Site) -> None:
     site["/robots.txt"] = Page("", 404)
     site.fallback = lambda request: Page(html("x"), delay=0.1)
@@ -186,6 +189,7 @@ def test_other_hosts_continue_while_one_backs_off(project: Project, site: Site, 
     assert site.start_times()[1] - site.start_times()[0] >= 2.9
 
 
+@pytest.mark.sweep
 def test_hosts_get_a_fair_share(project: Project, site: Site, second_site: Site) -> None:
     """A host with few pages does not wait for the end of one with many."""
     for host in (site, second_site):
@@ -215,6 +219,7 @@ def test_headers_and_cookies_of_a_host_are_sent_to_it_alone(project: Project, si
     assert "cookie" not in second.request.headers
 
 
+@pytest.mark.sweep
 def test_library_with_delay_is_exact(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=4)
     project.write(library.defs(delay=0.1))

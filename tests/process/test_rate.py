@@ -57,6 +57,7 @@ def test_max_pages_of_the_run_counts_failures_and_ends_gracefully(project: Proje
     assert len(site.paths) == 9
 
 
+@pytest.mark.sweep
 def test_requests_of_a_killed_run_count(project: Project, site: Site) -> None:
     site.fallback = lambda request: Page(html("x"), delay=0.2)
     project.write(defs(*addresses(site, 40), host="robots: false, concurrency: 4"))
@@ -68,6 +69,7 @@ def test_requests_of_a_killed_run_count(project: Project, site: Site) -> None:
     assert 6 <= len(site.paths) <= 12
 
 
+@pytest.mark.sweep
 def test_a_burst_of_429_counts_once_and_nothing_is_sent_before_retry_after(project: Project, site: Site) -> None:
     first: list[float] = []
 

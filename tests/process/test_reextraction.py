@@ -159,6 +159,7 @@ def test_extract_without_a_run_says_so(project: Project, site: Site) -> None:
     assert not project.data.exists()
 
 
+@pytest.mark.sweep
 def test_hosts_do_not_slow_a_re_extraction(project: Project, site: Site) -> None:
     gated = GatedCrawl(project, site, shelves=4, books=10)
     running = gated.start()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sample import sampled
+
 from .gated_crawl import (
     GatedCrawl,
     crawl_from_scratch,
@@ -141,7 +143,7 @@ def kill_during_reextraction(project: Project, site: Site, tmp_path: Path, seed:
     assert rows == 2 * 8 * 40
 
 
-@pytest.mark.parametrize("victim", ["node", pytest.param("append", marks=pytest.mark.sweep), "supervisor"])
+@pytest.mark.parametrize("victim", sampled(["node", "append", "supervisor"], 2))
 def test_a_kill_while_pages_are_re_extracted(project: Project, site: Site, tmp_path: Path, victim: str) -> None:
     kill_during_reextraction(project, site, tmp_path, 7, victim)
 

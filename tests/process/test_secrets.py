@@ -197,6 +197,7 @@ def test_a_changed_secret_is_a_new_version_that_re_extracts_nothing(project: Pro
     assert canaries(project.data) == {}
 
 
+@pytest.mark.sweep
 def test_a_resumed_run_waits_for_the_passwords_of_its_list(project: Project, site: Site) -> None:
     """Sealing them takes longer than a job waits for its own."""
     crawl_slowly(project, site, seeds="from: list.txt")
@@ -252,6 +253,7 @@ def test_a_typo_in_saved_defs_shows_and_stores_no_secret(project: Project, site:
     assert canaries(project.data) == {}
 
 
+@pytest.mark.sweep
 def test_a_run_needs_its_base_url_with_the_password_again(project: Project, site: Site) -> None:
     crawl_slowly(project, site, seeds='url: "/{1..60}"')
     base = ["--set", f"base_url=http://us:{CANARIES['password']}@127.0.0.1:{site.port}/"]

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from tests.sample import sampled
+
 from .library import Library
 from .project import Project, Running, until
 from .site import Page, Site, html
@@ -29,7 +31,7 @@ def slow_library(project: Project, site: Site, delay: float = 0.15) -> Library:
     return library
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), sampled([(signal.SIGINT, 130), (signal.SIGTERM, 143)], 0))
 def test_first_signal_cancels_and_the_next_run_resumes(
     project: Project, site: Site, number: signal.Signals, code: int
 ) -> None:
@@ -149,6 +151,7 @@ def test_interrupt_of_the_whole_foreground_group(project: Project, site: Site) -
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_cancel_by_command(project: Project, site: Site) -> None:
     library = slow_library(project, site)
     running = start_crawl(project, site)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.sample import sampled
+
 from .library import Library
 from .project import Project, Running, until
 from .site import Page, Site, html
@@ -61,7 +63,20 @@ def library_of(project: Project, site: Site, **more: float) -> Library:
 
 @pytest.mark.parametrize(
     ("delay", "how"),
-    [(0.0, "cancel"), (0.15, "dies"), (0.3, "cancel"), (0.3, "dies"), (0.45, "kill"), (0.6, "dies"), (0.8, "cancel")],
+    sampled(
+        [
+            (0.0, "cancel"),
+            (0.15, "dies"),
+            (0.3, "cancel"),
+            (0.3, "dies"),
+            (0.45, "kill"),
+            (0.6, "dies"),
+            (0.8, "cancel"),
+        ],
+        1,
+        2,
+        4,
+    ),
 )
 def test_while_starting(project: Project, site: Site, delay: float, how: str) -> None:
     """The delays fall before the lock, into the start of the children, or after it."""
@@ -76,7 +91,7 @@ def test_while_starting(project: Project, site: Site, delay: float, how: str) ->
     assert_resumed(project, library)
 
 
-@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("how", sampled(STOPS, 0))
 def test_while_seeding(project: Project, site: Site, how: str) -> None:
     project.write(
         f'locatorGroups:\n  many: {{locators: [{{name: a, url: "{site.url("/{1..30000}")}"}}]}}\n'
@@ -98,7 +113,7 @@ def test_while_seeding(project: Project, site: Site, how: str) -> None:
     again.wait()
 
 
-@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("how", sampled(STOPS, 1))
 def test_while_nodes_drain(project: Project, site: Site, how: str) -> None:
     """A cancel waits for a page that does not arrive; then the second signal follows."""
     library = library_of(project, site)
@@ -121,7 +136,7 @@ def test_while_nodes_drain(project: Project, site: Site, how: str) -> None:
     assert_resumed(project, library)
 
 
-@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("how", sampled(STOPS, 2))
 def test_while_the_appender_drains(project: Project, site: Site, how: str) -> None:
     """The appender is stopped at a natural end."""
     library = library_of(project, site)

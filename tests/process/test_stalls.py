@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from engine.store.db import writer_lock
+from tests.sample import sampled
 
 from .library import Library
 from .project import Project, Running, until
@@ -55,7 +56,7 @@ def process_state(pid: int) -> str:
         return file.read().rpartition(")")[2].split()[0]
 
 
-@pytest.mark.parametrize("kind", ["node", "append"])
+@pytest.mark.parametrize("kind", sampled(["node", "append"], 0))
 def test_a_process_stopped_inside_a_transaction_is_killed_and_the_others_continue(
     project: Project, site: Site, kind: str
 ) -> None:
@@ -98,6 +99,7 @@ def was_killed(pid: int) -> bool:
     return fields["State"].startswith("Z") or bool((int(fields["ShdPnd"], 16) | int(fields["SigPnd"], 16)) & 1 << 8)
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to delay a single thread")
 def test_a_thread_stuck_in_a_transaction_is_detected_although_its_process_beats(project: Project, site: Site) -> None:
     library, running = start_crawl(project, site, books=40)

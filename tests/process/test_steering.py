@@ -115,6 +115,7 @@ def test_a_paused_crawl_fetches_nothing_and_can_be_resumed(project: Project, sit
     finish(project, running, library)
 
 
+@pytest.mark.sweep
 def test_a_pause_survives_a_restart_and_is_shown(project: Project, site: Site) -> None:
     library, running = start_crawl(project, site, nodes=1)
     assert project.run_with_data("pause").code == 0

@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from tests.sample import sampled
+
 from .library import Library
 from .project import Project, Running, until
 from .site import Page, Site, html
@@ -28,7 +30,7 @@ def start(project: Project, site: Site, hold: threading.Event) -> tuple[Library,
     return library, running
 
 
-@pytest.mark.parametrize("hangs", ["a page", "append", "node"])
+@pytest.mark.parametrize("hangs", sampled(["a page", "append", "node"], 0, 2))
 def test_a_stop_ends_in_time(project: Project, site: Site, hangs: str) -> None:
     hold = threading.Event()
     library, running = start(project, site, hold)
@@ -45,6 +47,7 @@ def test_a_stop_ends_in_time(project: Project, site: Site, hangs: str) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_foreign_lock_does_not_delay_the_stop(project: Project, site: Site) -> None:
     hold = threading.Event()
     library, running = start(project, site, hold)

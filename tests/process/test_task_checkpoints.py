@@ -76,6 +76,7 @@ def test_an_edited_plugin_makes_the_entries_of_its_task_invalid_until_its_pages_
     assert any(line.split()[:4] == ["items", "own", "mark", "yes"] for line in table.splitlines())
 
 
+@pytest.mark.sweep
 def test_a_renamed_task_takes_the_place_of_its_entries(shop: SteppedShop, project: Project, site: Site) -> None:
     hold_last_item(site, delay=3)
     running = project.start("--grace", "0.2")
@@ -91,6 +92,7 @@ def test_a_renamed_task_takes_the_place_of_its_entries(shop: SteppedShop, projec
     assert project.count_rows("scored", "named") == shop.scored() + shop.named()
 
 
+@pytest.mark.sweep
 def test_a_changed_row_concerns_the_tasks_of_its_data_def(shop: SteppedShop, project: Project, site: Site) -> None:
     project.crawl()
     [(row,)] = project.query(

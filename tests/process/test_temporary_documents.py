@@ -51,6 +51,7 @@ def test_bodies_are_deleted_at_the_end_of_the_run(project: Project, site: Site) 
     assert stored_paths(project, site) == shelves(library)
 
 
+@pytest.mark.sweep
 def test_the_disk_space_is_reused_by_the_next_run(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=20)
     noise = random.Random(1)

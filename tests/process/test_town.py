@@ -41,6 +41,7 @@ def test_the_town_teaches_what_it_promises(project: Project) -> None:
     assert kept == [(500,)]
 
 
+@pytest.mark.sweep
 def test_an_edit_of_the_copy_is_kept_and_mends_the_field(project: Project) -> None:
     crawl_town(project)
     town: Path = project.folder / "demo-defs" / "town.yml"

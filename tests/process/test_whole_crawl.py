@@ -136,6 +136,7 @@ def test_quiet_says_nothing_on_stderr(project: Project, site: Site) -> None:
     assert project.crawl("--progress", "quiet").err == ""
 
 
+@pytest.mark.sweep
 def test_pages_of_an_earlier_process_do_not_count_in_the_rate(project: Project, site: Site) -> None:
     library = Library(site, shelves=3, books=20)
     project.write(library.defs(concurrency=2))

@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+from tests.sample import sampled
+
 from .project import Project, until
 from .site import Page, Site, html
 
@@ -48,11 +50,15 @@ class Crawl:
 
 @pytest.mark.parametrize(
     ("host", "words"),
-    [
-        ("robots: false, concurrency: 1", "is at its concurrency of 1"),
-        ("robots: false, delay: 20", "delay 20 s of 127.0.0.1"),
-        ("robots: true", "the robots.txt of 127.0.0.1"),
-    ],
+    sampled(
+        [
+            ("robots: false, concurrency: 1", "is at its concurrency of 1"),
+            ("robots: false, delay: 20", "delay 20 s of 127.0.0.1"),
+            ("robots: true", "the robots.txt of 127.0.0.1"),
+        ],
+        0,
+        2,
+    ),
 )
 def test_limits_of_the_host(project: Project, site: Site, host: str, words: str) -> None:
     crawl = Crawl(project, site)
@@ -67,6 +73,7 @@ def test_limits_of_the_host(project: Project, site: Site, host: str, words: str)
     assert crawl.reasons() <= {"no supervisor runs: `crawl-console run` resumes it"}
 
 
+@pytest.mark.sweep
 def test_crawl_delay_and_backoff(project: Project, site: Site) -> None:
     crawl = Crawl(project, site)
     crawl.hold.set()
@@ -98,6 +105,7 @@ def test_pauses(project: Project, site: Site) -> None:
     crawl.end()
 
 
+@pytest.mark.sweep
 def test_a_full_disk(project: Project, site: Site) -> None:
     crawl = Crawl(project, site)
     crawl.start(host="robots: false, concurrency: 1")
@@ -109,6 +117,7 @@ def test_a_full_disk(project: Project, site: Site) -> None:
     crawl.end()
 
 
+@pytest.mark.sweep
 def test_page_limits(project: Project, site: Site) -> None:
     crawl = Crawl(project, site)
     crawl.start("--max-pages", "2")
@@ -116,6 +125,7 @@ def test_page_limits(project: Project, site: Site) -> None:
     crawl.end()
 
 
+@pytest.mark.sweep
 def test_the_limit_of_a_group(project: Project, site: Site) -> None:
     crawl = Crawl(project, site)
     crawl.start(limit="maxPages: 2, ")

@@ -99,6 +99,34 @@ class VerifiedCrawl:
         assert {group["status"] for group in result["groups"]} == {"valid"}
         assert {output["status"] for output in result["outputs"]} == {"valid"}
 
+    def change_file(self, name: str, how: str) -> str:
+        """Damage a file at its row 7, which may be of any group; returns its group."""
+        path = self.project.output(name)
+        if name.endswith(".db"):
+            with contextlib.closing(sqlite3.connect(path)) as db, db:
+                (id_,) = db.execute("SELECT _id FROM item ORDER BY _id LIMIT 1 OFFSET 6").fetchone()
+                if how == "changed":
+                    db.execute("UPDATE item SET price = price || '1' WHERE _id = ?", (id_,))
+                elif how == "removed":
+                    db.execute("DELETE FROM item WHERE _id = ?", (id_,))
+                else:
+                    db.execute("INSERT INTO item SELECT -5, name, price FROM item WHERE _id = ?", (id_,))
+        else:
+            lines = path.read_bytes().splitlines(keepends=True)
+            at = 7 if name.endswith(".csv") else 6
+            if how == "changed":
+                lines[at] = lines[at].replace(b"0", b"9")
+            elif how == "removed":
+                del lines[at]
+            else:
+                lines.insert(at, lines[at])
+            path.write_bytes(b"".join(lines))
+        [(group,)] = self.project.query(
+            "SELECT s.grp FROM (SELECT job FROM rows ORDER BY id LIMIT 1 OFFSET 6) r JOIN jobs j ON j.id = r.job"
+            " JOIN sequences s ON s.id = j.sequence"
+        )
+        return str(group)
+
     def run_again(self) -> Completed:
         """The next run, which must continue the first one."""
         [before] = self.project.query("SELECT id FROM runs")

@@ -173,7 +173,7 @@ def _migrate_until(folder: Path, statements: int) -> None:
     migrate_databases(folder)
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.sweep)], ids="every {} statements".format)
+@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.sweep)], ids="every {} statements".format)
 def test_a_kill_within_a_migration_leaves_the_old_or_the_new_version(tmp_path: Path, fresh: Path, step: int) -> None:
     import sqlite_utils  # noqa: F401 - once for all the processes
 
