@@ -73,7 +73,7 @@ def parse_share(text: str) -> float:
 _TIMES = frozenset(
     {
         "delay", "deadline", "file_drain", "grace", "heart_timeout", "max_time", "node_drain", "parse_limit",
-        "start_timeout", "stop_within",
+        "send_drain", "start_timeout", "stop_within",
     }
 )  # fmt: skip
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
@@ -83,7 +83,8 @@ _MINIMUMS: Mapping[str, float] = {
     "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
     "max_body": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
     "refresh": 0.1, "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000,
-    "max_links": 0, "stop_within": 1, "node_drain": 1, "file_drain": 1, "heart_timeout": 0.5, "start_timeout": 1,
+    "max_links": 0, "stop_within": 1, "node_drain": 1, "file_drain": 1, "send_drain": 0,
+    "heart_timeout": 0.5, "start_timeout": 1,
 }  # fmt: skip
 
 

@@ -49,6 +49,7 @@ class Settings:
     """Seconds in which a stop that was asked for ends; None: 28, or what `grace` needs."""
     node_drain: float = 1800.0
     file_drain: float = 300.0
+    send_drain: float = 15.0
     heart_timeout: float = 1.0
     start_timeout: float = 20.0
     deadline: float = 30.0

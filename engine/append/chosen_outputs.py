@@ -30,7 +30,7 @@ class OtherLoops(Protocol):
 
 
 class BuiltInOutputs:
-    """The files of built-in types; `others` gets the outputs of users' classes."""
+    """The files of built-in types; `others` gets the outputs of users' classes and of senders."""
 
     runs_users_code = False
 
@@ -40,14 +40,14 @@ class BuiltInOutputs:
     def choose(self, declared: Sequence[Output]) -> list[Output]:
         """Those of built-in types."""
         if self._others is not None:
-            self._others.sync([output for output in declared if users_kind(output)])
-        return [output for output in declared if not users_kind(output)]
+            self._others.sync([output for output in declared if loop_kind(output)])
+        return [output for output in declared if not loop_kind(output)]
 
     def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:
         """The writer of a file."""
         return create_writer(output, run=run, folder=folder)
 
 
-def users_kind(output: Output) -> str:
-    """`encoder` or `appender` if an output is that of a users' class, else empty."""
+def loop_kind(output: Output) -> str:
+    """What a loop of its own writes an output with: `encoder`, `appender` or `sender`; empty: a built-in file."""
     return str(output.settings.get("kind", ""))

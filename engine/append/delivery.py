@@ -1,4 +1,4 @@
-"""Delivers the rows of one users' Appender: at least once, in order of the changes, and in batches that never change.
+"""Delivers the rows of one appender without a file: at least once, in order, and in batches that never change.
 
 A batch is recorded, sent, and acknowledged; the cursor moves with the acknowledgement. After a crash in between it is
 sent again. If rows of it were taken back meanwhile, the rest is sent under other keys, and the withdrawals follow.
@@ -6,13 +6,14 @@ sent again. If rows of it were taken back meanwhile, the rest is sent under othe
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import replace
 
-from engine.append.chosen_outputs import users_kind
 from engine.append.class_process import ClassFailed
 from engine.append.delivery_batch import ChangeReader, Changes, DeliveryBatch, build_batch
+from engine.append.delivery_target import DeliveryFailed, DeliveryTarget
 from engine.append.fence import Fence
 from engine.append.only_new import OnlyNewFilter
+from engine.append.patience import GIVE_UP_SECONDS
 from engine.append.retries import OutputRetries
 from engine.append.stop_signal import LoopControl
 from engine.append.turn_result import TurnResult
@@ -24,18 +25,8 @@ from engine.store.tables.outputs import Output
 from engine.store.tables.runs import Run
 
 BATCH_ROWS, FIRST_ROWS = 100, 16
-"""Changes of one batch: the limit of a class is for so many."""
+"""Changes of one batch, where the defs set no `batch`."""
 BATCH_CHARACTERS = 4_000_000
-
-
-class DeliveryTarget(Protocol):
-    """What rows are delivered to."""
-
-    def deliver(self, batch: DeliveryBatch, data_def: str) -> None:
-        """Return when the changes of the batch are durable. Raises ClassFailed, SupervisorGone."""
-
-    def close(self) -> None:
-        """Release it; may be called again."""
 
 
 class DeliveryLoop:
@@ -44,8 +35,9 @@ class DeliveryLoop:
     def __init__(
         self, db: Database, run: Run, epoch: int, control: LoopControl, only_new: OnlyNewFilter, *, appender: str,
         create_target: Callable[[str, str, Sequence[Output]], DeliveryTarget],
+        give_up_seconds: float = GIVE_UP_SECONDS,
     ) -> None:  # fmt: skip
-        """`create_target`: of a type, for the outputs of the appender."""
+        """`create_target`: of a type, for the outputs of the appender. `give_up_seconds`: as of `run_turns`."""
         self._db = db
         self._run = run
         self._fence = Fence(db, epoch)
@@ -53,6 +45,7 @@ class DeliveryLoop:
         self._only_new = only_new
         self._appender = appender
         self._create_target = create_target
+        self._give_up_seconds = give_up_seconds
         self._target: DeliveryTarget | None = None
         self._form = ""
         self._reader = ChangeReader(db, run.seq)
@@ -63,14 +56,14 @@ class DeliveryLoop:
 
     def run(self) -> None:
         """Deliver until drained or stopped. Raises Fenced if another appender has taken over."""
-        run_turns(self, self._retries, self._control, self._control)
+        run_turns(self, self._retries, self._control, self._control, give_up_seconds=self._give_up_seconds)
 
     def run_turn(self) -> TurnResult:
         """Deliver one batch of each output. Raises DatabaseBusy, SupervisorGone, Fenced."""
         with self._db.snapshot():
             self._fence.check()
             listed = outputs.list_outputs(self._db, self._run.seq)
-        declared = [o for o in listed if o.appender == self._appender and users_kind(o) == "appender"]
+        declared = [output for output in listed if output.appender == self._appender and output.delivers]
         if not self._only_new.load_step(declared):
             return TurnResult.MORE
         delivered = [
@@ -101,8 +94,14 @@ class DeliveryLoop:
         if batch.lines:
             try:
                 self._target_for(output, declared).deliver(batch, output.data_def)
-            except ClassFailed as error:
-                self._retries.add(output, f"{output.appender}/{output.data_def}", error.message)
+            except (ClassFailed, DeliveryFailed) as error:
+                delivered, retry_after = 0, 0.0
+                if isinstance(error, DeliveryFailed):
+                    delivered, retry_after = error.delivered, error.retry_after
+                if delivered:
+                    self._acknowledge(output, delivery, batch.first(delivered, delivery))
+                name = f"{output.appender}/{output.data_def}"
+                self._retries.add(output, name, error.message, retry_after=retry_after)
                 return False
         self._acknowledge(output, delivery, batch)
         self._retries.clear([output])
@@ -115,10 +114,8 @@ class DeliveryLoop:
         if recorded is not None:
             changes = self._reader.read_recorded(delivery, output.data_def)
             if changes is not None:
-                batch = self._build(output, changes)
-                self._batches[output.id] = batch
-                return batch
-        limit = self._limits.get(output.id, FIRST_ROWS)
+                return self._repeat(output, delivery, self._build(output, changes))
+        limit = self._limits.get(output.id) or min(FIRST_ROWS, output.settings.get("batch") or BATCH_ROWS)
         changes = None
         if recorded is not None:  # its key must not get other content: the next batch ends before what is missing
             taken_back = deliveries.first_taken_back(
@@ -135,9 +132,23 @@ class DeliveryLoop:
         with self._fence.transaction():
             if not self._reader.are_complete(delivery, changes):
                 return None
-            deliveries.begin_batch(self._db, delivery, changes.record)
+            deliveries.begin_batch(self._db, delivery, batch.record)
         self._batches[output.id] = batch
-        self._limits[output.id] = _fit_limit(batch, limit)
+        self._limits[output.id] = _fit_limit(batch, limit, output.settings.get("batch") or BATCH_ROWS)
+        return batch
+
+    def _repeat(self, output: Output, delivery: Delivery, batch: DeliveryBatch) -> DeliveryBatch:
+        """The recorded batch as it was sent; under another key if a row has other bytes now."""
+        recorded = delivery.batch
+        assert recorded is not None
+        if recorded.content == batch.record.content:
+            batch = replace(batch, key=recorded.key, record=recorded)
+        elif recorded.content:
+            key = f"{batch.key}-{batch.record.content[:8]}"
+            batch = replace(batch, key=key, record=replace(batch.record, key=key))
+            with self._fence.transaction():
+                deliveries.begin_batch(self._db, delivery, batch.record)
+        self._batches[output.id] = batch
         return batch
 
     def _build(self, output: Output, changes: Changes) -> DeliveryBatch:
@@ -164,7 +175,7 @@ class DeliveryLoop:
         return self._target
 
 
-def _fit_limit(batch: DeliveryBatch, limit: int) -> int:
-    """The size of the next batch, in changes, if they are as large as these."""
+def _fit_limit(batch: DeliveryBatch, limit: int, most: int) -> int:
+    """The size of the next batch, in changes, if they are as large as these; at most `most`."""
     size = sum(map(len, batch.lines))
-    return max(1, min(BATCH_ROWS, 2 * limit, len(batch.lines) * BATCH_CHARACTERS // max(1, size)))
+    return max(1, min(most, 2 * limit, len(batch.lines) * BATCH_CHARACTERS // max(1, size)))

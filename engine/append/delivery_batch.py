@@ -1,8 +1,10 @@
 """The next changes of an output without a file, in order; a recorded batch is made again with the same content."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from engine.append.row_json import to_one_line
 from engine.append.writer import Batch
@@ -23,6 +25,17 @@ class Changes:
     """How many rows of the run there are up to the last of these: fewer later, and some were taken back."""
 
 
+class Change(NamedTuple):
+    """One line of a batch."""
+
+    row: int
+    withdrawal: int = 0
+    """The number of the withdrawal; 0: the row is there."""
+
+    def __str__(self) -> str:
+        return f"d{self.withdrawal}" if self.withdrawal else str(self.row)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryBatch:
     """A batch as it is sent. Its content never changes: a batch with other content has another key."""
@@ -30,9 +43,24 @@ class DeliveryBatch:
     key: str
     """`RUN-FIRST-LAST`: each is the id of a row, or `d` and the number of a withdrawal."""
     lines: Sequence[bytes]
+    changes: Sequence[Change]
+    """What is in each line."""
     record: BatchRecord
-    rows: int
-    """How many of the lines are rows."""
+
+    @property
+    def rows(self) -> int:
+        """How many of the lines are rows."""
+        return sum(1 for change in self.changes if not change.withdrawal)
+
+    def first(self, count: int, delivery: Delivery) -> "DeliveryBatch":
+        """The first changes of this batch of a delivery, as if they were all."""
+        changes = self.changes[:count]
+        record = replace(
+            self.record,
+            row=max([change.row for change in changes if not change.withdrawal], default=delivery.cursor),
+            withdrawal=max([change.withdrawal for change in changes] + [delivery.withdrawal]),
+        )
+        return replace(self, lines=self.lines[:count], changes=changes, record=record)
 
 
 class ChangeReader:
@@ -93,17 +121,19 @@ def build_batch(run: str, output: Output, changes: Changes, new_rows: Batch) -> 
     """The batch of changes. `new_rows`: those of the rows that the output gets."""
     head = f'"run":{json.dumps(run)},"dataDef":{json.dumps(output.data_def)}'
     lines: list[bytes] = []
-    names: list[str] = []
+    listed: list[Change] = []
     for change in _in_order(new_rows, changes.withdrawals):
         if isinstance(change, Withdrawal):
-            names.append(f"d{change.id}")
+            listed.append(Change(change.row, change.id))
             lines.append(f'{{"id":{change.row},{head},"deleted":true}}'.encode())
         else:
-            names.append(str(change[0]))
+            listed.append(Change(change[0]))
             row = to_one_line(change[1])
             lines.append(f'{{"id":{change[0]},{head},"row":{row}}}'.encode("utf-8", "replace"))
-    key = f"{run}-{names[0]}-{names[-1]}" if names else ""
-    return DeliveryBatch(key=key, lines=lines, record=changes.record, rows=len(new_rows))
+    key = f"{run}-{listed[0]}-{listed[-1]}" if listed else ""
+    content = hashlib.blake2b(b"\n".join(lines), digest_size=16).hexdigest()
+    record = replace(changes.record, key=key, content=content)
+    return DeliveryBatch(key=key, lines=lines, changes=listed, record=record)
 
 
 def _in_order(new_rows: Batch, withdrawals: Sequence[Withdrawal]) -> Iterator[tuple[int, str] | Withdrawal]:

@@ -1,10 +1,11 @@
-"""Tells the appender to stop: the end of the pipe at stdin, or SIGTERM. Each sets a flag."""
+"""What the supervisor tells the appender: to stop, by SIGTERM or the end of the pipe at stdin; and secrets."""
 
 import os
 import signal
 import threading
 import time
 
+from engine.runtime.lifeline_reader import LifelineReader
 from engine.runtime.wakeup import Wakeup
 
 EXIT_SECONDS = 2.5
@@ -15,21 +16,18 @@ class Lifeline:
     """`supervisor_gone`: write nothing more. `draining`: write all remaining rows, then end."""
 
     def __init__(self, fd: int = 0) -> None:
-        self._fd = fd
-        self._buffer = b""
+        self._reader = LifelineReader(fd)
         self._wakeup = Wakeup()
         self.supervisor_gone = False
         self.draining = False
+        self.secrets: dict[str, str] = {}
+        """Those of the defs, by id; never written to disk."""
 
     def read_first_line(self) -> str:
         """The first line of the pipe, without its line break; blocks until it arrives. Empty if the pipe ended."""
-        while b"\n" not in self._buffer:
-            block = os.read(self._fd, 65536)
-            if not block:
-                self.supervisor_gone = True
-                return ""
-            self._buffer += block
-        return self._buffer.partition(b"\n")[0].decode()
+        line = self._reader.read_settings()
+        self.supervisor_gone = line is None
+        return line or ""
 
     def install_signal_handlers(self) -> None:
         """Drain on SIGTERM; ignore SIGINT and SIGHUP, which the supervisor handles."""
@@ -39,7 +37,7 @@ class Lifeline:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def watch(self) -> None:
-        """Start a thread that waits for the end of the pipe."""
+        """Start a thread that takes secrets, and waits for the end of the pipe."""
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def wait(self, seconds: float) -> None:
@@ -51,11 +49,7 @@ class Lifeline:
         self._wakeup.close()
 
     def _watch(self) -> None:
-        try:
-            while os.read(self._fd, 4096):
-                pass
-        except OSError:
-            pass
+        self._reader.watch(self.secrets.update, lambda: None)
         self.supervisor_gone = True
         self._wakeup.notify()
         time.sleep(EXIT_SECONDS)

@@ -11,7 +11,7 @@ from engine.append.beat_thread import AppenderHeartbeat
 from engine.append.chosen_outputs import BuiltInOutputs
 from engine.append.lifeline import Lifeline
 from engine.append.output_dir import OutputDir
-from engine.append.users_outputs import UsersOutputs
+from engine.append.output_loops import OutputLoops
 from engine.errors import CrawlError, Fenced
 from engine.runtime import log_dedup
 from engine.runtime.process_identity import identity_of
@@ -69,13 +69,13 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: S
                 return
             _check_epoch(db, epoch)
             heartbeat.pause(_RETRY_SECONDS)
-        users = UsersOutputs(data, run, epoch, settings, heartbeat, lifeline)
-        appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline, chosen=BuiltInOutputs(users))
+        loops = OutputLoops(data, run, epoch, settings, heartbeat, lifeline)
+        appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline, chosen=BuiltInOutputs(loops))
         try:
             appender.run()
-            users.wait_drained()
+            loops.wait_drained()
         finally:
-            users.close()
+            loops.close()
             appender.close()
             folder.close()
     finally:

@@ -28,6 +28,8 @@ class OutputRetries:
         self._factor = 2.0 if backoff else 1.0
         self._retry_at: dict[int, float] = {}
         self._failures: dict[int, int] = {}
+        self.written_at = 0.0
+        """When rows were last written to an output; monotonic seconds."""
 
     @property
     def failing(self) -> bool:
@@ -41,17 +43,18 @@ class OutputRetries:
         self._retry_at.pop(output.id, None)
         return False
 
-    def add(self, output: Output, name: str, message: str) -> None:
-        """Record a failed attempt."""
+    def add(self, output: Output, name: str, message: str, *, retry_after: float = 0.0) -> None:
+        """Record a failed attempt; the next one is at least `retry_after` seconds later."""
         failures = self._failures[output.id] = self._failures.get(output.id, 0) + 1
         delay = min(MAX_BACKOFF_SECONDS, RETRY_SECONDS * self._factor ** (failures - 1))
-        self._retry_at[output.id] = time.monotonic() + delay
+        self._retry_at[output.id] = time.monotonic() + max(delay, retry_after)
         self.report(f"{name}: {message}")
         if output.error != (text := message[:_ERROR_CHARACTERS]):
             self._set_errors([output], text)
 
     def clear(self, written: Iterable[Output]) -> None:
         """Forget the failures of outputs that were written."""
+        self.written_at = time.monotonic()
         self._set_errors([o for o in written if self._failures.pop(o.id, None) or o.error], None)
 
     def begin_drain(self) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from engine.append.patience import Patience
+from engine.append.patience import GIVE_UP_SECONDS, Patience
 from engine.append.retries import RETRY_SECONDS, OutputRetries
 from engine.append.stop_signal import Monitor, StopSignal
 from engine.append.turn_result import SupervisorGone, TurnResult
@@ -20,13 +20,23 @@ class Turns(Protocol):
         """Do the next part of the work. Raises DatabaseBusy, SupervisorGone, Fenced."""
 
 
-def run_turns(loop: Turns, retries: OutputRetries, monitor: Monitor, stop: StopSignal) -> None:
-    """Write until drained or stopped. Raises Fenced if another appender has taken over."""
-    idle, patience, was_draining = IDLE_MIN_SECONDS, Patience(), False
+def run_turns(
+    loop: Turns,
+    retries: OutputRetries,
+    monitor: Monitor,
+    stop: StopSignal,
+    *,
+    give_up_seconds: float = GIVE_UP_SECONDS,
+) -> None:
+    """Write until drained or stopped. Raises Fenced if another appender has taken over.
+
+    `give_up_seconds`: while draining, how long outputs may fail with nothing written.
+    """
+    idle, patience, was_draining = IDLE_MIN_SECONDS, Patience(give_up_seconds), False
     while not stop.supervisor_gone:
         monitor.tick()
         if stop.draining and not was_draining:
-            was_draining, patience = True, Patience()
+            was_draining, patience = True, Patience(give_up_seconds)
             retries.begin_drain()
         try:
             turn = loop.run_turn()
@@ -40,7 +50,11 @@ def run_turns(loop: Turns, retries: OutputRetries, monitor: Monitor, stop: StopS
             monitor.problem = ""
         if turn is TurnResult.IDLE and stop.draining:
             return
-        if patience.is_over(failing=retries.failing) and stop.draining and turn is TurnResult.BLOCKED:
+        if (
+            patience.is_over(failing=retries.failing, written_at=retries.written_at)
+            and stop.draining
+            and turn is TurnResult.BLOCKED
+        ):
             return
         monitor.state = "DONE" if turn is TurnResult.IDLE else "READY"
         if turn is TurnResult.IDLE or turn is TurnResult.BLOCKED:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from engine.append.chosen_outputs import users_kind
+from engine.append.chosen_outputs import loop_kind
 from engine.append.class_process import ClassProcess, ClassSpec
 from engine.append.files import FileWriter
 from engine.append.registry import file_mode
@@ -55,7 +55,7 @@ class EncodedOutput:
 
     def choose(self, declared: Sequence[Output]) -> list[Output]:
         """The output, as long as a class encodes it."""
-        return [o for o in declared if (o.appender, o.data_def) == self._key and users_kind(o) == "encoder"]
+        return [o for o in declared if (o.appender, o.data_def) == self._key and loop_kind(o) == "encoder"]
 
     def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:  # noqa: ARG002 - of databases
         """The writer of the file; a new process takes the place of the one of the settings before."""
@@ -79,7 +79,7 @@ def class_spec(type_: str, declared: Sequence[Output], *, limit: float, memory: 
     settings = declared[0].settings
     return ClassSpec(
         name=type_,
-        kind=users_kind(declared[0]),
+        kind=loop_kind(declared[0]),
         options=settings["options"],
         data_defs={
             output.data_def: {

@@ -2,20 +2,27 @@
 
 from typing import cast
 
+from engine.defs.conflicts import check_header_names
 from engine.defs.names import fold_file_name
 from engine.defs.problems import Problems
-from engine.defs.steps import read_limit, read_options
+from engine.defs.steps import check_run, read_limit, read_options
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
 from engine.model.definition import AppenderKind
-from engine.model.output_type import OUTPUT_TYPES
+from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import METHODS, ClassKind, PluginClass
 
 DEFAULT_SUFFIX = "out"
 """Of the files of a users' encoder without `suffix`."""
 _KINDS: tuple[ClassKind, ...] = ("encoder", "appender")
-_CSV_KEYS, _CLASS_KEYS, _FILE_KEYS = ("delimiter", "escapeFormulas"), ("options", "limit"), ("path",)
+_CSV_KEYS, _FILE_KEYS, _CLASS_KEYS = (
+    frozenset({"delimiter", "escapeFormulas"}),
+    frozenset({"path"}),
+    frozenset({"options", "limit"}),
+)
+HTTP_KEYS, COMMAND_KEYS = frozenset({"url", "headers", "batch", "limit"}), frozenset({"run", "batch", "limit"})
+_TYPE_KEYS = _CSV_KEYS | _FILE_KEYS | _CLASS_KEYS | HTTP_KEYS | COMMAND_KEYS
 
 
 def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
@@ -30,13 +37,15 @@ def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
     for name, entry in root.entries_of("appenders"):
         kind = _check_type(entry.node, catalog, problems)
         if kind is not None:
-            _check_keys(entry.node, kind, problems)
-        if kind != "appender":
+            _check_keys(entry.node, kind, catalog, problems)
+        if kind not in ("appender", "sender"):
             _check_files(name, entry, kind, with_rows, catalog, writers, problems)
 
 
 def kind_of(type_: str, catalog: Catalog) -> AppenderKind:
     """What a checked type is."""
+    if type_ in SENDER_TYPES:
+        return "sender"
     plugin_class = None if type_ in OUTPUT_TYPES else catalog.find(type_)
     if plugin_class is None:
         return "built-in"
@@ -56,9 +65,11 @@ def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> Appende
     type_ = node.get("type")
     if type_ is None or type_.kind != "scalar" or not type_.text.strip() or type_.text in OUTPUT_TYPES:
         return "built-in"  # what is no text is reported as such
+    if type_.text in SENDER_TYPES:
+        return "sender"
     plugin_class = catalog.find(type_.text)
     if plugin_class is None:
-        names = [*OUTPUT_TYPES, *(name for kind in _KINDS for name in catalog.names(kind))]
+        names = [*OUTPUT_TYPES, *SENDER_TYPES, *(name for kind in _KINDS for name in catalog.names(kind))]
         message = f"unknown appender '{type_.text}'{suggest(type_.text, names)}"
         problems.add(type_.place, "unknown-appender", message)
         return None
@@ -96,24 +107,29 @@ def _class_problem(plugin_class: PluginClass, name: str, catalog: Catalog) -> st
     return problem
 
 
-def _check_keys(node: YamlNode, kind: AppenderKind, problems: Problems) -> None:
+def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: Problems) -> None:
     type_ = node.text_of("type") or "csv"
-    useless: list[str] = []
-    if kind == "built-in":
-        useless += _CLASS_KEYS
-    if type_ != "csv":
-        useless += _CSV_KEYS
-    if kind == "appender":
-        useless += _FILE_KEYS
-    for key in useless:
-        if key in node.entries:
-            _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `type: {type_}`")
+    for key in node.entries.keys() & _TYPE_KEYS - _keys_of(type_, kind):
+        _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `type: {type_}`")
     if kind != "built-in":
         read_options(node, problems)
         read_limit(node, problems)
+    if type_ == "http":
+        check_header_names(node, problems)
+        if "url" not in node.entries:
+            _add_at_key(problems, node, "type", "missing-key", "`type: http` needs `url`: where to post the rows")
+    if type_ == "command":
+        check_run(node, "`type: command`", catalog, problems)
     delimiter = node.text_of("delimiter") or ","
     if delimiter in '"\r\n':
         _add_at_key(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")
+
+
+def _keys_of(type_: str, kind: AppenderKind) -> frozenset[str]:
+    """The keys that have an effect with a type, besides `type` and `dataDefs`."""
+    by_type = {"csv": _CSV_KEYS | _FILE_KEYS, "http": HTTP_KEYS, "command": COMMAND_KEYS}
+    by_kind = {"encoder": _CLASS_KEYS | _FILE_KEYS, "appender": _CLASS_KEYS}
+    return by_type.get(type_) or by_kind.get(kind, _FILE_KEYS)
 
 
 def _check_files(

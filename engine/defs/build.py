@@ -29,6 +29,7 @@ from engine.defs.steps import read_limit, read_options
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.model.definition import (
     AppenderDef,
+    AppenderKind,
     BlockSign,
     DataDef,
     Definitions,
@@ -276,13 +277,24 @@ def _appender(name: str, term: AppenderTerm, entry: Entry, catalog: Catalog) -> 
         options=read_options(entry.node, Problems()) or None,  # checked already
         limit=read_limit(entry.node, Problems()),
         suffix=suffix_of(type_, catalog) if kind == "encoder" else "",
-        code="" if kind == "built-in" else catalog.code_hash([type_]),
+        code=_appender_code(type_, kind, tuple(term.run or ()), catalog),
+        url=term.url or "",
+        headers=_freeze(term.headers),
+        run=tuple(term.run or ()),
+        batch=term.batch,
         data_defs=tuple(term.data_defs or ()),
         delimiter=_or_default(term.delimiter, ","),
         escape_formulas=_or_default(term.escape_formulas, False),
         path=term.path,
         place=entry.place,
     )
+
+
+def _appender_code(type_: str, kind: AppenderKind, run: tuple[str, ...], catalog: Catalog) -> str:
+    if kind in ("encoder", "appender"):
+        return catalog.code_hash([type_])
+    names_file = any(map(is_plugin_path, run))
+    return catalog.code_hash((), [file.path for file in catalog.files] if names_file else ())
 
 
 def _or_default(written: Any, default: _M) -> _M:

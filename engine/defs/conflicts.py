@@ -34,7 +34,7 @@ def check(root: YamlNode, problems: Problems) -> None:
     hosts: dict[str, SourcePosition] = {}
     for name, host in root.entries_of("hosts"):
         _check_host(name, host.place, hosts, problems)
-        _check_header_names(host.node, problems)
+        check_header_names(host.node, problems)
         for sign in host.node.list_of("blocked"):
             if sign.kind == "mapping" and not sign.entries:
                 problems.add(sign.place, "missing-key", "a sign needs `status`, `match` or both")
@@ -68,7 +68,7 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
     if "json" in node.entries:
         for part in _iter_scalars(node.entries["json"].node):
             _check_env_variables(part, problems)
-    _check_header_names(node, problems)
+    check_header_names(node, problems)
 
 
 def _check_sessions(root: YamlNode, problems: Problems) -> None:
@@ -87,7 +87,7 @@ def _check_sessions(root: YamlNode, problems: Problems) -> None:
 def _check_env_variables(node: YamlNode, problems: Problems) -> None:
     for name in re.findall(r"(?<!%)%\{([^{}]*)\}", node.text):
         if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
-            message = f"`%{{{name}}}` is not available here; locators and hosts support only `%{{env.NAME}}`"
+            message = f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}`"
             problems.add(node.place, "unknown-variable", message)
 
 
@@ -98,7 +98,8 @@ def _iter_scalars(node: YamlNode) -> Iterator[YamlNode]:
         yield from _iter_scalars(part)
 
 
-def _check_header_names(node: YamlNode, problems: Problems) -> None:
+def check_header_names(node: YamlNode, problems: Problems) -> None:
+    """Check the names in `headers` and `cookies`."""
     for section in ("headers", "cookies"):
         for name, entry in node.entries_of(section):
             if not _TOKEN.fullmatch(name):

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from engine.defs.scalars import (
     AnyText,
     BaseUrl,
+    BatchSize,
     Delay,
     Duration,
     FilterPattern,
@@ -21,6 +22,7 @@ from engine.defs.scalars import (
     RequestText,
     RequestTextList,
     SelectorText,
+    SenderUrl,
     Term,
     Text,
     Url,
@@ -29,7 +31,7 @@ from engine.defs.scalars import (
     none_if_false,
     optional,
 )
-from engine.model.output_type import OUTPUT_TYPES
+from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -196,19 +198,23 @@ class HostTerm(Term):
 
 
 class AppenderTerm(Term):
-    """One output for rows: one file per dataDef, or what a class makes of them."""
+    """One output for rows: one file per dataDef, a receiver that they are sent to, or what a class makes of them."""
 
     type: Text = optional(
-        "The file type: csv (default), jsonl or sqlite; or a class: an Encoder of files, or an Appender of rows.",
-        examples=list(OUTPUT_TYPES),
+        "csv (default), jsonl or sqlite: files; http or command: a receiver; or a class, an Encoder or an Appender.",
+        examples=[*OUTPUT_TYPES, *SENDER_TYPES],
     )
     data_defs: list[Text] = optional("The dataDefs whose rows are written; default: all.")
     delimiter: AnyText = optional("The character between CSV values; default a comma.", min_length=1, max_length=1)
     escape_formulas: bool = optional("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
     path: Text = optional("The file name; default: the name of the dataDef with the extension of the type.")
     options: dict[str, Any] = optional("Keyword arguments of the class.")
+    url: SenderUrl = optional("Where http posts the rows; may hold `%{env.NAME}`.")
+    headers: dict[str, HeaderValue] = optional("Headers of http; `%{env.NAME}` keeps secrets out of the file.")
+    run: list[Text] = optional("The program of command, and its arguments.")
+    batch: BatchSize = optional("The most rows that http or command sends at once; default 100.")
     limit: Any = optional(
-        "Seconds that the class may take for a batch of rows, such as 30; default: the setting `parse_limit`.",
+        "Seconds for a batch of rows, such as 30; default: the setting `parse_limit`, of http and command `deadline`.",
         json_schema_extra={"type": ["number", "string"]},
     )
 

@@ -83,7 +83,7 @@ def _value_problem(text: str) -> str | None:
 def _request_text_problem(text: str) -> str | None:
     for name in variables.variable_names(text):
         if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
-            return f"`%{{{name}}}` is not available here; locators and hosts support only `%{{env.NAME}}`"
+            return f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}`"
     return None
 
 
@@ -129,6 +129,14 @@ def _base_url_problem(text: str) -> str | None:
     return url_problem(text)
 
 
+def _sender_url_problem(text: str) -> str | None:
+    if text.startswith("%{env."):
+        return None
+    if not re.match(r"https?://", text, re.IGNORECASE):
+        return "must be an absolute http:// or https:// URL"
+    return url_problem(variables.render(text, lambda _: "1"))
+
+
 def _parse_duration(text: str) -> float:
     try:
         return duration_seconds(text)
@@ -164,6 +172,10 @@ Url = Annotated[
     Text, _validated_by("unknown-variable", _request_text_problem), _validated_by("bad-url", _url_pattern_problem)
 ]
 BaseUrl = Annotated[Text, _validated_by("bad-url", _base_url_problem)]
+SenderUrl = Annotated[
+    Text, _validated_by("unknown-variable", _request_text_problem), _validated_by("bad-url", _sender_url_problem)
+]
+BatchSize = Annotated[int, Field(ge=1, le=10_000)]
 Percentage = Annotated[Text, AfterValidator(_parse_percentage)]
 """Its validated value is a share of 1."""
 Duration = Annotated[Text, AfterValidator(_parse_duration)]

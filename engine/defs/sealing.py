@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from engine.defs import url_patterns
-from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
+from engine.model.definition import AppenderDef, Definitions, HostRule, Locator, LocatorGroup
 from engine.model.headers import SAFE_HEADERS
 from engine.model.secret import SecretVault
 
@@ -24,6 +24,7 @@ def seal_definitions(definitions: Definitions, vault: SecretVault) -> Definition
         definitions,
         locator_groups=tuple(_seal_group(group, vault) for group in definitions.locator_groups),
         hosts=tuple(_seal_host(host, vault) for host in definitions.hosts),
+        appenders=tuple(_seal_appender(appender, vault) for appender in definitions.appenders),
         base_url=None if definitions.base_url is None else seal_url(definitions.base_url, vault),
         _index={},
     )
@@ -60,6 +61,12 @@ def _seal_locator(locator: Locator, vault: SecretVault) -> Locator:
 
 def _seal_host(host: HostRule, vault: SecretVault) -> HostRule:
     return replace(host, headers=_seal_headers(host.headers, vault), cookies=_seal_cookies(host.cookies, vault))
+
+
+def _seal_appender(appender: AppenderDef, vault: SecretVault) -> AppenderDef:
+    if not appender.url:
+        return appender
+    return replace(appender, url=seal_url(appender.url, vault), headers=_seal_headers(appender.headers, vault))
 
 
 def _seal_pattern(pattern: str, vault: SecretVault) -> Iterator[str]:

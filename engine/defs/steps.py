@@ -156,16 +156,22 @@ def _check_keys(node: YamlNode, class_name: str, kind: StepKind, catalog: Catalo
         problems.add(node.key_place("plugins"), "not-built", message)
         usable = False
     if kind == "command":
-        arguments = node.list_of("run")
-        if not arguments or not all(part.kind == "scalar" and part.text for part in arguments):
-            message = "a command needs `run`: a list with the program and its arguments, such as [awk, -f, score.awk]"
-            problems.add(node.key_place("run"), "missing-key", message)
+        usable = check_run(node, "a command", catalog, problems) and usable
+    return usable
+
+
+def check_run(node: YamlNode, noun: str, catalog: Catalog, problems: Problems) -> bool:
+    """Whether the `run` of a step or appender can be a program and its arguments."""
+    arguments = node.list_of("run")
+    usable = bool(arguments) and all(part.kind == "scalar" and part.text for part in arguments)
+    if not usable:
+        message = f"{noun} needs `run`: a list with the program and its arguments, such as [awk, -f, score.awk]"
+        problems.add(node.key_place("run"), "missing-key", message)
+    paths = [f"plugins/{file.path}" for file in catalog.files]
+    for part in arguments:
+        if is_plugin_path(part.text) and part.text not in paths:
+            problems.add(part.place, "missing-file", f"no file '{part.text}'{suggest(part.text, paths)}")
             usable = False
-        paths = [f"plugins/{file.path}" for file in catalog.files]
-        for part in arguments:
-            if is_plugin_path(part.text) and part.text not in paths:
-                problems.add(part.place, "missing-file", f"no file '{part.text}'{suggest(part.text, paths)}")
-                usable = False
     return usable
 
 

@@ -31,7 +31,7 @@ NO_POSITION = SourcePosition("", 0, 0)
 ADDED_LATER = MappingProxyType({"added_later": True})
 """Metadata of a field that older definitions lack: with its default it is not stored, so that no hash changes."""
 
-AppenderKind = Literal["built-in", "encoder", "appender"]
+AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
 FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 
 
@@ -212,11 +212,20 @@ class AppenderDef:
     """Whether text that a spreadsheet would evaluate gets a leading `'` in CSV."""
     path: str | None = None
     kind: AppenderKind = field(default="built-in", metadata=ADDED_LATER)
-    """What `type` names: a built-in type, or a users' class that encodes files or that rows are delivered to."""
+    """What `type` names: a built-in type of files, a users' class that encodes files or that rows are delivered to, or
+    a built-in way to send rows.
+    """
     options: Mapping[str, Any] | None = field(default=None, metadata=ADDED_LATER)
     """Keyword arguments of the class; JSON values."""
     limit: float | None = field(default=None, metadata=ADDED_LATER)
-    """Seconds for one batch; None: the setting `parse_limit`."""
+    """Seconds for one batch; None: the setting `parse_limit`, of a sender `deadline`."""
+    url: str = field(default="", metadata=ADDED_LATER)
+    """Where `http` posts; may hold `%{env.NAME}`."""
+    headers: Mapping[str, str] = field(default_factory=_empty_mapping, metadata=ADDED_LATER)
+    run: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    """The program of `command`, and its arguments."""
+    batch: int | None = field(default=None, metadata=ADDED_LATER)
+    """The most changes that a sender sends at once; None: 100."""
     suffix: str = field(default="", metadata=ADDED_LATER)
     """Of the files of a users' encoder."""
     code: str = field(default="", metadata=ADDED_LATER)

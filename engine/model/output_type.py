@@ -1,4 +1,4 @@
-"""The types of output files, by name. A type is implemented by the module `engine/append/<name>.py`."""
+"""The types of outputs. A type of files is implemented by the module `engine/append/<name>.py`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +26,10 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
     }
 )
+
+
+SENDER_TYPES: tuple[str, ...] = ("http", "command")
+"""Types without a file: rows are sent to a URL, or to a program."""
 
 
 def is_shared_file(type_: str) -> bool:

@@ -39,6 +39,7 @@ from engine.node.slice import Leaser
 from engine.node.status import NodeStatus
 from engine.node.tuning import CpuPinner
 from engine.node.users_code import UsersCodeWorker
+from engine.plugins.materialize import PLUGINS
 from engine.queue import Doorbells
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.wakeup import notify_fd
@@ -216,7 +217,7 @@ def _build_pipeline(
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             pool=extraction_pool,
-            users_code=UsersCodeWorker(extraction_pool, folder / "plugins", answer_budget),
+            users_code=UsersCodeWorker(extraction_pool, folder / PLUGINS, answer_budget),
             db_access=db_access,
             answer_budget=answer_budget,
             run=run.id,

@@ -17,10 +17,10 @@ from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits
-from engine.node.lifeline import LifelineReader
 from engine.node.secrets import SecretValues
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.runtime import log_dedup
+from engine.runtime.lifeline_reader import LifelineReader
 from engine.settings import Settings
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Writes plugin files to disk for the programs that `command` steps run."""
+"""Writes plugin files to disk for the programs that `command` steps and appenders run."""
 
 import base64
 import hashlib
@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.model.step import PluginFile, is_plugin_path
+
+PLUGINS = "plugins"
+"""The folder for them in a data dir."""
 
 
 def resolve_arguments(run: Sequence[str], files: Sequence[PluginFile], folder: Path) -> list[str]:

@@ -118,7 +118,7 @@ def build_supervisor(
         supervisor=begun.epoch,
         settings=settings,
         ring=queue_maintainer.ring,
-        appender=AppenderProcess(db, folder, run=run.seq, supervisor=begun.epoch, settings=settings),
+        appender=AppenderProcess(db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, vault=vault),
         vault=vault,
         wakeup_fd=wakeup_fd,
     )

@@ -130,7 +130,7 @@ class ChildProcess:
     recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
     """The heartbeat state in the tables."""
     lifeline: LifelineWriter | None = None
-    """For messages to a node; None for the appender, which gets none."""
+    """For messages to it."""
     secrets_sent: int = 0
     completeness_sent: bool = False
 

@@ -133,7 +133,8 @@ class NodePool:
         return child
 
     def share_secrets(self) -> None:
-        """Send each node the secrets that it does not have yet. To be called before anything needs them."""
+        """Send each process the secrets that it does not have yet. To be called before anything needs them."""
+        self.appender.share_secrets()
         for child in self.nodes:
             child.send_secrets(self._vault, complete=self._secrets_complete)
 

@@ -1,4 +1,4 @@
-"""Declares the output files of a run: one per appender and dataDef with fields, or the file of `-o`."""
+"""Declares the outputs of a run: one per appender and dataDef with fields, or the file of `-o`."""
 
 import errno
 import tempfile
@@ -43,7 +43,7 @@ def declare_outputs(
                 recorded.get((appender.name, data_def.name)) if merge_columns else None,
                 output_settings(data_def, appender) | ({"only_new": list(data_def.key)} if only_new else {}),
             )
-            if appender.kind == "appender":
+            if appender.kind in ("appender", "sender"):
                 deliveries.ensure(db, run, appender.name, data_def.name)
                 outputs.ensure_delivering(
                     db, run, appender=appender.name, type_=appender.type, data_def=data_def.name, settings=settings
@@ -114,9 +114,19 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
 
 
 def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
-    """What the users' class of an appender is created with; none for built-in types."""
+    """What a sender, or the users' class of an appender, is created with; none for built-in types of files."""
     if appender.kind == "built-in":
         return {}
+    if appender.kind == "sender":
+        return {
+            "kind": appender.kind,
+            "url": appender.url,
+            "headers": dict(appender.headers),
+            "run": list(appender.run),
+            "batch": appender.batch,
+            "limit": appender.limit,
+            "code": appender.code,
+        }
     return {
         "kind": appender.kind,
         "options": dict(appender.options or {}),

@@ -64,8 +64,8 @@ def terms():
 
 
 def test_there_is_an_example_of_every_key():
-    of_classes = blocks((ROOT / "docs/appenders.md").read_text("utf-8"), "yaml")  # they load with their plugins
-    examples = "\n".join([*YAML, *of_classes])
+    pages = [(ROOT / name).read_text("utf-8") for name in ("docs/appenders.md", "docs/senders.md")]
+    examples = "\n".join([*YAML, *(block for page in pages for block in blocks(page, "yaml"))])
     for name, keys in terms().items():
         missing = {key for key in keys if not re.search(rf"(?<![\w.]){re.escape(key)}:", examples)}
         assert missing == set(), name

@@ -52,4 +52,4 @@ def test_the_figures_are_those_of_the_code():
 
 def test_every_key_of_an_appender_with_a_class_is_explained():
     keys = {field.alias or name for name, field in AppenderTerm.model_fields.items()}
-    assert keys - set(quoted(PAGE)) == {"delimiter", "escapeFormulas"}
+    assert keys - set(quoted(PAGE)) == {"delimiter", "escapeFormulas", "url", "headers", "batch"}

@@ -43,6 +43,10 @@ class BatchRecord:
     """The last withdrawal that it covers."""
     rows: int
     """How many rows of the dataDef there were. Fewer now: some were taken back, and it cannot be sent again."""
+    key: str = ""
+    """Under which it is sent."""
+    content: str = ""
+    """A hash of its bytes; empty in a record of an earlier program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

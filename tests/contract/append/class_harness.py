@@ -10,9 +10,9 @@ from typing import Any
 from engine.append.delivery import DeliveryLoop
 from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
+from engine.append.output_loops import _TargetFactory
 from engine.append.stop_signal import LoopControl
 from engine.append.turn_result import TurnResult
-from engine.append.users_outputs import _ProcessFactory
 from engine.model.definition import AppenderDef, DataDef, Definitions, Field
 from engine.model.step import PluginFile
 from engine.settings import Settings
@@ -114,11 +114,9 @@ class ClassHarness(Harness):
             assert nodes.register_appender(self.db, epoch, 1, "test")
         db = db or Database.open(self.folder / CRAWL)
         control = LoopControl(Lifeline())
-        factory = _ProcessFactory(db, self.run.seq, self.folder, Settings(), control)
+        factory = _TargetFactory(db, self.run.seq, self.folder, Settings(), control, {})
         only_new = OnlyNewFilter(db, self.run.seq, self.folder)
-        return InProcessDelivery(
-            db, self.run, epoch, control, only_new, appender="sink", create_target=factory.create_target
-        )
+        return InProcessDelivery(db, self.run, epoch, control, only_new, appender="sink", create_target=factory.create)
 
     def deliver(self) -> None:
         """Deliver all with a new loop."""

@@ -15,8 +15,8 @@ from engine.model.definition import Definitions, HostRule
 from engine.model.job import JobKind, Request
 from engine.model.secret import SecretVault
 from engine.node import secrets as secrets_module
-from engine.node.lifeline import LifelineReader
 from engine.node.secrets import HostCredentials, SecretPending, SecretValues
+from engine.runtime.lifeline_reader import LifelineReader
 from tests.unit.node.leased_jobs import leased
 
 

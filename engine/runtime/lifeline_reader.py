@@ -1,4 +1,4 @@
-"""Reads the lifeline of a node: settings, then secrets, until the end of the pipe: the supervisor is gone."""
+"""Reads the lifeline of a node or appender: settings, then secrets, until the pipe ends: the supervisor is gone."""
 
 import contextlib
 import io
@@ -17,12 +17,12 @@ class LifelineReader:
         self._raw = io.FileIO(fd, closefd=False)
 
     def read_settings(self) -> str | None:
-        """The first line; None if the supervisor died before it could write it.
+        """The first line, without its end; None if the supervisor died before it could write it.
 
         Read without a buffer, which would hold the first secrets when the node forks its extraction template.
         """
         line = self._raw.readline(_MAX_LINE_BYTES)
-        return line.decode() if line.endswith(b"\n") else None
+        return line[:-1].decode() if line.endswith(b"\n") else None
 
     def watch(self, on_secrets: Callable[[Mapping[str, str]], None], on_complete: Callable[[], None]) -> None:
         """Pass on each message until the pipe ends. A message that is cut short is dropped: its sender is gone."""

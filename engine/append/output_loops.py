@@ -1,24 +1,30 @@
-"""Runs a loop in a thread of its own for each users' Encoder and Appender, so that it delays its own output alone."""
+"""Runs a loop in a thread of its own for each sender, users' Encoder and Appender: each delays its own output alone."""
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from engine.append.appender import AppenderLoop
 from engine.append.beat_thread import AppenderHeartbeat
-from engine.append.chosen_outputs import users_kind
+from engine.append.chosen_outputs import loop_kind
 from engine.append.class_process import ClassProcess
+from engine.append.command_sender import CommandSender
 from engine.append.delivery import DeliveryLoop
 from engine.append.delivery_batch import DeliveryBatch
+from engine.append.delivery_target import DeliveryTarget
+from engine.append.http_sender import HttpSender
 from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
 from engine.append.output_dir import OutputDir
+from engine.append.patience import GIVE_UP_SECONDS
+from engine.append.sender_texts import SenderTexts
 from engine.append.stop_signal import LoopControl
 from engine.append.users_encoder import EncodedOutput, class_spec
 from engine.model.step import PluginFile
+from engine.plugins.materialize import PLUGINS, resolve_arguments
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
@@ -31,10 +37,10 @@ _WAIT_SECONDS = 0.05
 _STOP_SECONDS = 2.0
 
 
-class UsersOutputs:
-    """The loops of the users' outputs of one appender process.
+class OutputLoops:
+    """The loops of one appender process besides its own.
 
-    An Encoder has one for each file, an Appender one for all its dataDefs.
+    A users' Encoder has one for each file; a users' Appender, and a sender, one for all its dataDefs.
     """
 
     def __init__(
@@ -88,40 +94,57 @@ class UsersOutputs:
     def _run_loop(self, key: _Key, control: LoopControl) -> None:
         db = Database.open(self._data / CRAWL, busy_seconds=5)
         with contextlib.closing(db):
-            processes = _ProcessFactory(db, self._run.seq, self._data, self._settings, control)
+            targets = _TargetFactory(db, self._run.seq, self._data, self._settings, control, self._lifeline.secrets)
             if key[0] == "encoder":
-                chosen = EncodedOutput(key[1], key[2], processes.create)
+                chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
                 encoding = AppenderLoop(db, self._run, self._epoch, folder, control, control, chosen=chosen)
                 with contextlib.closing(chosen), contextlib.closing(encoding):
                     encoding.run()
                 return
             only_new = OnlyNewFilter(db, self._run.seq, self._data)
+            give_up = self._settings.send_drain if key[0] == "sender" else GIVE_UP_SECONDS
             delivery = DeliveryLoop(
-                db, self._run, self._epoch, control, only_new, appender=key[1], create_target=processes.create_target
-            )
+                db, self._run, self._epoch, control, only_new, appender=key[1], create_target=targets.create,
+                give_up_seconds=give_up,
+            )  # fmt: skip
             with contextlib.closing(delivery):
                 delivery.run()
 
 
-class _ProcessFactory:
-    """Creates the processes of classes, with the plugin files of the defs in force."""
+class _TargetFactory:
+    """Creates what writes or takes rows, with the plugin files of the defs in force."""
 
-    def __init__(self, db: Database, run: int, data: Path, settings: Settings, control: LoopControl) -> None:
+    def __init__(
+        self, db: Database, run: int, data: Path, settings: Settings, control: LoopControl, secrets: Mapping[str, str]
+    ) -> None:
         self._db = db
         self._run = run
         self._data = data
         self._settings = settings
         self._control = control
+        self._secrets = secrets
 
-    def create(self, type_: str, output: str, declared: Sequence[Output]) -> ClassProcess:
+    def create_process(self, type_: str, output: str, declared: Sequence[Output]) -> ClassProcess:
         """The process of a class, for outputs that differ in their dataDefs alone."""
         spec = class_spec(type_, declared, limit=self._settings.parse_limit, memory=self._settings.parse_memory)
         return ClassProcess(spec, self._data, output, self._load_files, self._control)
 
-    def create_target(self, type_: str, output: str, declared: Sequence[Output]) -> "_ClassTarget":
-        """The same, as what rows are delivered to."""
-        return _ClassTarget(self.create(type_, output, declared))
+    def create(self, type_: str, output: str, declared: Sequence[Output]) -> DeliveryTarget:
+        """What the rows of these outputs, which differ in their dataDefs alone, are delivered to."""
+        settings = declared[0].settings
+        limit = settings["limit"] or self._settings.deadline
+        match type_:
+            case "http":
+                texts = SenderTexts(settings["url"], settings["headers"], self._secrets)
+                return HttpSender(texts, limit=limit, stop=self._control)
+            case "command":
+                load = partial(self._load_arguments, settings["run"])
+                return CommandSender(output, load, limit=limit, stop=self._control)
+        return _ClassTarget(self.create_process(type_, output, declared))
+
+    def _load_arguments(self, run: Sequence[str]) -> list[str]:
+        return resolve_arguments(run, self._load_files(), self._data / PLUGINS)
 
     def _load_files(self) -> Sequence[PluginFile]:
         with self._db.snapshot():
@@ -166,5 +189,5 @@ class _LoopThread:
 
 
 def _key_of(output: Output) -> _Key:
-    kind = users_kind(output)
+    kind = loop_kind(output)
     return (kind, output.appender, output.data_def) if kind == "encoder" else (kind, output.appender)

@@ -1,0 +1,122 @@
+"""Posts the rows of an appender of the type `http` to its receiver: a JSON array for each batch.
+
+Whatever has a status of 200 to 299 acknowledges the batch. Redirects are not followed: a POST would become a GET, and
+headers with credentials would reach another host.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import httpx
+
+from engine.append.delivery_batch import DeliveryBatch
+from engine.append.delivery_target import DeliveryFailed
+from engine.append.sender_texts import SenderTexts
+from engine.append.stop_signal import StopSignal
+from engine.append.turn_result import SupervisorGone
+
+_SLICE_SECONDS = 0.1
+_BODY_SECONDS, _BODY_BYTES = 1.0, 64 * 1024
+"""What is read of an answer, so that its connection can be used again."""
+_MAX_RETRY_AFTER = 600.0
+_WANTS_CREDENTIALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
+
+
+class HttpSender:
+    """A `DeliveryTarget` at a URL. Its connection stays open from batch to batch."""
+
+    def __init__(self, texts: SenderTexts, *, limit: float, stop: StopSignal) -> None:
+        """`limit`: seconds for one batch."""
+        self._texts = texts
+        self._limit = limit
+        self._stop = stop
+        self._runner = asyncio.Runner()
+        self._client: httpx.AsyncClient | None = None
+
+    def deliver(self, batch: DeliveryBatch, data_def: str) -> None:  # noqa: ARG002 - each object names its own
+        """Post the batch. Raises DeliveryFailed, SupervisorGone."""
+        self._runner.run(self._deliver(batch.key, b"[" + b",\n".join(batch.lines) + b"]"))
+
+    def close(self) -> None:
+        """Close the connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            self._runner.run(client.aclose())
+        self._runner.close()
+
+    async def _deliver(self, key: str, body: bytes) -> None:
+        response = await self._wait_for(asyncio.ensure_future(self._send(key, body)))
+        try:
+            await _read_rest(response)
+        finally:
+            await response.aclose()
+        if not response.is_success:
+            raise DeliveryFailed(_describe_refusal(response), retry_after=_retry_after(response))
+
+    async def _send(self, key: str, body: bytes) -> httpx.Response:
+        """The answer as soon as its status is there. Raises DeliveryFailed."""
+        if self._client is None:
+            self._client = httpx.AsyncClient(trust_env=False, timeout=None)
+        headers = {"Content-Type": "application/json"} | self._texts.open_headers() | {"Idempotency-Key": key}
+        try:
+            request = self._client.build_request("POST", self._texts.open_url(), content=body, headers=headers)
+            return await self._client.send(request, stream=True)
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
+            raise DeliveryFailed(_describe(error)) from None
+
+    async def _wait_for(self, sending: "asyncio.Future[httpx.Response]") -> httpx.Response:
+        """What is being sent, within the limit. Raises DeliveryFailed, SupervisorGone."""
+        deadline = time.monotonic() + self._limit
+        while not sending.done():
+            if self._stop.supervisor_gone or time.monotonic() >= deadline:
+                sending.cancel()
+                await asyncio.wait([sending])
+                if self._stop.supervisor_gone:
+                    raise SupervisorGone
+                raise DeliveryFailed(f"took longer than its limit of {self._limit:g} s")
+            await asyncio.wait([sending], timeout=_SLICE_SECONDS)
+        return sending.result()
+
+
+async def _read_rest(response: httpx.Response) -> None:
+    """Read the body, whatever it is: what is longer or slower costs the connection."""
+    read = 0
+    with suppress(httpx.HTTPError, httpx.StreamError, TimeoutError):
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in response.aiter_raw():
+                read += len(chunk)
+                if read > _BODY_BYTES:
+                    return
+
+
+def _describe(error: Exception) -> str:
+    match error:
+        case httpx.ConnectError() | httpx.ConnectTimeout():
+            return f"no connection: {error}"
+        case httpx.RemoteProtocolError() | httpx.ReadError() | httpx.WriteError():
+            return f"the connection ended without an answer: {error}".rstrip(": ")
+    return f"cannot be sent: {error}"
+
+
+def _describe_refusal(response: httpx.Response) -> str:
+    said = f"answered {response.status_code} {response.reason_phrase}".strip()
+    if response.has_redirect_location:
+        return f"{said}, which is not followed: write the URL that takes rows"
+    if response.status_code in _WANTS_CREDENTIALS:
+        return f"{said}: set what it asks for in `headers`"
+    return said
+
+
+def _retry_after(response: httpx.Response) -> float:
+    """The seconds of `Retry-After`, a number or a date (RFC 9110, 10.2.3); 0: there is none."""
+    value = response.headers.get("Retry-After", "").strip()
+    seconds = 0.0
+    if value.isascii() and value.isdigit():
+        seconds = float(value[:9])
+    else:
+        with suppress(ValueError, TypeError, OverflowError):
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+    return max(0.0, min(seconds, _MAX_RETRY_AFTER))

@@ -1,0 +1,214 @@
+"""What senders do with one batch: acknowledgements in part, other bytes under a key, texts of secrets."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine.append.command_sender import CommandSender
+from engine.append.delivery_batch import Change, DeliveryBatch
+from engine.append.delivery_target import DeliveryFailed
+from engine.append.http_sender import HttpSender
+from engine.append.lifeline import Lifeline
+from engine.append.sender_texts import SenderTexts
+from engine.append.stop_signal import LoopControl
+from engine.append.turn_result import SupervisorGone
+from engine.store.tables import deliveries
+from engine.store.tables.deliveries import BatchRecord
+from tests.process.receiver import Receiver
+
+from .class_harness import ClassHarness, run_until_delivered
+from .harness import books
+
+ACK = "import json, sys\nfor line in sys.stdin:\n    i = json.loads(line)['id']\n    "
+
+
+@pytest.fixture
+def control() -> LoopControl:
+    return LoopControl(Lifeline())
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.die()
+
+
+def batch(*ids: int) -> DeliveryBatch:
+    lines = [json.dumps({"id": id_, "run": "r", "dataDef": "d", "row": {}}).encode() for id_ in ids]
+    record = BatchRecord(row=ids[-1], withdrawal=0, rows=len(ids))
+    return DeliveryBatch(key=f"r-{ids[0]}-{ids[-1]}", lines=lines, changes=[Change(id_) for id_ in ids], record=record)
+
+
+def command(control: LoopControl, program: str, limit: float = 5) -> CommandSender:
+    return CommandSender("x", lambda: [sys.executable, "-c", program], limit=limit, stop=control)
+
+
+def http(control: LoopControl, url: str, limit: float = 1, **headers: str) -> HttpSender:
+    return HttpSender(SenderTexts(url, headers, {}), limit=limit, stop=control)
+
+
+def failure(sender: CommandSender | HttpSender, sent: DeliveryBatch) -> DeliveryFailed:
+    with closing(sender), pytest.raises(DeliveryFailed) as caught:
+        sender.deliver(sent, "d")
+    return caught.value
+
+
+def test_one_acknowledgement_may_stand_for_all(control: LoopControl) -> None:
+    program = ACK + "if i == 3: print(json.dumps({'ack': i}), flush=True)"
+    with closing(command(control, program)) as sender:
+        sender.deliver(batch(1, 2, 3), "d")
+
+
+def test_a_program_that_answers_each_line_of_a_large_batch_is_read_meanwhile(control: LoopControl) -> None:
+    program = ACK + "print(json.dumps({'ack': i, 'more': 'x' * 500}), flush=True)"
+    with closing(command(control, program)) as sender:
+        sender.deliver(batch(*range(1, 5_000)), "d")
+
+
+@pytest.mark.parametrize(
+    ("program", "delivered", "message"),
+    [
+        ("print(json.dumps({'ack': i}), flush=True)\n    if i == 2: sys.exit(4)", 2, "the program ended (exit 4)"),
+        ("print(json.dumps({'ack': i if i < 3 else 99}), flush=True)", 2, "answered '{\"ack\": 99}', where"),
+        ("print(json.dumps({'ack': str(i)}), flush=True)", 0, 'answered \'{"ack": "1"}\', where'),
+        ("print('x' * 70_000, end='', flush=True)", 0, "answered 'xxx"),
+        ("if i == 1: print(json.dumps({'ack': i}), flush=True)", 1, "gave no answer for its limit of 1 s"),
+        ("sys.stdout.close(); import os; os.close(1); import time; time.sleep(9)", 0, "the program closed its output"),
+    ],
+)
+def test_what_a_program_does_wrong(control: LoopControl, program: str, delivered: int, message: str) -> None:
+    error = failure(command(control, ACK + program, limit=1), batch(1, 2, 3))
+    assert error.message.startswith(message)
+    assert error.delivered == delivered
+
+
+def test_a_program_ends_with_its_input(control: LoopControl, tmp_path: Path) -> None:
+    end = f"print(json.dumps({{'ack': i}}), flush=True)\nopen({str(tmp_path / 'end')!r}, 'w')"
+    with closing(command(control, ACK + end)) as sender:
+        sender.deliver(batch(1), "d")
+    assert (tmp_path / "end").exists()
+
+
+def test_a_slow_receiver_ends_at_the_limit_and_the_next_batch_arrives(control: LoopControl, receiver: Receiver) -> None:
+    with closing(http(control, receiver.url, limit=0.3)) as sender:
+        receiver.delay = 2.0
+        began = time.monotonic()
+        with pytest.raises(DeliveryFailed, match=r"took longer than its limit of 0.3 s"):
+            sender.deliver(batch(1), "d")
+        assert time.monotonic() - began < 1.5
+        receiver.delay = 0.0
+        sender.deliver(batch(2), "d")
+        assert 2 in receiver.rows
+
+
+def test_a_sender_stops_when_the_supervisor_is_gone(control: LoopControl, receiver: Receiver) -> None:
+    control.stop()
+    receiver.delay = 2.0
+    with closing(http(control, receiver.url)) as sender, pytest.raises(SupervisorGone):
+        sender.deliver(batch(1), "d")
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "message"),
+    [
+        ("http://127.0.0.1:1/", {}, "no connection"),
+        ("http://%{env.NO_SUCH_HOST_X}/", {}, "environment variable NO_SUCH_HOST_X is not set"),
+        ("http://[::1", {}, "cannot be sent: Invalid"),
+        ("http://127.0.0.1:1/", {"X": "%{secret." + "0" * 32 + "}"}, "a header or password that it needs has not come"),
+    ],
+)
+def test_why_a_batch_cannot_be_sent(control: LoopControl, url: str, headers: dict[str, str], message: str) -> None:
+    assert failure(http(control, url, **headers), batch(1)).message.startswith(message)
+
+
+def test_a_header_from_the_environment_with_a_line_break_sends_nothing(
+    control: LoopControl, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("T", "a\r\nX-Evil: b")
+    failure(http(control, receiver.url, X="%{env.T}"), batch(1))
+    assert not receiver.bodies
+
+
+def test_retry_after_holds_the_next_attempt_back(control: LoopControl, receiver: Receiver) -> None:
+    for value, seconds in (("7", 7.0), ("999999", 600.0), ("soon", 0.0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)):
+        receiver.answer = (503, {"Retry-After": value}, b"")
+        assert failure(http(control, receiver.url), batch(1)).retry_after == seconds
+
+
+class Partial:
+    """Takes some changes, and then fails."""
+
+    def __init__(self, taken: int) -> None:
+        self.taken = taken
+        self.got: list[list[str]] = []
+
+    def deliver(self, sent: DeliveryBatch, data_def: str) -> None:
+        assert data_def == "book"
+        self.got.append([str(change) for change in sent.changes])
+        if len(sent.changes) > self.taken:
+            raise DeliveryFailed("full", delivered=self.taken)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("taken", [1, 2, 4])
+def test_what_was_acknowledged_is_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
+    """Rows and deletions: the position moves over those that were taken, and the rest comes in a batch of its own."""
+    monkeypatch.setattr("engine.append.retries.RETRY_SECONDS", 0.0)
+    harness, target = ClassHarness(tmp_path), Partial(9)
+    first = harness.add(books(2))
+    with closing(harness.delivery_loop()) as loop:
+        loop._target, loop._form = target, "x"
+        monkeypatch.setattr(loop, "_target_for", lambda *_: target)
+        run_until_delivered(loop)
+        harness.add(books(2, start=5), job=first)
+        harness.add(books(1, start=9))
+        target.taken, target.got = taken, []
+        run_until_delivered(loop)
+    changes = ["d1", "d2", "3", "4", "5"]
+    assert target.got == [changes[at:] for at in range(0, 5, taken)]
+    assert harness.output("sink").rows == 3
+    assert harness.output("sink").cursor == 5
+
+
+def test_other_bytes_go_under_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an upgrade that writes rows in another way: a key never has two contents."""
+    harness = ClassHarness(tmp_path)
+    harness.add(books(2))
+    keys: list[str] = []
+
+    class Dies:
+        def deliver(self, sent: DeliveryBatch, data_def: str) -> None:
+            keys.append(sent.key)
+            raise KeyboardInterrupt
+
+        def close(self) -> None: ...
+
+    def begin() -> None:
+        with closing(harness.delivery_loop()) as loop, monkeypatch.context() as patch:
+            patch.setattr(loop, "_target_for", lambda *_: Dies())
+            with pytest.raises(KeyboardInterrupt):
+                loop.run_turn()
+
+    begin()
+    begin()
+    assert keys[0] == keys[1]
+    with harness.db.transaction():
+        harness.db.execute("UPDATE rows SET data = replace(data, 'Title', 'Titel')")
+        harness.db.execute('UPDATE rows SET data = \'{"title":"other"}\' WHERE id = 1')
+    begin()
+    begin()
+    assert keys[2].startswith(keys[0] + "-")
+    assert keys[3] == keys[2]
+    record = deliveries.get(harness.db, 1, "sink", "book")
+    assert record is not None
+    assert record.batch is not None
+    assert record.batch.key == keys[2]
+    harness.deliver()
+    assert harness.sink_rows() == harness.stored_rows()
