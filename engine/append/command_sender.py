@@ -43,7 +43,7 @@ class CommandSender:
     def deliver(self, batch: DeliveryBatch, data_def: str) -> None:  # noqa: ARG002 - each object names its own
         """Write the batch, and wait until it is acknowledged. Raises DeliveryFailed, SupervisorGone."""
         process = self._ensure_started()
-        exchange = _Exchange(process, batch, self._limit, self._stop)
+        exchange = _ProgramExchange(process, batch, self._limit, self._stop)
         try:
             exchange.run()
         except DeliveryFailed:
@@ -111,7 +111,7 @@ class CommandSender:
             process.wait(1.0)
 
 
-class _Exchange:
+class _ProgramExchange:
     """One batch: its lines go out while answers come in, as neither side may wait for the other."""
 
     def __init__(self, process: subprocess.Popen[bytes], batch: DeliveryBatch, limit: float, stop: StopSignal) -> None:

@@ -18,8 +18,8 @@ from engine.defs.steps import (
 )
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
-from engine.model.definition import SourcePosition
 from engine.model.step import ChainStep
+from engine.model.stored_form import SourcePosition
 from engine.plugins.catalog import Catalog
 
 START, END, SEEDER = "start", "end", "seeder"

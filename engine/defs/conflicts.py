@@ -7,8 +7,8 @@ from engine.defs.language import AXES
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host, shown_key
 from engine.defs.yaml_node import YamlNode
-from engine.model.definition import SourcePosition
 from engine.model.headers import FIXED_HEADERS
+from engine.model.stored_form import SourcePosition
 from engine.urls import host_of, normalize
 
 MAX_NESTING = 2

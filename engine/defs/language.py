@@ -201,7 +201,7 @@ class AppenderTerm(Term):
     """One output for rows: one file per dataDef, a receiver that they are sent to, or what a class makes of them."""
 
     type: Text = optional(
-        "csv (default), jsonl or sqlite: files; http or command: a receiver; or a class, an Encoder or an Appender.",
+        "The type: csv (default), jsonl or sqlite files; http or command; or a class, an Encoder or an Appender.",
         examples=[*OUTPUT_TYPES, *SENDER_TYPES],
     )
     data_defs: list[Text] = optional("The dataDefs whose rows are written; default: all.")

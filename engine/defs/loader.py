@@ -27,7 +27,8 @@ from engine.defs.merge import merge
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
 from engine.errors import DefsError, Problem
-from engine.model.definition import Definitions, Locator, SourcePosition
+from engine.model.definition import Definitions, Locator
+from engine.model.stored_form import SourcePosition
 from engine.plugins.catalog import build_catalog
 
 

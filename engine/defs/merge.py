@@ -5,7 +5,7 @@ from engine.defs.problems import Problems
 from engine.defs.redaction import describe_value, shown_host, shown_key
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
-from engine.model.definition import SourcePosition
+from engine.model.stored_form import SourcePosition
 
 SECTIONS = tuple(field.alias or name for name, field in Defs.model_fields.items())
 _SCALAR_KEYS = frozenset({"baseUrl"})

@@ -4,7 +4,7 @@ import unicodedata
 
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
-from engine.model.definition import SourcePosition
+from engine.model.stored_form import SourcePosition
 
 MAX_LENGTH = 200
 _SECTIONS = ("locatorGroups", "taskGroups", "dataDefs", "steps", "appenders", "hosts")

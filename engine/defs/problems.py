@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from engine.errors import Problem
-from engine.model.definition import SourcePosition
+from engine.model.stored_form import SourcePosition
 
 
 def escape_unprintable(text: str) -> str:

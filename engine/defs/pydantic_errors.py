@@ -11,7 +11,7 @@ from engine.defs.problems import Problems
 from engine.defs.redaction import describe_value, may_hold_secrets, shown_key
 from engine.defs.yaml_node import YamlNode
 from engine.errors import suggest
-from engine.model.definition import SourcePosition
+from engine.model.stored_form import SourcePosition
 
 _EXPECTED = {
     "string_type": "a text",

@@ -6,7 +6,7 @@ from engine.defs.language import TaskGroupTerm
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import find_similar, suggest
-from engine.model.definition import SourcePosition
+from engine.model.stored_form import SourcePosition
 
 _RESERVED_KEYS = frozenset(field.alias or name for name, field in TaskGroupTerm.model_fields.items())
 

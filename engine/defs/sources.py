@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from engine.defs.problems import Problems, escape_unprintable
-from engine.model.definition import SourcePosition
+from engine.model.stored_form import SourcePosition
 
 SUFFIXES = (".yml", ".yaml")
 MAX_BYTES = 4_000_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
-from engine.model.definition import SourcePosition
+from engine.model.stored_form import SourcePosition
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")  # longer ones are identifiers and must keep all digits
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]{1,4})?")

@@ -12,7 +12,7 @@ import yaml
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_key
 from engine.defs.yaml_node import Entry, YamlNode
-from engine.model.definition import SourcePosition
+from engine.model.stored_form import SourcePosition
 
 MAX_DEPTH = 40
 MAX_ALIASED = 10_000

@@ -12,7 +12,8 @@ from engine.extract.node_value import JsonValue, read_node
 from engine.extract.patterns import PatternTimeout, TimedPattern
 from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, FieldConverter, no_converters
-from engine.model.definition import Field, SourcePosition
+from engine.model.definition import Field
+from engine.model.stored_form import SourcePosition
 from engine.model.text_value import to_text
 
 if TYPE_CHECKING:

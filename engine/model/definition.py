@@ -3,33 +3,17 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from types import MappingProxyType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
 
 from engine.model.step import ChainStep, PluginFile
+from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition, from_plain, to_plain
 
 
 def _empty_mapping() -> Mapping[str, str]:
     return MappingProxyType({})
 
-
-@dataclass(frozen=True, slots=True)
-class SourcePosition:
-    """Where a part of the defs is written: a path below the defs dir, 1-based line and column."""
-
-    file: str
-    line: int
-    column: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
-
-
-NO_POSITION = SourcePosition("", 0, 0)
-
-ADDED_LATER = MappingProxyType({"added_later": True})
-"""Metadata of a field that older definitions lack: with its default it is not stored, so that no hash changes."""
 
 AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
 FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
@@ -306,52 +290,17 @@ class Definitions:
 
     def to_json(self) -> str:
         """The stored form; `from_json` reads it back."""
-        return json.dumps(_to_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        return json.dumps(to_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Definitions":
         """The defs of a stored version."""
-        definitions = _from_plain(cls, json.loads(text))
+        definitions = from_plain(cls, json.loads(text))
         assert isinstance(definitions, cls)
         return definitions
 
 
 def definition_hash(part: Any) -> str:
     """A hash of the meaning of a part of the defs, 32 hex digits: formatting and positions do not count."""
-    text = json.dumps(_to_plain(part, places=False), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = json.dumps(to_plain(part, places=False), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _to_plain(value: Any, *, places: bool = True) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        if isinstance(value, SourcePosition):
-            return list(asdict(value).values())
-        return {
-            f.name: _to_plain(getattr(value, f.name), places=places)
-            for f in fields(value)
-            if not f.name.startswith("_")
-            and (places or f.name not in ("place", "files"))
-            and not ("added_later" in f.metadata and getattr(value, f.name) == f.default)
-        }
-    if isinstance(value, Mapping):
-        return {str(key): _to_plain(item, places=places) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_to_plain(item, places=places) for item in value]
-    return value
-
-
-def _from_plain(kind: Any, value: Any) -> Any:
-    if is_dataclass(kind) and isinstance(kind, type):
-        if kind is SourcePosition:
-            return SourcePosition(*value)
-        hints = get_type_hints(kind)
-        return kind(**{name: _from_plain(hints[name], item) for name, item in value.items() if name in hints})
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        inner = [a for a in arguments if a is not type(None)]
-        return None if value is None else _from_plain(inner[0], value)
-    if origin is tuple:
-        return tuple(_from_plain(arguments[0], item) for item in value)
-    if origin is Mapping:
-        return MappingProxyType(dict(value))
-    return value

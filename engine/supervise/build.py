@@ -42,14 +42,16 @@ from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
 from engine.supervise.outputs import check_writable
+from engine.supervise.posted_seeds import SETTINGS
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
 from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
 from engine.supervise.run_stats import RunStats
+from engine.supervise.seed_jobs import create_placements
 from engine.supervise.seed_secrets import SeedSecrets
-from engine.supervise.seeding import Seeder, check_seedable, create_placements
+from engine.supervise.seeding import Seeder, check_seedable
 from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
 from engine.supervise.wal_guard import WalGuard
@@ -269,6 +271,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             run = runs.create(db, options.settings.base_url, now)
             supervisors.set_meta(db, _SEALED_RUN, str(run.seq))
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
+        supervisors.set_meta(db, SETTINGS, options.settings.to_json())
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
         runs.set_limits(db, run.seq, options.settings.max_pages, options.settings.base_url)

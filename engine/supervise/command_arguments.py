@@ -32,6 +32,7 @@ _PARAMETERS: Mapping[str, Mapping[str, _Parameter]] = MappingProxyType(
         "reload": {"saved": _Parameter(str, required=False)},
         "pause": {"sequence": _Parameter(str, required=False)},
         "resume": {"sequence": _Parameter(str, required=False)},
+        "stop": {"sequence": _Parameter(str)},
         "host": {
             "host": _Parameter(str),
             "delay": _Parameter(float, required=False),

@@ -89,6 +89,8 @@ class CommandHandlers:
                 return self._reload(control, command.id, arguments.get("saved"))
             case "pause" | "resume":
                 return self._pause(command.name == "pause", arguments.get("sequence"))
+            case "stop":
+                return self._stop(arguments["sequence"])
             case "host":
                 return control_host(self._db, self._run, arguments)
         raise AssertionError(command.name)
@@ -157,11 +159,16 @@ class CommandHandlers:
                 return True, "intake paused: jobs in flight finish" if paused else _describe_resume(db, run, before)
             count = sequences.pause(db, run, sequence, paused)
         if not count:
-            return (
-                False,
-                f"no sequence {quote(sequence)} to {'pause' if paused else 'resume'}: use an id, GROUP or GROUP@HOST",
-            )
+            return False, _describe_no_sequence(sequence, "pause" if paused else "resume")
         return True, f"{_format_sequences(count)} {'paused' if paused else 'resumed'}"
+
+    def _stop(self, sequence: str) -> _Answer:
+        with self._db.transaction():
+            count, waiting = sequences.stop(self._db, self._run, sequence)
+        if not count:
+            return False, _describe_no_sequence(sequence, "stop")
+        jobs = "1 job is" if waiting == 1 else f"{waiting:,} jobs are"
+        return True, f"{_format_sequences(count)} stopped: {jobs} skipped, and all found later; `resume` lifts it"
 
     def _unknown_node(self, node: str) -> str:
         names = ", ".join(c.name for c in self._node_pool.nodes) or "none"
@@ -184,6 +191,10 @@ def _describe_resume(db: Database, run: int, before: str) -> str:
     if hosts:
         text += f"; {hosts} host{'s' if hosts > 1 else ''} paused: `crawl-console host NAME --resume`"
     return text
+
+
+def _describe_no_sequence(sequence: str, verb: str) -> str:
+    return f"no sequence {quote(sequence)} to {verb}: use an id, GROUP or GROUP@HOST"
 
 
 def _format_sequences(count: int) -> str:

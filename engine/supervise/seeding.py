@@ -1,34 +1,29 @@
 """Turns locators into jobs, one batch per transaction, so that a crawl starts before seeding ends."""
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 
-import orjson
-
 from engine import urls
 from engine.defs.loader import find_relative_urls
 from engine.errors import UsageError
-from engine.fetch.host_policy import resolve_host_policy
-from engine.model.definition import Definitions, Locator, LocatorGroup, SourcePosition
+from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.job import JobKind
-from engine.model.job_key import account_of, link_key, locator_key
 from engine.model.run import RunState
+from engine.model.stored_form import SourcePosition
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import checkpoints, events, hosts, jobs, locators, runs, sequences
+from engine.store.tables import checkpoints, events, runs, sequences
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.events import Event
-from engine.store.tables.jobs import NewLocator
 from engine.store.tables.runs import Run
-from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import seeder_hash
 from engine.supervise.checkpoints.task_steps import SEEDER
+from engine.supervise.seed_jobs import SeedJobs, create_placements
 from engine.supervise.seed_reader import SeedReader, take_batch
 from engine.supervise.seed_secrets import Seed, SeedSecrets
 
@@ -57,7 +52,7 @@ class Seeder:
         self._definitions = definitions
         self._base = run.base_url or definitions.base_url
         self._version = version
-        self._placements = placements
+        self._jobs = SeedJobs(db, run.seq, definitions, placements)
         self.secrets = secrets
         self.reader: SeedReader = SeedReader(
             self._base, secrets, previous.reader.stdin if previous is not None else None
@@ -175,56 +170,20 @@ class Seeder:
         """Seed small groups, and complete their checkpoints, in one transaction."""
         seeded_hosts: set[int] = set()
         self._empty_lists = []
-        with self._placing():
-            for batch in batches:
-                seeded_hosts |= self._add_jobs(*batch)
+        with self._jobs.placing():
+            for group, locator, batch, kind in batches:
+                seeded_hosts |= self._jobs.add(group.name, locator, batch, kind)
             for group, content_hash in groups:
                 self._complete(group, Checkpoint(step=SEEDER, group=group.name, content_hash=content_hash))
             return self._ring(seeded_hosts)
 
     def _write_batch(self, group: LocatorGroup, locator: Locator, batch: list[Seed], kind: JobKind) -> list[int]:
         self.secrets.share()
-        with self._placing():
-            return self._ring(self._add_jobs(group, locator, batch, kind))
-
-    @contextlib.contextmanager
-    def _placing(self) -> Iterator[None]:
-        """A transaction; what it places is cached once it is committed."""
-        try:
-            with self._db.transaction():
-                yield
-        except BaseException:
-            self._placements.rollback_cache()
-            raise
-        self._placements.commit_cache()
-
-    def _add_jobs(self, group: LocatorGroup, locator: Locator, batch: list[Seed], kind: JobKind) -> set[int]:
-        """Create the jobs of seeds; returns their hosts."""
-        run, seeded_hosts = self._run.seq, set()
-        task_group = self._definitions.task_group(group.name)
-        priority = task_group.priority if task_group is not None else 0
-        ids = {
-            userinfo: locators.ensure(self._db, run, group.name, locator.name, encode_request(locator, userinfo))
-            for userinfo in {seed.userinfo for seed in batch}
-        }
-        new = []
-        for url, userinfo in batch:
-            place = self._placements.find_or_create(self._db, group.name, urls.host_key(url), urls.origin(url), kind)
-            seeded_hosts.add(place.host)
-            plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
-            method = locator.method if kind is JobKind.PAGE else kind
-            new.append(
-                NewLocator(
-                    run, place.sequence, priority, ids[userinfo], url, link_key(group.name, url) if plain else None,
-                    locator_key(group.name, locator.name, url, method, locator.body, account_of(userinfo)),
-                )
-            )  # fmt: skip
-        jobs.add_locators(self._db, new)
-        return seeded_hosts
+        with self._jobs.placing():
+            return self._ring(self._jobs.add(group.name, locator, batch, kind))
 
     def _ring(self, seeded_hosts: set[int]) -> list[int]:
-        for key in hosts.mark_named(self._db, seeded_hosts):
-            placement.readmit_host(self._db, self._run.seq, key, self._placements.host_policy(key))
+        self._jobs.readmit(seeded_hosts)
         return sequences.ring_hosts(self._db, seeded_hosts, boottime())
 
     def _write_checkpoint(self, group: LocatorGroup, content_hash: str, *, completed: bool) -> list[int]:
@@ -241,15 +200,6 @@ class Seeder:
     def _complete(self, group: LocatorGroup, checkpoint: Checkpoint) -> None:
         checkpoints.write(self._db, self._run.seq, [replace(checkpoint, completed_at=time.time(), status="valid")])
         runs.set_empty_seeds(self._db, self._run.seq, group.name, self._empty_lists)
-
-
-def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:
-    """Places the jobs of a run on sequences, by the host policies and page limits of these defs."""
-    return PlacementCache(
-        run,
-        lambda key: resolve_host_policy(definitions, settings, key),
-        lambda name: group.max_pages if (group := definitions.task_group(name)) else None,
-    )
 
 
 def create_next_seeder(
@@ -287,17 +237,3 @@ def find_unseedable(definitions: Definitions, base_url: str | None) -> tuple[Sou
         if path is not None and path != "-" and not os.access(path, os.R_OK):
             return locator.place, f"cannot read {path}", "Fix the `from` of the locator, or the file."
     return None
-
-
-def encode_request(locator: Locator, userinfo: str = "") -> str:
-    """The request of a locator's jobs as the table `locators` keeps it; variables and secrets stay unresolved."""
-    request: dict[str, object] = {
-        "method": locator.method,
-        "headers": list(locator.headers.items()),
-        "cookies": list(locator.cookies.items()),
-        "body": locator.body,
-        "content_type": locator.content_type,
-    }
-    if userinfo:
-        request["userinfo"] = userinfo
-    return orjson.dumps(request).decode()

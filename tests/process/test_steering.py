@@ -3,6 +3,7 @@
 import re
 import signal
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,3 +163,51 @@ def test_an_unknown_name_is_refused(project: Project, site: Site, command: list[
     gone = project.run_with_data(*command)
     assert gone.code == 2
     assert "no supervisor is running" in gone.err
+
+
+def test_a_stopped_group_skips_its_rest_and_what_is_found_later(project: Project, site: Site) -> None:
+    """Also after a restart; `resume` lifts it, and a retry of the skipped jobs brings the rest back."""
+    library, running = start_crawl(project, site, nodes=1, delay=0.3)
+    assert until(lambda: any("/book/" in path for path in site.paths))
+    stopped = project.run_with_data("stop", "books")
+    assert stopped.code == 0, stopped.err
+    assert re.search(r"1 sequence stopped: \d+ jobs? (is|are) skipped, and all found later", stopped.out)
+    assert project.run_with_data("pause", "books").code == 2, "a stopped sequence cannot be paused"
+    running.process.kill()
+    running.wait()
+    library.set_delay(0)
+    done = project.crawl(nodes=1)
+    assert done.jobs["done"] + done.jobs["skipped"] == library.size
+    assert done.jobs["skipped"] > 50, "those of later shelves are skipped, too"
+    assert project.query("SELECT DISTINCT reason FROM jobs WHERE state = 'SKIPPED'") == [("stopped by an operator",)]
+    assert project.count_rows("entry").total() == 80
+    assert project.run_with_data("retry", "--state", "skipped").code == 0
+    assert project.crawl(nodes=1).jobs["skipped"] == done.jobs["skipped"], "it is stopped until it is resumed"
+    assert project.run_with_data("retry", "--match", "/shelf/9", "--state", "done").code == 0
+    site["/shelf/9"] = replace(site.pages["/shelf/9"], delay=6)  # type: ignore[type-var]
+    running = project.start(nodes=1)
+    assert until(lambda: project.run_with_data("resume", "books").code == 0, 20)
+    assert project.run_with_data("retry", "--state", "skipped").code == 0
+    last = running.wait()
+    assert last.code == 0, last.err
+    assert "skipped" not in last.jobs
+    assert project.count_rows("entry", "book") == library.rows()
+
+
+def test_a_stopped_sequence_lets_the_run_end(project: Project, site: Site, second_site: Site) -> None:
+    """One host of a group alone; the other host of that group goes on."""
+    for each in (site, second_site):
+        for number in range(40):
+            each[f"/{number}"] = Page(html("<b>x</b>"), delay=0.1)
+    urls = ", ".join(f'"{each.url("/{0..39}")}"' for each in (site, second_site))
+    project.write(
+        f"locatorGroups: {{g: {{locators: [{{urls: [{urls}]}}]}}}}\ntaskGroups: {{g: {{t: {{dataDef: d}}}}}}\n"
+        "dataDefs: {d: {fields: {b: {selector: b}}}}\nhosts: {127.0.0.1: {robots: false, concurrency: 1}}\n"
+    )
+    running = project.start(nodes=1)
+    assert until(lambda: len(site.paths) >= 2)
+    stopped = project.run_with_data("stop", f"g@127.0.0.1:{site.port}")
+    assert stopped.code == 0, stopped.err
+    assert running.wait().code == 0
+    assert len(second_site.paths) == 40
+    assert len(site.paths) < 20

@@ -45,7 +45,7 @@ SHARED = {"--data", "--set"}
 CONTEXT = click.Context(crawl_console)
 COMMAND_NAMES = crawl_console.list_commands(CONTEXT)
 CLI = {name: crawl_console.get_command(CONTEXT, name) for name in COMMAND_NAMES}
-CONTROL = ("cancel", "kill", "drain", "restart", "scale", "pause", "resume", "reload")
+CONTROL = ("cancel", "kill", "drain", "restart", "scale", "pause", "resume", "stop", "reload")
 
 
 TITLES = dict.fromkeys(CONTROL, "Controlling a run")

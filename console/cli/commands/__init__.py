@@ -22,6 +22,8 @@ COMMANDS = {
     "pause": ("control:pause", "Pause the run, or one sequence."),
     "resume": ("control:resume", "Resume after `pause`."),
     "host": ("host:host", "Pause a host, or set its delay and concurrency."),
+    "stop": ("control:stop", "Skip what waits in one sequence."),
+    "seed": ("seed:seed", "Add URLs to a group of the latest run."),
     "jobs": ("jobs:jobs", "List the jobs of the latest run."),
     "retry": ("retry:retry", "Requeue failed jobs of the latest run."),
     "exclude": ("exclude:exclude", "Take queued jobs out of the latest run."),

@@ -1,4 +1,4 @@
-"""The commands to a running supervisor: `cancel`, `kill`, `drain`, `restart`, `scale`, `pause`, `resume`, `reload`."""
+"""Commands to a running supervisor, from `cancel` and `kill` to `stop` and `reload`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,6 +72,14 @@ def pause(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
 def resume(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
     """Start jobs again after `pause`."""
     return send_and_print(data, assign, "resume", sequence=sequence)
+
+
+@click.command()
+@click.argument("sequence", metavar="SEQ")
+@common_options
+def stop(sequence: str, data: Path, assign: Sequence[str]) -> int:
+    """Skip the waiting jobs of SEQ, and those found later: an id, GROUP or GROUP@HOST:PORT. `resume SEQ` lifts it."""
+    return send_and_print(data, assign, "stop", sequence=sequence)
 
 
 @click.command()

@@ -15,8 +15,10 @@ LOOKAHEAD = 0.1
 """Seconds by which a lease may come before the host's next send time."""
 
 _ENSURE = """
-INSERT INTO sequences (run, grp, host, kind, max_pages) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
+INSERT INTO sequences (run, grp, host, kind, max_pages, paused)
+SELECT :run, :grp, :host, :kind, :max_pages, CASE WHEN :kind IN ('page', 'sitemap')
+    AND EXISTS (SELECT 1 FROM meta WHERE name = 'stopped:' || :run || ':' || :grp) THEN 2 ELSE 0 END
+WHERE true ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id FROM sequences WHERE run = ? AND grp = ? AND host = ? AND kind = ?"
 
@@ -50,13 +52,25 @@ _LEAST_BUSY_FIRST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM jso
 _ANSWER_RING = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _RING_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
 _CLEAR_RINGS = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
-_COUNT_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused AND kind <> 'extract'"
-_PAUSE = """
-UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND id IN (
-    SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
+_COUNT_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused = 1 AND kind <> 'extract'"
+_SELECTED = """
+id IN (SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
     WHERE s.run = :run AND :selector IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
-RETURNING kind <> 'extract'
 """
+_PAUSE = f"UPDATE sequences SET paused = 1 WHERE run = :run AND paused = 0 AND {_SELECTED} RETURNING kind <> 'extract'"
+_RESUME = (
+    f"UPDATE sequences SET paused = 0 WHERE run = :run AND paused <> 0 AND {_SELECTED} RETURNING kind <> 'extract'"
+)
+_STOP = f"""
+UPDATE sequences SET paused = 2 WHERE run = :run AND paused <> 2 AND kind IN ('page', 'sitemap') AND {_SELECTED}
+RETURNING ready + delayed
+"""
+_STOP_GROUP = """
+INSERT INTO meta (name, value) SELECT 'stopped:' || :run || ':' || :selector, ''
+WHERE EXISTS (SELECT 1 FROM sequences WHERE run = :run AND grp = :selector) ON CONFLICT DO NOTHING
+"""
+_RESUME_GROUP = "DELETE FROM meta WHERE name = 'stopped:' || :run || ':' || :selector"
+"""Sequences that the group gets later are stopped, too, as long as it stands there."""
 _GET_MAX_PAGES = "SELECT max_pages FROM sequences WHERE id = ?"
 _SET_MAX_PAGES = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
 _ENSURE_EXTRACTS = """
@@ -79,12 +93,17 @@ _RECHECK_SKIPPED_OF_HOST = (
 )
 _MARK_RECHECKED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
 _UNSETTLED = """
-SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0) LIMIT ?
+SELECT id, kind, iif(absent = 0, 3, absent) FROM sequences
+WHERE run = ? AND (absent = 2 OR (absent > 0 OR paused = 2) AND ready + delayed > 0) LIMIT ?
 """
 _COUNT_OPEN_EXTRACTS = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
 _COUNT_FAILED_EXTRACTS = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
 _COUNT_DONE_PAGES = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
 _COUNT_TAKEN_PAGES = "SELECT total(taken) FROM sequences WHERE run = ? AND kind = 'page' AND grp = ?"
+_COUNT_ALL_PAGES = """
+SELECT total(ready + delayed + taken + done + failed + skipped + incomplete) FROM sequences
+WHERE run = ? AND kind = 'page'
+"""
 _COUNT_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
 _COUNT_BY_GROUP = """
@@ -137,7 +156,8 @@ def spare_jobs(concurrency: int, slots: int, active: int) -> int:
 
 def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
     """The id of the sequence of that group on that host."""
-    created = db.value(_ENSURE, (run, group, host, kind, max_pages))
+    values = {"run": run, "grp": group, "host": host, "kind": kind, "max_pages": max_pages}
+    created = db.value(_ENSURE, values)
     return int(created if created is not None else db.value(_FIND, (run, group, host, kind)))
 
 
@@ -188,10 +208,25 @@ def clear_rings(db: Database, run: int) -> None:
 def pause(db: Database, run: int, selector: str, paused: bool) -> int:
     """Pause or resume the sequences that match an id, a group, or `group@host:port`; returns how many changed.
 
+    A stopped one is resumed, too, and cannot be paused.
     Re-extractions of the same pages change with them, and are counted only where they are alone, as in `count_paused`.
     """
-    fetching = [row[0] for row in db.all(_PAUSE, {"paused": int(paused), "run": run, "selector": selector})]
+    values = {"run": run, "selector": selector}
+    fetching = [row[0] for row in db.all(_PAUSE if paused else _RESUME, values)]
+    if not paused:
+        db.execute(_RESUME_GROUP, values)
     return sum(fetching) or len(fetching)
+
+
+def stop(db: Database, run: int, selector: str) -> tuple[int, int]:
+    """Stop the sequences that match, as `pause` names them, until they are resumed: their jobs are skipped.
+
+    Returns how many sequences changed, and how many jobs wait in them now. Re-extractions go on.
+    """
+    values = {"run": run, "selector": selector}
+    waiting = [int(row[0]) for row in db.all(_STOP, values)]
+    db.execute(_STOP_GROUP, values)
+    return len(waiting), sum(waiting)
 
 
 def count_paused(db: Database, run: int) -> int:
@@ -233,7 +268,10 @@ def recheck_skipped_of_host(db: Database, host: int) -> None:
 
 
 def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
-    """Sequences whose jobs must be skipped (absent: 1) or requeued (2): id, kind, absent."""
+    """Sequences whose jobs must be skipped (1: their group is absent; 3: they are stopped) or requeued (2).
+
+    Returns their ids, their kinds and that number.
+    """
     return [(int(id_), str(kind), int(absent)) for id_, kind, absent in db.all(_UNSETTLED, (run, limit))]
 
 
@@ -272,6 +310,11 @@ def count_pages(
 ) -> int:
     """Page jobs of a run in one state, from the counters."""
     return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = 'page'", (run,)))
+
+
+def count_all_pages(db: Database, run: int) -> int:
+    """Page jobs of a run in any state, from the counters."""
+    return int(db.value(_COUNT_ALL_PAGES, (run,)))
 
 
 def count_by_group(db: Database, run: int) -> dict[str, GroupCounts]:

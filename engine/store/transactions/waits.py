@@ -59,7 +59,7 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
         causes = {"operator": "by an operator", "disk": "until the disk has room"}
         return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in s.run_paused.split(", "))
     if paused:
-        return "its sequence is paused by an operator"
+        return f"its sequence is {'paused' if paused == 1 else 'stopped'} by an operator"
     if host_paused and place.kind != JobKind.EXTRACT:
         return f"{place.host} is paused by an operator"
     if absent == 1:

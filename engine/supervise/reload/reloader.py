@@ -12,8 +12,9 @@ import orjson
 
 from engine.defs.watcher import DefsWatcher, LoadResult
 from engine.errors import Problem, UsageError
-from engine.model.definition import Definitions, SourcePosition
+from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
+from engine.model.stored_form import SourcePosition
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import events, runs, supervisors

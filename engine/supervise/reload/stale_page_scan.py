@@ -1,7 +1,8 @@
 """Plans the re-extraction of stale pages after a change of the defs, one batch a tick.
 
-Queues stale pages, skips the jobs of removed groups, and requeues those of groups that came back. The position of the
-scan is in the run's row and moves in the transaction that queues the pages, so the next supervisor resumes there.
+Queues stale pages, skips the jobs of removed groups and of stopped sequences, and requeues those of groups that came
+back. The position of the scan is in the run's row and moves in the transaction that queues the pages, so the next
+supervisor resumes there.
 """
 
 import time
@@ -19,6 +20,8 @@ from engine.supervise.reload.diff import pluralize
 
 GROUP_REMOVED = "its group is not in the defs"
 """The reason of SKIPPED jobs whose group was removed; the group may come back."""
+STOPPED = "stopped by an operator"
+"""The reason of SKIPPED jobs whose sequence was stopped."""
 _SCAN_SIZE = 4000
 """Jobs scanned in one transaction: about 20 ms if all of them are stale."""
 _MAX_QUEUED = 8000
@@ -40,19 +43,20 @@ class ReextractionPlanner:
         unsettled = sequences.list_unsettled(self._db, self._run, 1)
         recorded, _ = runs.get_reextraction(self._db, self._run)
         self.done = not unsettled and recorded is None
-        rung = self._update_group_jobs(*unsettled[0]) if unsettled else []
+        rung = self._settle(*unsettled[0]) if unsettled else []
         if recorded is not None:
             rung += self._queue_stale_pages(orjson.loads(recorded))
         return rung
 
-    def _update_group_jobs(self, sequence: int, kind: str, absent: int) -> list[int]:
+    def _settle(self, sequence: int, kind: str, why: int) -> list[int]:
         with self._db.transaction():
-            if absent == 1:
-                if kind == "extract":
-                    extracts.drop(self._db, sequence, _BATCH_SIZE)
-                else:
-                    jobs.skip_ready(self._db, sequence, GROUP_REMOVED, _BATCH_SIZE)
-                    jobs.skip_delayed(self._db, self._run, sequence, GROUP_REMOVED, _BATCH_SIZE)
+            if why == 1 and kind == "extract":
+                extracts.drop(self._db, sequence, _BATCH_SIZE)
+                return []
+            if why != 2:
+                reason = GROUP_REMOVED if why == 1 else STOPPED
+                jobs.skip_ready(self._db, sequence, reason, _BATCH_SIZE)
+                jobs.skip_delayed(self._db, self._run, sequence, reason, _BATCH_SIZE)
                 return []
             if jobs.requeue_skipped(self._db, sequence, GROUP_REMOVED, _BATCH_SIZE) < _BATCH_SIZE:
                 sequences.mark_rechecked(self._db, sequence)

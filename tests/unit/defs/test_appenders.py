@@ -85,7 +85,8 @@ def test_a_class_is_a_type(tmp_path: Path) -> None:
 
 
 def test_an_appender_of_a_built_in_type_is_stored_as_before() -> None:
-    assert "kind" not in Definitions(appenders=(AppenderDef(name="rows"),)).to_json()
+    stored = Definitions(appenders=(AppenderDef(name="rows"),)).to_json()
+    assert not [key for key in ("kind", "options", "url", "headers", "run", "batch", "code") if f'"{key}"' in stored]
     assert definition_hash(AppenderDef(name="rows")) == "72358749fc9f5e9ad5a6388022779702"
 
 

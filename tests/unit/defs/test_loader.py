@@ -11,7 +11,8 @@ import pytest
 from engine.defs.loader import load
 from engine.defs.schema import build_json_schema
 from engine.errors import DefsError, Problem
-from engine.model.definition import AppenderDef, Definitions, SourcePosition, definition_hash
+from engine.model.definition import AppenderDef, Definitions, definition_hash
+from engine.model.stored_form import SourcePosition
 
 SHOP = Path(__file__).resolve().parents[2] / "data" / "shop"
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.model.definition import DataDef, Field, SourcePosition
+from engine.model.definition import DataDef, Field
+from engine.model.stored_form import SourcePosition
 from tests.unit.extract.pages import extract, reason, value
 
 

@@ -19,12 +19,12 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
-    SourcePosition,
     Task,
     TaskGroup,
     definition_hash,
 )
 from engine.model.step import ChainStep, PluginFile
+from engine.model.stored_form import SourcePosition
 from engine.model.variables import render, variable_names
 
 

@@ -19,8 +19,9 @@ from engine.store.tables import checkpoints, runs, sequences, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise import seed_reader, seed_secrets
+from engine.supervise.seed_jobs import encode_request
 from engine.supervise.seed_secrets import SeedSecrets
-from engine.supervise.seeding import Seeder, encode_request
+from engine.supervise.seeding import Seeder
 
 SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
 

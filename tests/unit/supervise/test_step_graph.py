@@ -15,10 +15,10 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
-    SourcePosition,
     Task,
     TaskGroup,
 )
+from engine.model.stored_form import SourcePosition
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 
 ENTRY = DataDef(

@@ -1,0 +1,131 @@
+"""Posts seeds into the latest run, running or not, as if its defs had named them. Any process may do so."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+
+from engine import urls
+from engine.errors import UsageError, suggest
+from engine.model.definition import Locator
+from engine.model.job import JobKind
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.db.retry_busy import retry_busy
+from engine.store.tables import checkpoints, events, sequences, supervisors, versions
+from engine.store.tables.events import Event
+from engine.store.tables.runs import Run
+from engine.store.transactions.retry import ensure_accepting
+from engine.supervise.seed_jobs import SeedJobs, create_placements
+from engine.supervise.seed_secrets import Seed
+
+SETTINGS = "settings"
+"""The metadata key for the settings of the latest supervisor, whose host policies seeds must obey."""
+_BATCH = 2000
+_MAX_REPORTED = 5
+_MAX_SHOWN_CHARACTERS = 200
+
+
+@dataclass(slots=True)
+class PostedSeeds:
+    """What became of the URLs."""
+
+    created: int = 0
+    known: int = 0
+    """The run had their jobs already."""
+    unusable: int = 0
+    """They give no job."""
+    problems: list[str] = field(default_factory=list)
+    """The first ones of the latter, each with its place."""
+
+
+class SeedPoster:
+    """Posts seeds into one group of a run, batch by batch; each batch is one transaction that checks the run."""
+
+    def __init__(self, db: Database, run: Run, group: str, settings: Settings) -> None:
+        """`settings`: for a run that no supervisor of this version has begun. Raises UsageError on an unknown group."""
+        self._db = db
+        self._run = run
+        self._group = group
+        self._settings = _read_settings(db) or settings
+        self._version = 0
+        self._base: str | None = None
+        self._jobs = self._read_defs()
+        self.result = PostedSeeds()
+
+    def post(self, written: Iterable[tuple[str, str]]) -> None:
+        """Make jobs of URLs as written, each with the place it stands at.
+
+        Raises UsageError while the run is ending, or if its defs lose the group; what was posted before stays.
+        """
+        entries = iter(written)
+        while part := list(islice(entries, _BATCH)):
+            seeds = [seed for place, url in part if (seed := self._resolve(place, url)) is not None]
+            if seeds:
+                created = retry_busy(partial(self._add, seeds))
+                self.result.created += created
+                self.result.known += len(seeds) - created
+
+    def log(self) -> None:
+        """Record in the run's events what was posted."""
+        text = f"seed: {self.result.created:,} jobs added to {self._group}"
+        with self._db.transaction():
+            events.add(self._db, self._run.seq, [Event(time.time(), "INFO", "operator", "command", text)])
+
+    def _add(self, seeds: list[Seed]) -> int:
+        """Create the jobs of a batch; returns how many the run did not have."""
+        db, run = self._db, self._run.seq
+        while True:
+            with self._jobs.placing():
+                ensure_accepting(db, run)
+                if versions.current(db, run) == self._version:
+                    before = sequences.count_all_pages(db, run)
+                    self._jobs.readmit(self._jobs.add(self._group, Locator(name=self._group), seeds, JobKind.PAGE))
+                    created = sequences.count_all_pages(db, run) - before
+                    if created:
+                        checkpoints.reopen(db, run)
+                    return created
+            self._jobs = self._read_defs()
+
+    def _read_defs(self) -> SeedJobs:
+        """Creates jobs by the defs in force. Raises UsageError if they lack the group."""
+        with self._db.snapshot():
+            self._version = versions.current(self._db, self._run.seq)
+            if not self._version:
+                raise UsageError(f"run {self._run.id} has no defs yet", "Start it with `crawl-console run`.")
+            definitions = versions.read(self._db, self._version)
+        groups = {group.name for group in definitions.task_groups} | {g.name for g in definitions.locator_groups}
+        if self._group not in groups:
+            raise UsageError(
+                f"the defs have no group '{self._group}'{suggest(self._group, sorted(groups))}",
+                f"Its groups are: {', '.join(sorted(groups)) or 'none'}.",
+            )
+        self._base = self._run.base_url or definitions.base_url
+        placements = create_placements(self._run.seq, definitions, self._settings)
+        return SeedJobs(self._db, self._run.seq, definitions, placements)
+
+    def _resolve(self, place: str, url: str) -> Seed | None:
+        """The seed of a URL; None: it gives no job, which is noted."""
+        full = urls.resolve(url, self._base)
+        userinfo = urls.userinfo_of(full) if full is not None and "@" in full else ""
+        if full is None:
+            problem = "no usable URL"
+        elif userinfo and "@" in url:
+            problem = "a password cannot be posted: write the URL in the defs"
+        else:
+            return Seed(urls.without_credentials(full) if userinfo else full, userinfo)
+        self.result.unusable += 1
+        if len(self.result.problems) < _MAX_REPORTED:
+            shown = urls.without_credentials(url)[:_MAX_SHOWN_CHARACTERS]
+            self.result.problems.append(f"{place}: {problem}: {shown}")
+        return None
+
+
+def _read_settings(db: Database) -> Settings | None:
+    """Those of the latest supervisor; None: there was none, or it was of another version of the program."""
+    text = supervisors.get_meta(db, SETTINGS)
+    try:
+        return None if text is None else Settings.from_json(text)
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,92 @@
+"""Creates the jobs of seeds, inside an open transaction: the first ones of a run, and those posted into it."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import orjson
+
+from engine import urls
+from engine.fetch.host_policy import resolve_host_policy
+from engine.model.definition import Definitions, Locator
+from engine.model.job import JobKind
+from engine.model.job_key import account_of, link_key, locator_key
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.tables import hosts, jobs, locators
+from engine.store.tables.jobs import NewLocator
+from engine.store.transactions import placement
+from engine.store.transactions.placement import PlacementCache
+from engine.supervise.seed_secrets import Seed
+
+
+class SeedJobs:
+    """Creates jobs by the locators, limits and priorities of one def version."""
+
+    def __init__(self, db: Database, run: int, definitions: Definitions, placements: PlacementCache) -> None:
+        self._db = db
+        self._run = run
+        self._definitions = definitions
+        self._placements = placements
+
+    @contextlib.contextmanager
+    def placing(self) -> Iterator[None]:
+        """A transaction; what it places is cached once it is committed."""
+        try:
+            with self._db.transaction():
+                yield
+        except BaseException:
+            self._placements.rollback_cache()
+            raise
+        self._placements.commit_cache()
+
+    def add(self, group: str, locator: Locator, batch: Sequence[Seed], kind: JobKind) -> set[int]:
+        """Create the jobs of seeds; returns their hosts, which must be readmitted."""
+        run, seeded_hosts = self._run, set()
+        task_group = self._definitions.task_group(group)
+        priority = task_group.priority if task_group is not None else 0
+        ids = {
+            userinfo: locators.ensure(self._db, run, group, locator.name, encode_request(locator, userinfo))
+            for userinfo in {seed.userinfo for seed in batch}
+        }
+        new = []
+        for url, userinfo in batch:
+            place = self._placements.find_or_create(self._db, group, urls.host_key(url), urls.origin(url), kind)
+            seeded_hosts.add(place.host)
+            plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
+            method = locator.method if kind is JobKind.PAGE else kind
+            new.append(
+                NewLocator(
+                    run, place.sequence, priority, ids[userinfo], url, link_key(group, url) if plain else None,
+                    locator_key(group, locator.name, url, method, locator.body, account_of(userinfo)),
+                )
+            )  # fmt: skip
+        jobs.add_locators(self._db, new)
+        return seeded_hosts
+
+    def readmit(self, seeded_hosts: set[int]) -> None:
+        """Count these hosts as named in the defs: what the address guard skipped on them is requeued."""
+        for key in hosts.mark_named(self._db, seeded_hosts):
+            placement.readmit_host(self._db, self._run, key, self._placements.host_policy(key))
+
+
+def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:
+    """Places the jobs of a run on sequences, by the host policies and page limits of these defs."""
+    return PlacementCache(
+        run,
+        lambda key: resolve_host_policy(definitions, settings, key),
+        lambda name: group.max_pages if (group := definitions.task_group(name)) else None,
+    )
+
+
+def encode_request(locator: Locator, userinfo: str = "") -> str:
+    """The request of a locator's jobs as the table `locators` keeps it; variables and secrets stay unresolved."""
+    request: dict[str, object] = {
+        "method": locator.method,
+        "headers": list(locator.headers.items()),
+        "cookies": list(locator.cookies.items()),
+        "body": locator.body,
+        "content_type": locator.content_type,
+    }
+    if userinfo:
+        request["userinfo"] = userinfo
+    return orjson.dumps(request).decode()
