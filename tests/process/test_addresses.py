@@ -95,6 +95,7 @@ def test_a_robots_txt_redirected_to_a_guarded_address_closes_its_host(
     assert trap.connections == []
 
 
+@pytest.mark.sweep
 def test_sitemaps_connect_nowhere(project: Project, site: Site, trap: Trap) -> None:
     target = f"http://127.0.0.1:{trap.port}"
     name = f"http://localhost:{trap.port}"
@@ -160,6 +161,7 @@ def test_a_redirect_leaves_its_host_only_where_the_defs_allow_it(project: Projec
     assert project.crawl("--fresh").jobs == {"done": 6}
 
 
+@pytest.mark.sweep
 def test_a_stored_page_obeys_the_rule_of_redirects(project: Project, site: Site) -> None:
     site["/"] = html("<a class=in href=/to>x</a>")
     site["/to"], site["/there"] = redirect(f"http://localhost:{site.port}/there"), html("<b>x</b>")

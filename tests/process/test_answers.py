@@ -211,6 +211,7 @@ def test_a_page_that_fails_for_good_is_requested_once(project: Project, site: Si
     assert site.count("/p") == 1
 
 
+@pytest.mark.sweep
 def test_live_documents_are_reused_by_the_next_run(project: Project, site: Site) -> None:
     site["/"] = html('<a href="/x">1</a><a href="/moved">2</a><a href="/gone">2</a><b>0</b>')
     site["/x"] = html("<b>x</b>")

@@ -188,6 +188,7 @@ def test_a_plan_needs_valid_defs_and_a_run(project: Project, site: Site) -> None
     assert done.out == ""
 
 
+@pytest.mark.sweep
 def test_a_plan_of_secrets_compares_what_is_stored(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=1)
     text = library.defs().replace("{name: start, ", "{name: start, headers: {Authorization: 'Bearer abc'}, ")

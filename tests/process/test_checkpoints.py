@@ -208,6 +208,7 @@ def test_new_locators_invalidate_dependent_steps_and_only_they_are_fetched(proje
     assert {line["validation_status"] for line in steps.values()} == {"valid"}
 
 
+@pytest.mark.sweep
 def test_counts_stand_in_the_file_while_the_run_continues(project: Project, site: Site) -> None:
     library, hold = library_with_gate(project, site)
     running = project.start()

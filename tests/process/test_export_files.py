@@ -44,6 +44,7 @@ def crawled(project: Project, site: Site) -> Library:
     return library
 
 
+@pytest.mark.sweep
 def test_formulas_are_escaped_by_an_appender_and_by_export(project: Project, site: Site) -> None:
     site["/"] = Page(f"<ul><li><b>{FORMULA}</b><i>-5</i><s>+1</s><s>2</s></li></ul>")
     project.write(DEFS.format(url=site.url("/")))
@@ -112,6 +113,7 @@ def test_a_kill_leaves_the_old_file_and_the_next_export_cleans_up(project: Proje
         assert out.read_bytes().count(b"\n") > 20_000
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("crawled")
 def test_links_and_permissions_are_kept(project: Project) -> None:
     real, link = project.folder / "real.csv", project.folder / "link.csv"

@@ -161,6 +161,7 @@ def test_runs_with_other_locators_are_not_compared(project: Project, site: Site)
     assert warnings(project.crawl("--fresh").summary) == []
 
 
+@pytest.mark.sweep
 def test_pages_that_are_gone_count_as_failed_requests(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=20)
     for book in range(8):
@@ -210,6 +211,7 @@ def texts(summary: dict[str, Any]) -> list[str]:
     return [warning["text"] for warning in summary["warnings"] if warning["code"] == "expectation"]
 
 
+@pytest.mark.sweep
 def test_a_run_that_gives_what_is_expected_ends_with_0(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=3)
     project.write(library.defs().replace("  book:\n    fields:", EXPECTED))

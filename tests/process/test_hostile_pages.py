@@ -111,6 +111,7 @@ def test_extraction_processes_end_with_their_node(project: Project, site: Site, 
     project.assert_no_process_left(5)
 
 
+@pytest.mark.sweep
 def test_try_shell_and_previews_survive_a_hostile_page(project: Project) -> None:
     (project.folder / "storm.html").write_bytes(STORM)
     (project.folder / "good.html").write_bytes(b"<b>fine</b>")

@@ -154,6 +154,7 @@ def follow(project: Project, *arguments: str) -> Running:
     return running
 
 
+@pytest.mark.sweep
 def test_followers_run_until_the_run_ends(project: Project, site: Site) -> None:
     library = Library(site, shelves=8, books=2, delay=0.2)
     project.write(library.defs(concurrency=2))

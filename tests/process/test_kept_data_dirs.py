@@ -64,6 +64,7 @@ def test_a_kept_data_dir_is_continued_exactly(project: Project, crawl: KeptCrawl
         assert shape(project.data / name) == shape(fresh / name)
 
 
+@pytest.mark.sweep
 def test_stored_pages_of_a_kept_data_dir_are_extracted_again(project: Project, crawl: KeptCrawl) -> None:
     """What earlier programs stored of the pages and their defs is read: no page is fetched again."""
     load_dump(KEPT[-1], project.data)

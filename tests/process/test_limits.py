@@ -39,6 +39,7 @@ def tree(site: Site, group: str = "", link: str = "", priority: int = 0, concurr
     return TREE.format(url=site.url("/t/1"), group=group, link=link, priority=priority, concurrency=concurrency)
 
 
+@pytest.mark.sweep
 def test_max_depth_of_a_group_and_of_a_link(project: Project, site: Site) -> None:
     project.write(tree(site, group="maxDepth: 3,"))
     done = project.crawl()
@@ -95,6 +96,7 @@ def test_max_pages_larger_than_the_site_is_a_natural_end(project: Project, site:
     assert project.crawl("--max-pages", "1000").summary["state"] == "DONE"
 
 
+@pytest.mark.sweep
 def test_max_pages_of_exactly_the_site(project: Project, site: Site) -> None:
     library = Library(site, shelves=2)
     project.write(library.defs())

@@ -62,6 +62,7 @@ def test_a_loader_that_was_redirected_obeys_robots_txt(shop: LoadedShop, project
     assert url == target == site.url("/moved")
 
 
+@pytest.mark.sweep
 def test_a_loader_that_was_led_to_another_host_loads_the_page_again_under_its_rules(
     shop: LoadedShop, project: Project, site: Site, second_site: Site
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_guarded_address_is_never_given_to_a_loader(shop: LoadedShop, project:
     assert project.count_rows("item") == shop.rows()
 
 
+@pytest.mark.sweep
 def test_statuses_and_signs_of_a_block_count_as_always(shop: LoadedShop, project: Project, site: Site) -> None:
     site["/i/2"] = lambda r: Page("later", 503, {"Retry-After": "1"}) if r.attempt == 1 else page(2)
     site["/i/4"] = Page("gone", 404)

@@ -19,6 +19,7 @@ def try_item(project: Project, url: str, *arguments: str) -> Completed:
     return done
 
 
+@pytest.mark.sweep
 def test_try_uses_the_loader(shop: LoadedShop, project: Project, site: Site) -> None:
     shop.write()
     site["/i/4"], site["/moved"] = redirect("/moved"), html("<h1>Item 4</h1><i>4.50</i>")
@@ -52,6 +53,7 @@ def test_try_obeys_robots_txt_and_fetches_what_a_loader_declines(
     assert "x-loader" not in site.exchanges[-1].request.headers
 
 
+@pytest.mark.sweep
 def test_the_shell_uses_the_loader_of_a_locator(shop: LoadedShop, project: Project, site: Site) -> None:
     shop.write()
     for url, by_loader in ((shop.url, True), (site.url("/i/1"), False)):

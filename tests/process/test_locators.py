@@ -159,6 +159,7 @@ def test_a_locator_and_a_link_to_the_same_page_are_one_job(project: Project, sit
     assert sorted((row["name"], row["depth"]) for row in project.rows("page")) == [("a", "0"), ("b", "0")]
 
 
+@pytest.mark.sweep
 def test_base_url_by_key_and_by_flag(project: Project, site: Site) -> None:
     site.fallback = ok
     assert crawl(project, '{name: a, url: "x/y"}', more=f'baseUrl: "{site.url("/one/")}"') == [site.url("/one/x/y")]

@@ -60,6 +60,7 @@ def file_rows(project: Project, name: str) -> list[tuple[str, str]]:
     return [(row["sku"], row["price"]) for row in project.rows(name)]
 
 
+@pytest.mark.sweep
 def test_only_rows_new_to_all_runs_reach_the_files(project: Project, site: Site, run_here: InProcess) -> None:
     project.write(DEFS.format(url=site.url("/")))
     site["/"] = shelf(a="1.50", b="2", c="3")

@@ -43,6 +43,7 @@ def test_its_failure_is_reported_and_changes_nothing(project: Project, site: Sit
     assert "No such file" in done.err
 
 
+@pytest.mark.sweep
 def test_it_runs_after_a_cancel_and_not_after_a_kill(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=40, delay=0.1).defs())
     running = project.start(*on_end("sh", "-c", "cat > summary.json"))

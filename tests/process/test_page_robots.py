@@ -78,6 +78,7 @@ def test_pages_that_say_noindex_give_no_rows_where_the_setting_says_so(project: 
     assert end_events(project) == [("INFO", "1 page says noindex: no rows (meta_noindex)")]
 
 
+@pytest.mark.sweep
 def test_a_stored_page_keeps_what_its_header_asked(project: Project, site: Site) -> None:
     site["/"] = tagged('<a href="/a">x</a>', X_Robots_Tag="none")
     project.write(defs(site.url("/")))

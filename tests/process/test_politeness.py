@@ -111,6 +111,7 @@ def test_delay_is_shared_by_all_nodes_and_no_slower(project: Project, site: Site
     assert (times[-1] - times[0]) / (count - 1) <= delay * 1.25 * slowness()
 
 
+@pytest.mark.sweep
 def test_delay_counts_redirects_and_robots_too(project: Project, site: Site) -> None:
     site["/robots.txt"] = "User-agent: *\nDisallow:\n"
     site.fallback = ok
@@ -200,6 +201,7 @@ def test_hosts_get_a_fair_share(project: Project, site: Site, second_site: Site)
     assert max(second_site.start_times()) < sorted(site.start_times())[120]
 
 
+@pytest.mark.sweep
 def test_headers_and_cookies_of_a_host_are_sent_to_it_alone(project: Project, site: Site, second_site: Site) -> None:
     site["/"] = html(f'<a href="{second_site.url("/x")}">x</a>')
     second_site.fallback = ok

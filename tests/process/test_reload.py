@@ -26,6 +26,7 @@ def gated(project: Project, site: Site) -> GatedCrawl:
     return GatedCrawl(project, site)
 
 
+@pytest.mark.sweep
 def test_formatting_changes_nothing(gated: GatedCrawl, project: Project, site: Site) -> None:
     running = gated.start()
     gated.write("# a comment\n\n" + gated.library.defs().replace("selector: b,", "selector:   'b',"))

@@ -110,6 +110,7 @@ def test_a_closed_host_with_a_delay_ends_at_once(project: Project, site: Site) -
     assert done.summary["seconds"] < 20 * slowness(), "no send time is kept for requests that are not sent"
 
 
+@pytest.mark.sweep
 def test_a_retry_asks_for_an_unreadable_robots_txt_again(project: Project, site: Site) -> None:
     site["/robots.txt"] = Page("x", 500)
     site.fallback = ok
@@ -267,6 +268,7 @@ def age_robots(project: Project, hours: float) -> None:
         db.execute("UPDATE hosts SET robots_fetched_at = robots_fetched_at - ?", (hours * 3600,))
 
 
+@pytest.mark.sweep
 def test_a_robots_txt_is_kept_for_a_day_across_runs(project: Project, site: Site) -> None:
     site["/robots.txt"] = "User-agent: *\nDisallow: /b\nCrawl-delay: 0.1\n"
     site.fallback = ok

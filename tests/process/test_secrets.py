@@ -166,6 +166,7 @@ def test_a_replaced_node_and_a_promoted_backup_have_the_secrets(project: Project
     assert canaries(project.data) == {}
 
 
+@pytest.mark.sweep
 def test_a_resumed_run_has_the_secrets(project: Project, site: Site) -> None:
     crawl_slowly(project, site)
     running = project.start()
@@ -178,6 +179,7 @@ def test_a_resumed_run_has_the_secrets(project: Project, site: Site) -> None:
     assert all_carried(site)
 
 
+@pytest.mark.sweep
 def test_a_changed_secret_is_a_new_version_that_re_extracts_nothing(project: Project, site: Site) -> None:
     crawl_slowly(project, site)
     running = project.start()

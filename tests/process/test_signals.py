@@ -103,6 +103,7 @@ def test_second_signal_kills_fast(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_two_signals_at_once_kill(project: Project, site: Site) -> None:
     library = slow_library(project, site)
     running = start_crawl(project, site, fetched=3)
@@ -129,6 +130,7 @@ def test_signal_while_starting(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_hangup_does_not_end_a_headless_run(project: Project, site: Site) -> None:
     library = slow_library(project, site)
     running = start_crawl(project, site)
@@ -215,6 +217,7 @@ def test_kill_of_an_unknown_node_is_refused(project: Project, site: Site) -> Non
     assert running.wait().code == 143
 
 
+@pytest.mark.sweep
 def test_commands_without_a_supervisor_say_so(project: Project, site: Site) -> None:
     for _ in range(2):
         for command in (["cancel"], ["kill"], ["kill", "n1"]):

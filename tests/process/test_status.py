@@ -67,6 +67,7 @@ def test_during_and_after_a_run(project: Project, site: Site) -> None:
     assert project.status()["state"] == "DONE"
 
 
+@pytest.mark.sweep
 def test_nothing_seems_alive_after_the_death_of_the_supervisor(project: Project, site: Site) -> None:
     library = Library(site, shelves=8, books=8, delay=0.2)
     project.write(library.defs())

@@ -77,6 +77,7 @@ def test_an_interrupted_job_is_fetched_by_another_node(project: Project, site: S
     assert site.count("/book/0-1") == 2
 
 
+@pytest.mark.sweep
 def test_restart_replaces_a_node_and_counts_no_crash(project: Project, site: Site) -> None:
     library, running = start_crawl(project, site, nodes=1)
     result = project.run_with_data("restart", "n1")

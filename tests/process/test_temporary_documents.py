@@ -37,6 +37,7 @@ def shelves(library: Library) -> set[str]:
     return {f"/shelf/{shelf}" for shelf in range(library.shelves)}
 
 
+@pytest.mark.sweep
 def test_bodies_are_deleted_at_the_end_of_the_run(project: Project, site: Site) -> None:
     library = Library(site)
     project.write(defs_of(library))
@@ -103,6 +104,7 @@ def test_what_a_kill_left_is_deleted_at_the_next_start(project: Project, site: S
     assert project.query("SELECT count(*) FROM temporary_documents") == [(0,)]
 
 
+@pytest.mark.sweep
 def test_commands_say_why_pages_cannot_be_used(project: Project, site: Site) -> None:
     library = Library(site)
     project.write(defs_of(library))

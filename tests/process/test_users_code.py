@@ -276,6 +276,7 @@ class Count:
     assert project.query("SELECT value FROM step_values") == [("1",)]
 
 
+@pytest.mark.sweep
 def test_an_edit_in_a_folder_of_plugins_re_extracts(project: Project, site: Site) -> None:
     site["/"] = html("<h1>a</h1>")
     plugin = """

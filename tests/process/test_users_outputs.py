@@ -282,6 +282,7 @@ def test_rows_that_new_defs_replace_are_deleted_and_delivered_again(project: Pro
     assert next(o for o in project.status()["appenders"] if o["name"] == "own/book")["rows"] == 15
 
 
+@pytest.mark.sweep
 def test_rows_of_a_retried_job_are_deleted(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=3)
     write_project(project, library, "Journal", "none")

@@ -108,6 +108,7 @@ def test_rows_damaged_in_other_ways(crawl: VerifiedCrawl, site: Site, sql: str, 
     crawl.assert_whole()
 
 
+@pytest.mark.sweep
 def test_rows_lost_without_counts_have_the_whole_group_extracted(crawl: VerifiedCrawl, site: Site) -> None:
     row = crawl.row_of("red", 7)
     crawl.execute("DELETE FROM page_health WHERE job = (SELECT job FROM rows WHERE id = ?)", row)
@@ -156,6 +157,7 @@ def test_a_damaged_document_is_fetched_again(crawl: VerifiedCrawl, project: Proj
     crawl.assert_whole()
 
 
+@pytest.mark.sweep
 def test_a_changed_row_whose_document_is_gone_is_fetched_again(crawl: VerifiedCrawl, site: Site) -> None:
     page, path = crawl.document_of("red", 0)
     crawl.execute("UPDATE documents SET pruned = 1, key = x'' WHERE id = ?", page)

@@ -75,6 +75,7 @@ def test_every_datadef_has_a_file_with_its_header(project: Project, site: Site) 
     assert project.data.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.sweep
 def test_link_to_the_latest_run(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=1).defs())
     first, second = project.crawl().summary["run"], project.crawl().summary["run"]
@@ -113,6 +114,7 @@ def test_failed_jobs_exit_1_and_max_failed_allows_them(project: Project, site: S
     assert project.job(site.url("/book/0-2")) == {"state": "FAILED", "reason": "HTTP 418", "attempts": 1}
 
 
+@pytest.mark.sweep
 def test_a_done_run_is_not_resumed(project: Project, site: Site) -> None:
     library = Library(site, shelves=1)
     project.write(library.defs())
@@ -151,6 +153,7 @@ def test_pages_of_an_earlier_process_do_not_count_in_the_rate(project: Project, 
     assert max(speeds) < 20, "two at a time, each at two pages per second"
 
 
+@pytest.mark.sweep
 def test_progress_as_json_stays_json_when_it_is_stopped(project: Project, site: Site) -> None:
     library = Library(site, shelves=5, delay=0.3)
     project.write(library.defs(concurrency=1))

@@ -133,6 +133,7 @@ def test_the_limit_of_a_group(project: Project, site: Site) -> None:
     crawl.end()
 
 
+@pytest.mark.sweep
 def test_quotas_and_free_slots(project: Project, site: Site) -> None:
     crawl = Crawl(project, site)
     more = f', others: {{locators: [{{url: "{site.url("")}/other{{1..40}}"}}]}}'
