@@ -5,13 +5,15 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
 
 from engine import __version__
 from engine.errors import UsageError, suggest
+from engine.helper_settings import HelperError, parse_helpers
+from engine.model.helper import Helper
 from engine.setting_values import duration_seconds, parse_share, parse_value
 
 _STOP_RESERVE = 3.0
@@ -85,8 +87,11 @@ class Settings:
     max_pages: int | None = None
     max_time: float | None = None
     min_free: int = 64_000_000
-    on_end: tuple[str, ...] | None = None
+    helpers: tuple[Helper, ...] | None = None
+    """Programs that run beside the crawl, in the order in which they start."""
+    on_start: tuple[str, ...] | None = None
     """A command and its arguments."""
+    on_end: tuple[str, ...] | None = None
     on_alarm: tuple[str, ...] | None = None
     base_url: str | None = None
     allow_file: bool = False
@@ -127,14 +132,14 @@ class Settings:
         return min(self.grace, self.stop_seconds - self.stop_reserve)
 
     def to_json(self) -> str:
-        """The form in which child processes receive the settings."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        """The form in which child processes receive the settings, without `helpers`, which they do not need."""
+        return json.dumps(asdict(replace(self, helpers=None)), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Settings":
         """The settings of a text from `to_json`."""
         values = json.loads(text)
-        for name in ("on_end", "on_alarm"):
+        for name in ("on_start", "on_end", "on_alarm"):
             if values.get(name) is not None:
                 values[name] = tuple(values[name])
         return cls(**values)
@@ -189,8 +194,11 @@ def resolve_settings(
             settings.append(Setting(name, default_nodes() if name == "nodes" else field.default, "default"))
             continue
         try:
-            parsed = parse_value(name, hints[name], value, typed=origin == "crawl.toml")
+            typed = origin == "crawl.toml"
+            parsed = parse_helpers(value) if name == "helpers" else parse_value(name, hints[name], value, typed=typed)
         except UsageError as error:
+            if typed and isinstance(error, HelperError):
+                place = _place_in_toml(text, *error.keys)
             raise UsageError(f"{place}: {error.message}", error.remedy) from None
         settings.append(Setting(name, parsed, origin))
     return settings
@@ -222,11 +230,15 @@ def _parse_toml(path: Path, text: str) -> dict[str, Any]:
         raise UsageError(f"{path}: {error}", "Fix the file, or delete it: every setting has a default.") from error
 
 
-def _place_in_toml(text: str, name: str) -> str:
-    """`crawl.toml:3`: where a key stands."""
-    key = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
-    number = next((number for number, line in enumerate(text.splitlines(), 1) if key.match(line)), 1)
-    return f"crawl.toml:{number}"
+def _place_in_toml(text: str, name: str, *keys: str) -> str:
+    """`crawl.toml:3`: where a name stands at the top level, or the last of these keys below it that is written."""
+    lines = text.splitlines()
+    start = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
+    number = next((number for number, line in enumerate(lines) if start.match(line)), 0)
+    for key in keys:
+        below = re.compile(rf"""(?:^|[.\[{{,])\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
+        number = next((at for at in range(number, len(lines)) if below.search(lines[at])), number)
+    return f"crawl.toml:{number + 1}"
 
 
 def _check_name(name: str, origin: str) -> None:

@@ -23,6 +23,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, migrate_databases
+from engine.store.read.snapshot import read_summary
 from engine.store.read.unsealed_jobs import has_unsealed_jobs
 from engine.store.tables import commands, events, hosts, jobs, outputs, runs, sequences, supervisors
 from engine.store.tables.events import Event
@@ -36,6 +37,7 @@ from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.doorbell_repair import QueueMaintainer
+from engine.supervise.helper_pool import HelperPool
 from engine.supervise.leftovers import clean_pages, fence_leftovers
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
@@ -43,6 +45,7 @@ from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
 from engine.supervise.outputs import check_writable
 from engine.supervise.posted_seeds import SETTINGS
+from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
@@ -146,6 +149,9 @@ def build_supervisor(
         settings=settings,
         lock=lock,
         node_pool=node_pool,
+        helpers=HelperPool(
+            db, folder, run=run.seq, settings=settings, describe_run=partial(read_summary, db, run.seq, exit_code=None)
+        ),
         queue_maintainer=queue_maintainer,
         robots_refresh=RobotsRefresh(db, run.seq),
         seeder=Seeder(
@@ -156,7 +162,6 @@ def build_supervisor(
             placements,
             SeedSecrets(vault, node_pool.share_secrets, node_pool.complete_secrets),
         ),
-        checkpoints=checkpoints,
         defs_sync=defs_sync,
         commands=CommandHandlers(
             db, run=run.seq, epoch=begun.epoch, grace=settings.job_grace, node_pool=node_pool, defs_sync=defs_sync
@@ -170,6 +175,7 @@ def build_supervisor(
         ),
         stages=stages,
         stats=stats,
+        progress=ProgressRecorder(node_pool, stats, checkpoints),
     )
 
 

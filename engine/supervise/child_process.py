@@ -149,10 +149,7 @@ class ChildProcess:
 
         What it started ends with it: its group is killed while its own pid, not reaped yet, can be no other's.
         """
-        if self.process.returncode is None and _has_ended(self.process.pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        return self.process.poll()
+        return reap_group(self.process)
 
     def send_secrets(self, vault: SecretVault, *, complete: bool) -> None:
         """Send the secrets that it does not have yet, and what is left of earlier ones. Never waits.
@@ -174,22 +171,15 @@ class ChildProcess:
     def stop(self) -> None:
         """Request a graceful stop (SIGTERM)."""
         self.stop_requested = True
-        self._signal(signal.SIGTERM)
+        signal_group(self.process, signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill its whole process group."""
-        self._signal(signal.SIGKILL)
+        signal_group(self.process, signal.SIGKILL)
 
     def kill_and_wait(self) -> int:
-        """Kill it and wait for its end; returns its exit code.
-
-        A process that the kernel holds for longer than a second counts as dead: it is fenced, and dies when it wakes.
-        """
-        self.kill()
-        try:
-            return self.process.wait(_KILL_WAIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            return -signal.SIGKILL
+        """Kill it and wait for its end; returns its exit code."""
+        return kill_group(self.process)
 
     def close(self) -> None:
         """After its end: close the lifeline, delete its beat file."""
@@ -198,10 +188,32 @@ class ChildProcess:
                 self.process.stdin.close()
         self.beat_path.unlink(missing_ok=True)
 
-    def _signal(self, signal_: signal.Signals) -> None:
-        if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal_)
+
+def reap_group(process: subprocess.Popen[bytes]) -> int | None:
+    """Reap the leader of a process group if it ended, after killing the group: its exit code, else None."""
+    if process.returncode is None and _has_ended(process.pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.poll()
+
+
+def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to the group of a leader; if that has ended, kill what is left of the group."""
+    if reap_group(process) is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> int:
+    """Kill the group of a leader and wait for its end; returns the leader's exit code.
+
+    A process that the kernel holds for longer than a second counts as dead: it is fenced, and dies when it wakes.
+    """
+    signal_group(process, signal.SIGKILL)
+    try:
+        return process.wait(_KILL_WAIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL
 
 
 def _has_ended(pid: int) -> bool:
@@ -224,7 +236,7 @@ def spawn(
     with contextlib.suppress(OSError):
         log.parent.mkdir(mode=0o700, exist_ok=True)
     try:
-        with _open_log(log) as output, _blocked(signal.SIGINT, signal.SIGHUP):
+        with open_log(log) as output, blocked(signal.SIGINT, signal.SIGHUP):
             process = subprocess.Popen(
                 [
                     sys.executable,
@@ -251,7 +263,7 @@ def spawn(
 
 
 @contextlib.contextmanager
-def _blocked(*signals: signal.Signals) -> Iterator[None]:
+def blocked(*signals: signal.Signals) -> Iterator[None]:
     """Block signals in this thread; what it starts inherits that."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
@@ -260,7 +272,7 @@ def _blocked(*signals: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _open_log(log: Path) -> IO[bytes]:
+def open_log(log: Path) -> IO[bytes]:
     """Open a log for appending; the null device if a full disk refuses a new file."""
     try:
         fd = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)

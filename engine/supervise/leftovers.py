@@ -20,7 +20,9 @@ def fence_leftovers(db: Database, folder: Path) -> None:
     """Kill the processes of a crashed supervisor, and record their end so that no late write of theirs counts."""
     left_nodes = nodes.list_left_over(db)
     left_appenders = nodes.list_left_over_appenders(db)
-    for identity in [*(n[-1] for n in left_nodes), *(a[1] for a in left_appenders)]:
+    left_helpers = supervisors.list_helpers(db)
+    identities = [*(n[-1] for n in left_nodes), *(a[1] for a in left_appenders), *(h.identity for h in left_helpers)]
+    for identity in identities:
         if identity:
             kill_leftover(identity)
     _delete_beats(folder / "beats")
@@ -35,6 +37,7 @@ def fence_leftovers(db: Database, folder: Path) -> None:
             requeue_jobs(db, run, epoch, f"the supervisor of n{number} died", crashed=False)
         for epoch, _ in left_appenders:
             nodes.end_appender(db, epoch, NodeState.DEAD, now)
+        supervisors.set_helpers(db, [])
         _rebase_clocks(db)
 
 

@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 MAX_LOG_BYTES = 10_000_000
 """The size at which a log is rotated. Its old copy keeps as much of the end, and at most as much again of the lines
 that were written during the copy."""
-_LOG_NAME = re.compile(r"(n\d+|appender|supervisor|on_end|on_alarm)\.log", re.ASCII)
+_LOG_NAME = re.compile(r"(n\d+|appender|supervisor|on_start|on_end|on_alarm|helper-[\w-]+)\.log", re.ASCII)
 _CHECK_SECONDS = 1.0
 _BLOCK_BYTES = 1 << 20
 

@@ -191,6 +191,16 @@ class NodePool:
         self._check_nodes(replace=False)
         return not self.nodes
 
+    def stop_nodes(self) -> None:
+        """Request a graceful stop of all nodes."""
+        for child in self.nodes:
+            child.stop()
+
+    def kill_nodes(self) -> None:
+        """Kill all nodes, without waiting for their end."""
+        for child in self.nodes:
+            child.kill()
+
     def kill_all(self) -> None:
         """Kill every process and wait for its end."""
         self._scheduled.clear()

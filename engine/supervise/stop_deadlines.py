@@ -4,6 +4,8 @@ A natural end has ample time. A stop that was asked for is bounded as a whole, s
 runtime, kills what is left after a while.
 """
 
+import math
+
 from engine.settings import Settings
 
 _FORCE_SECONDS = 10.0
@@ -42,6 +44,10 @@ class StopDeadlines:
     def files_forced(self, now: float) -> float:
         """When the appender that is asked again now is killed."""
         return self._before_end(now + _FORCE_SECONDS, 0.15)
+
+    def helpers(self) -> float:
+        """When helpers that still run are killed, whatever time of their own they have left."""
+        return self._before_end(math.inf, 0.1)
 
     def busy(self, deadline: float, *, processes_alive: bool) -> float:
         """Until when a database that is busy may delay a stage with this deadline."""

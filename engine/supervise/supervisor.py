@@ -1,6 +1,5 @@
 """The supervisor: drives a run through its stages. `tick` starts no thread and never waits."""
 
-import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +12,17 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import checkpoint_wal
 from engine.store.tables.runs import Run
-from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.document_cleanup import delete_documents
 from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.exit_reason import EXIT_CODES, ExitReason
+from engine.supervise.helper_pool import HelperPool
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
+from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
@@ -32,7 +32,6 @@ from engine.supervise.stages import ACTIVE_STAGES, FORCED_TRANSITIONS, StageTrac
 from engine.supervise.stop_deadlines import StopDeadlines
 from engine.supervise.wal_guard import WalGuard
 
-_RECORD_SECONDS = 1.0
 _KILL_RETRY_SECONDS = 3.0
 
 
@@ -48,10 +47,10 @@ class Supervisor:
         settings: Settings,
         lock: Lock,
         node_pool: NodePool,
+        helpers: HelperPool,
         queue_maintainer: QueueMaintainer,
         robots_refresh: RobotsRefresh,
         seeder: Seeder,
-        checkpoints: CheckpointTracker,
         defs_sync: DefsSync,
         commands: CommandHandlers,
         disk: DiskGuard,
@@ -61,9 +60,11 @@ class Supervisor:
         stages: StageTracker,
         run_end: RunEnd,
         stats: RunStats,
+        progress: ProgressRecorder,
     ) -> None:
         self.run = run
         self.node_pool = node_pool
+        self._helpers = helpers
         self.defs_sync = defs_sync
         self.disk = disk
         self._db = db
@@ -73,7 +74,7 @@ class Supervisor:
         self._queue_maintainer = queue_maintainer
         self._robots_refresh = robots_refresh
         self._seeder = seeder
-        self._checkpoints = checkpoints
+        self._progress = progress
         self._commands = commands
         self._lock_watch = lock_watch
         self._wal_guard = wal_guard
@@ -85,7 +86,6 @@ class Supervisor:
         self.reason: str | None = None
         self._kill_reason: str | None = None
         self._too_many_failed = self._missed = False
-        self._recorded_at = 0.0
         self._deadline = 0.0
 
     @property
@@ -126,6 +126,7 @@ class Supervisor:
         self._log_rotation.check()
         self._wal_guard.check()
         self._stages.flush()
+        self._helpers.watch()
         for work in (self._serve_operator, self._advance):  # a lock that delays the first must not delay a stop
             try:
                 work()
@@ -153,8 +154,9 @@ class Supervisor:
 
         A finished crawl that still writes its files gets the grace for that; a run that already stops is left alone.
         """
-        if self.exit_reason in (None, ExitReason.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
+        if self.exit_reason in (None, ExitReason.COMPLETE):
             self._deadlines.bound(time.monotonic())
+        if self.exit_reason in (None, ExitReason.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
             if self.exit_reason is ExitReason.COMPLETE:
                 self._deadline = min(self._deadline, self._deadlines.nodes(time.monotonic()))
             self.exit_reason, self.reason = exit_reason, reason
@@ -167,12 +169,17 @@ class Supervisor:
         """Load the defs from disk now, whether or not a file changed."""
         self.defs_sync.request_reload()
 
+    def kill_processes(self) -> None:
+        """Kill every process of the run, and wait for their end."""
+        self.node_pool.kill_all()
+        self._helpers.kill_all()
+
     def _kill(self, reason: str) -> None:
         """Stop at once: processes die, their jobs are READY again, rows reach the files at the next start."""
         if self.is_finished:
             return
         self.exit_reason, self.reason = ExitReason.KILLED, reason
-        self.node_pool.kill_all()
+        self.kill_processes()
         try:
             retry_busy(self._finish_killed, seconds=_KILL_RETRY_SECONDS, wait_for_space=False)
         except (DatabaseBusy, StorageError) as error:
@@ -188,17 +195,20 @@ class Supervisor:
         self._finish()
 
     def _tick_starting(self) -> None:
-        """Start the appender, then the nodes: consumers before producers. A signal in between ends the start."""
+        """Start helpers, appender, nodes: consumers before producers. A signal in between ends the start."""
         if self.stage is Stage.INIT:
             self._enter_stage(Stage.CHECK_LOCK)
         elif self.stage is Stage.CHECK_LOCK:
             self._enter_stage(Stage.START_APPENDER)
         elif self.exit_reason is not None:
             self._begin_shutdown()
+        elif self._helpers.failure:
+            self.stop(ExitReason.FAILED, self._helpers.failure)
         elif self.stage is Stage.START_APPENDER:
-            if self.node_pool.appender.child is None:
-                self.node_pool.appender.start()
-            self._enter_stage(Stage.START_NODES)
+            if self._helpers.start():
+                if self.node_pool.appender.child is None:
+                    self.node_pool.appender.start()
+                self._enter_stage(Stage.START_NODES)
         else:
             self.node_pool.start_missing_nodes()
             self._enter_stage(Stage.RUNNING)
@@ -211,7 +221,7 @@ class Supervisor:
 
     def _run_once(self) -> None:
         self.node_pool.watch()
-        self._record_progress()
+        self._progress.record(self._is_stopped_early)
         if not self.disk.alarm:
             self._seeder = self.defs_sync.tick(self._seeder)
         if not self._seeder.done and not self.disk.alarm:
@@ -220,8 +230,8 @@ class Supervisor:
         self._queue_maintainer.tick()
         if self.exit_reason is None and (limit := self._stats.limit_reached()):
             self.stop(ExitReason.LIMIT, limit)
-        if self.node_pool.failure and self.exit_reason is None:
-            self.stop(ExitReason.FAILED, self.node_pool.failure)
+        if (failure := self.node_pool.failure or self._helpers.failure) and self.exit_reason is None:
+            self.stop(ExitReason.FAILED, failure)
         if self.exit_reason is None and self._seeder.done and self._run_end.try_complete():
             self.exit_reason = ExitReason.COMPLETE
 
@@ -238,23 +248,20 @@ class Supervisor:
     def _stop_nodes(self) -> None:
         self._enter_stage(Stage.STOPPING_NODES_GRACEFUL)
         self._deadline = self._deadlines.nodes(time.monotonic())
-        for node in self.node_pool.nodes:
-            node.stop()
+        self.node_pool.stop_nodes()
 
     def _await_nodes(self) -> None:
-        self._record_progress()
+        self._progress.record(self._is_stopped_early)
         if self.node_pool.reap():
             self._stop_appender()
         elif time.monotonic() > self._deadline:
             self._enter_stage(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
             self._deadline = self._deadlines.nodes_forced(time.monotonic())
-            for node in self.node_pool.nodes:
-                node.stop()
+            self.node_pool.stop_nodes()
 
     def _force_nodes(self) -> None:
         if time.monotonic() > self._deadline:
-            for node in self.node_pool.nodes:
-                node.kill()
+            self.node_pool.kill_nodes()
         if self.node_pool.reap():
             self._stop_appender()
 
@@ -263,7 +270,7 @@ class Supervisor:
         self._deadline = self._deadlines.files(time.monotonic())
 
     def _await_appender(self) -> None:
-        self._record_progress()
+        self._progress.record(self._is_stopped_early)
         if self.node_pool.appender.drain():
             self._enter_stage(Stage.RELEASING_LOCK)
         elif time.monotonic() > self._deadline:
@@ -277,22 +284,24 @@ class Supervisor:
         if self.node_pool.appender.drain():
             self._enter_stage(Stage.RELEASING_LOCK)
 
+    def _stop_helpers(self) -> None:
+        """Stop the helpers last: nodes and outputs may use them until their own end."""
+        if self._helpers.stop(self._deadlines.helpers()):
+            self._finish()
+
     def _finish(self) -> None:
         """Record how the run ended, end the epoch, release the lock."""
         outcome = self._run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
         self.exit_reason, self.reason = outcome.exit_reason, outcome.reason
         self._too_many_failed, self._missed = outcome.too_many_failed, bool(outcome.missed)
-        with contextlib.suppress(DatabaseBusy):
-            self._stats.record()
-        with contextlib.suppress(DatabaseBusy):
-            self._checkpoints.write_state_file()
+        self._progress.record_end()
         if outcome.exit_reason is ExitReason.COMPLETE:
             delete_documents(self._db, self._folder, lambda: self.kill_requested)
         self._release()
 
     def _abandon(self, error: CrawlError) -> None:
         """Give up writing to the tables after the last deadline: the next start takes over as after a crash."""
-        self.node_pool.kill_all()
+        self.kill_processes()
         if self.exit_reason is ExitReason.COMPLETE:
             self.exit_reason = ExitReason.FAILED
         self.reason = f"{self.reason or 'stopped'}; not recorded: {error.message}"
@@ -306,15 +315,6 @@ class Supervisor:
         self._db.close()
         checkpoint_wal(self._folder)
         self._lock.release()
-
-    def _record_progress(self) -> None:
-        now = time.monotonic()
-        if now - self._recorded_at >= _RECORD_SECONDS or self.node_pool.has_heart_changes:
-            self._recorded_at = now
-            with contextlib.suppress(DatabaseBusy):  # viewers alone need it
-                self.node_pool.record_beats()
-                self._stats.record()
-                self._checkpoints.update(self._is_stopped_early)
 
     def _is_stopped_early(self) -> bool:
         return self.kill_requested or self.exit_reason not in (None, ExitReason.COMPLETE)
@@ -338,5 +338,5 @@ _STAGE_HANDLERS: dict[Stage, Callable[[Supervisor], None]] = {
     Stage.STOPPING_NODES_FORCEFUL: Supervisor._force_nodes,
     Stage.STOPPING_APPENDER_GRACEFUL: Supervisor._await_appender,
     Stage.STOPPING_APPENDER_FORCEFUL: Supervisor._force_appender,
-    Stage.RELEASING_LOCK: Supervisor._finish,
+    Stage.RELEASING_LOCK: Supervisor._stop_helpers,
 }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from .helper_tables import Helpers
 from .project import Project
 from .site import Site, serve_site
 
@@ -42,6 +43,7 @@ ONE_NODE = {
         "test_outputs",
         "test_shared_folders",
     ),
+    *("test_helpers", "test_helpers_stop", "test_on_start"),
     *("test_page_robots", "test_robots", "test_whole_crawl"),
 }
 """Test modules that need only one node; each of their crawls starts one process less."""
@@ -56,3 +58,8 @@ def project(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Project]
         yield project
     finally:
         project.kill_all()
+
+
+@pytest.fixture
+def helpers(project: Project) -> Helpers:
+    return Helpers(project)

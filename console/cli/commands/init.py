@@ -72,11 +72,20 @@ _SETTINGS_TEMPLATE = """\
 # How the crawler identifies itself to sites: put your contact address in.
 # user_agent = "my-crawler/1.0 (+https://my.example/bot)"
 
+# A command to run before a run starts; the run ends if it fails.
+# on_start = ["python3", "prepare.py"]
+
 # A command to run after a run has ended; it gets the summary as JSON on stdin.
 # on_end = ["python3", "notify.py"]
 
 # A command to run for each new alarm; it gets the alarms as JSON on stdin.
 # on_alarm = ["python3", "notify.py"]
+
+# A program that runs beside the crawl; such tables stand below all settings.
+# [helpers.proxy]
+# run = ["squid", "-N", "-f", "squid.conf"]
+# ready = {port = 3128}           # or {line = "a text in its output"}
+# stop = 5                        # seconds between SIGTERM and SIGKILL
 """
 
 _GITIGNORE = """\

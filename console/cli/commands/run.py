@@ -148,6 +148,7 @@ def run_headless(options: HeadlessOptions) -> int:
     from console.cli.stdout_rows import write_rows
     from engine.store.db.connector import Database
     from engine.store.db.schema import CRAWL, checkpoint_wal
+    from engine.store.read.snapshot import read_summary
 
     progress = Progress(options.progress, options.data / CRAWL)
     db = Database.open(options.data / CRAWL, read_only=True)
@@ -166,13 +167,13 @@ def run_headless(options: HeadlessOptions) -> int:
             if not supervisor.is_finished:
                 signals.sleep(_TICK_SOON_SECONDS if supervisor.tick_soon else _TICK_SECONDS)
     except BaseException:
-        supervisor.node_pool.kill_all()
+        supervisor.kill_processes()
         raise
     finally:
         if alarm_command is not None:
             alarm_command.stop(supervisor.disk.alarm)
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
-    summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
+    summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
     try:
         if options.rows_to_stdout:
             signals.restore()  # the run has ended: a reader that stalls must not make it immortal
@@ -288,14 +289,6 @@ class _Signals:
 
     def _record_signal(self, number: int, _frame: FrameType | None) -> None:
         self._received.append(number)
-
-
-def _summary(db: Any, run: int, exit_code: int) -> str:
-    import orjson
-
-    from engine.store.read import snapshot
-
-    return orjson.dumps(snapshot.build_report(snapshot.read(db, run=run), exit_code=exit_code)).decode()
 
 
 def _start_alarm_command(options: HeadlessOptions) -> "AlarmCommand | None":

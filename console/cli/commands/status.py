@@ -53,6 +53,11 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "nodes": rows_as_dicts(view.nodes),
         "stage": view.run.stage if view.run else None,
         "supervisor": {"pid": pid} if pid else None,
+        "helpers": [
+            {"name": one.name, "state": one.state, "pid": one.pid, "restarts": one.restarts} for one in view.helpers
+        ]
+        if pid
+        else [],
         "paused": view.run.paused if view.run else None,
         "alarm": alarm,
         "sequences": rows_as_dicts(view.sequences),
@@ -98,6 +103,8 @@ def _lines(view: "Snapshot") -> list[str]:
     lines += [f"WARNING {warning.text}" for warning in view.warnings]
     if pid is None and run.state != "DONE":
         lines.append("`crawl-console run` resumes it")
+    if pid is not None:
+        lines += [f"  helper {h.name}: {h.state}, {plural(h.restarts, 'restart')}" for h in view.helpers]
     lines += [
         f"  {n.id:<5}{n.role:<15}{n.state:<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed"
         for n in [n for n in view.nodes if n.pid] or view.nodes[-_MAX_ENDED_NODES:]

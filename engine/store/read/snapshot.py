@@ -15,6 +15,7 @@ from engine.store.tables import health, metrics, results, rows, runs, sequences,
 from engine.store.tables.health import DataDefHealth
 from engine.store.tables.metrics import GroupTotals
 from engine.store.tables.runs import Run
+from engine.store.tables.supervisors import HelperRow
 
 _SEQUENCES = """
 SELECT s.id, s.grp, h.key, s.ready, s.delayed, s.taken, s.done, s.failed, s.skipped, s.incomplete, s.paused
@@ -141,6 +142,8 @@ class Snapshot:
     blocked: int = 0
     """Answers that refused the crawler."""
     paused_hosts: int = 0
+    helpers: list[HelperRow] = field(default_factory=list)
+    """Programs that run beside the crawl, if their supervisor is alive."""
     results: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     """What users' steps reported: by GROUP/TASK and step, the number of each outcome."""
 
@@ -202,6 +205,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             blocked=int(blocked),
             paused_hosts=int(paused_hosts) if current.state is not RunState.DONE else 0,
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
+            helpers=supervisors.list_helpers(db),
             results=results.count_by_step(db, current.seq),
         )  # fmt: skip
 
@@ -288,6 +292,11 @@ def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]
         "fields": {name: _report_fields(data_def) for name, data_def in snapshot.data_defs.items()},
         "results": snapshot.results,
     }
+
+
+def read_summary(db: Database, run: int, *, exit_code: int | None) -> str:
+    """What `build_report` gives for a run now, as JSON."""
+    return orjson.dumps(build_report(read(db, run=run), exit_code=exit_code)).decode()
 
 
 def _report_fields(data_def: DataDefHealth) -> dict[str, dict[str, int]]:

@@ -1,7 +1,9 @@
 """Writes the tables `supervisors` (epochs) and `meta` (facts about the data dir)."""
 
+import json
 import secrets
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 from engine.model.secret import SALT_BYTES
 from engine.runtime.clock import boot_id, boottime
@@ -15,6 +17,7 @@ _ALIVE = "SELECT 1 FROM supervisors WHERE epoch = ? AND ended_at IS NULL"
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _GET = "SELECT value FROM meta WHERE name = ?"
 _SALT = "secret_salt"
+_HELPERS = "helpers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,18 @@ class Epoch:
     epoch: int
     identity: str
     run: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelperRow:
+    """A helper of the supervisor. `state`: `starting`, `ready`, `restarting`, `stopping`."""
+
+    name: str
+    state: str
+    pid: int | None
+    restarts: int
+    identity: str
+    """Of its process; empty if it has none."""
 
 
 def begin(db: Database, identity: str, run: int, now: float) -> int:
@@ -51,6 +66,16 @@ def is_alive(db: Database, epoch: int) -> bool:
 def set_meta(db: Database, name: str, value: str) -> None:
     """Store a fact about the data dir."""
     db.execute(_SET, (name, value))
+
+
+def set_helpers(db: Database, helpers: Sequence[HelperRow]) -> None:
+    """Store which helpers run: for viewers, and for the next supervisor if this one is killed."""
+    set_meta(db, _HELPERS, json.dumps([asdict(helper) for helper in helpers]))
+
+
+def list_helpers(db: Database) -> list[HelperRow]:
+    """The helpers that were stored last; their supervisor may have been killed."""
+    return [HelperRow(**row) for row in json.loads(get_meta(db, _HELPERS) or "[]")]
 
 
 def get_secret_salt(db: Database) -> bytes:

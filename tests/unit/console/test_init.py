@@ -35,10 +35,10 @@ def test_a_new_project_can_be_used_as_it_is(tmp_path: Path) -> None:
 def test_the_commented_settings_exist_and_are_the_defaults(tmp_path: Path) -> None:
     create_project(tmp_path)
     lines = (tmp_path / "crawl.toml").read_text("utf-8").splitlines()
-    settings = tomllib.loads("\n".join(line[2:] for line in lines if re.match("# [a-z_]+ = ", line)))
+    settings = tomllib.loads("\n".join(line[2:] for line in lines if re.match(r"# ([a-z_]+ = |\[)", line)))
     defaults = {field.name: field.default for field in fields(Settings)}
     assert set(settings) <= set(defaults)
-    for name in set(settings) - {"nodes", "user_agent", "on_end", "on_alarm"}:
+    for name in set(settings) - {"nodes", "user_agent", "on_start", "on_end", "on_alarm", "helpers"}:
         assert settings[name] == defaults[name], name
     load_settings(settings, environment={}, folder=tmp_path / "none")
 

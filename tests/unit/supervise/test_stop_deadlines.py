@@ -19,6 +19,7 @@ def test_the_stages_follow_each_other_before_the_end(limit: float, grace: float)
         assert now < stage(now) < end
         now = stage(now)
     assert now < deadlines.busy(now, processes_alive=True) < end
+    assert now < deadlines.helpers() < end
 
 
 def test_by_default_a_stop_fits_a_container_and_the_whole_grace() -> None:

@@ -1,0 +1,189 @@
+"""Runs the command of `on_start`, then starts, monitors, restarts and stops the helpers of one supervisor."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import CrawlError
+from engine.model.helper import Helper
+from engine.runtime.process_identity import identity_of
+from engine.runtime.user_command import UserCommand
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.tables import events, supervisors
+from engine.store.tables.events import Event, Level
+from engine.store.tables.supervisors import HelperRow
+from engine.supervise.child_process import CRASH_LIMIT, HEALTHY_SECONDS, restart_delay
+from engine.supervise.helper_process import HelperProcess, log_path
+
+_REMEDY = "check [helpers.{name}] in crawl.toml"
+
+
+@dataclass(slots=True)
+class _HelperEntry:
+    """One helper: its process now, and what happened to earlier ones."""
+
+    helper: Helper
+    process: HelperProcess | None = None
+    has_been_ready: bool = False
+    crashes: int = 0
+    """Crashes in a row."""
+    restarts: int = 0
+    restart_at: float = math.inf
+    kill_at: float | None = None
+    """When it is killed; None while it is not asked to stop."""
+
+    @property
+    def state(self) -> str:
+        """What `status` says of it."""
+        if self.process is None:
+            return "restarting"
+        return "stopping" if self.kill_at is not None else "ready" if self.process.is_ready else "starting"
+
+    def close(self) -> None:
+        """After the end of its process."""
+        if self.process is not None:
+            self.process.close()
+            self.process = None
+
+
+class HelperPool:
+    """The helpers of one supervisor, in the order in which they start. No method waits."""
+
+    def __init__(
+        self, db: Database, folder: Path, *, run: int, settings: Settings, describe_run: Callable[[], str]
+    ) -> None:
+        """`describe_run`: the text for the stdin of `on_start`."""
+        self._db = db
+        self._folder = folder
+        self._run = run
+        self._describe_run = describe_run
+        self._command = settings.on_start
+        self._start_command: UserCommand | None = None
+        self._entries = [_HelperEntry(helper) for helper in settings.helpers or ()]
+        self._stopping = False
+        self.failure: str | None = None
+        """Why the run cannot start or continue; None while it can."""
+
+    def start(self) -> bool:
+        """Run `on_start`, then start one helper after another, each when the one before is ready; True when all are."""
+        if self.failure or not self._run_start_command():
+            return False
+        for entry in self._entries:
+            if not entry.has_been_ready:
+                if entry.process is None:
+                    self._spawn(entry)
+                return False
+        return True
+
+    def watch(self) -> None:
+        """Notice which are ready, kill those that do not get ready in time, restart those that ended."""
+        if self._stopping or self.failure:
+            return
+        now = time.monotonic()
+        for entry in self._entries:
+            process = entry.process
+            if process is None:
+                if entry.restart_at <= now:
+                    entry.restarts += 1
+                    self._spawn(entry)
+            elif (code := process.poll()) is not None:
+                self._handle_end(entry, process.describe_end(code))
+            elif not process.is_ready:
+                if process.check_ready():
+                    entry.has_been_ready = True
+                    self._report("INFO", entry, f"is ready after {now - process.started_at:.1f} s")
+                elif now - process.started_at > entry.helper.within:
+                    process.kill()
+                    self._handle_end(entry, process.describe_wait())
+
+    def stop(self, until: float) -> bool:
+        """Stop them in reverse order, and `on_start` if it still runs; True once none is left.
+
+        Each has its own `stop` seconds, or an equal share of the time `until`, when those left are killed.
+        """
+        self._stopping = True
+        if self._start_command is not None:
+            self._start_command.kill("interrupted")
+        now = time.monotonic()
+        running = [entry for entry in self._entries if entry.process is not None]
+        for count, entry in reversed(list(enumerate(running, 1))):
+            process = entry.process
+            assert process is not None
+            if process.poll() is None:
+                if entry.kill_at is None:
+                    entry.kill_at = now + min(entry.helper.stop, max(0.0, until - now) / count)
+                    process.stop()
+                if now < min(entry.kill_at, until):
+                    return False
+                process.kill()
+                entry.close()
+                self._report("WARNING", entry, "did not stop in time; killed")
+            else:
+                entry.close()
+                self._report("INFO", entry, "stopped")
+        return True
+
+    def kill_all(self) -> None:
+        """Kill every process and wait for its end."""
+        self._stopping = True
+        if self._start_command is not None:
+            self._start_command.kill("killed")
+        for entry in self._entries:
+            if entry.process is not None:
+                entry.process.kill()
+                entry.close()
+
+    def _run_start_command(self) -> bool:
+        """Whether the command of `on_start` has succeeded, or there is none."""
+        if self._command is None:
+            return True
+        if self._start_command is None:
+            self._start_command = UserCommand("on_start", self._command, self._describe_run(), self._folder)
+        if self._start_command.has_ended():
+            self.failure = self._start_command.failure
+            return self.failure is None
+        return False
+
+    def _spawn(self, entry: _HelperEntry) -> None:
+        entry.restart_at = math.inf
+        try:
+            entry.process = HelperProcess(entry.helper, self._folder)
+        except CrawlError as error:
+            self._handle_end(entry, error.message)
+        else:
+            self._report("INFO", entry, f"started, pid {entry.process.pid}")
+
+    def _handle_end(self, entry: _HelperEntry, reason: str) -> None:
+        """Schedule a restart of a helper that ended, or fail: at its first start, or after too many crashes."""
+        name, now = entry.helper.name, time.monotonic()
+        healthy = entry.process is not None and now - entry.process.started_at >= HEALTHY_SECONDS
+        entry.crashes = 1 if healthy else entry.crashes + 1
+        remedy = f"see {log_path(self._folder, name)}, and {_REMEDY.format(name=name)}"
+        if not entry.has_been_ready:
+            self.failure = f"helper '{name}': {reason}; {remedy}"
+        elif entry.crashes >= CRASH_LIMIT:
+            self.failure = f"helper '{name}' keeps crashing: {reason}; {remedy}"
+        else:
+            entry.restart_at = now + restart_delay(entry.crashes)
+        entry.close()
+        self._report("ERROR", entry, reason + ("" if self.failure else "; restarting"))
+
+    def _report(self, level: Level, entry: _HelperEntry, text: str) -> None:
+        """Write an event, and which helpers there are now."""
+        rows = [_to_row(entry) for entry in self._entries if entry.process is not None or entry.restart_at < math.inf]
+        event = Event(time.time(), level, "supervisor", "helper", f"helper {entry.helper.name} {text}")
+
+        def write() -> None:
+            events.add(self._db, self._run, [event])
+            supervisors.set_helpers(self._db, rows)
+
+        self._db.best_effort_write(write)
+
+
+def _to_row(entry: _HelperEntry) -> HelperRow:
+    pid = entry.process.pid if entry.process is not None else None
+    identity = (identity_of(pid) or "") if pid is not None else ""
+    return HelperRow(name=entry.helper.name, state=entry.state, pid=pid, restarts=entry.restarts, identity=identity)

@@ -1,0 +1,200 @@
+"""One process of a helper: start, readiness, signals, and its log."""
+
+import contextlib
+import errno
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from engine.errors import CrawlError
+from engine.model.helper import Helper
+from engine.supervise.child_process import blocked, kill_group, open_log, reap_group, signal_group
+
+_READ_BYTES = 1 << 20
+_TAIL_BYTES = 4096
+_MAX_LINE = 200
+
+
+class HelperProcess:
+    """The program of a helper under its guard, in a process group of its own."""
+
+    def __init__(self, helper: Helper, folder: Path) -> None:
+        """Start it. Raises CrawlError if its port is in use, or no process can be started."""
+        self.helper = helper
+        self.log = log_path(folder, helper.name)
+        self.is_ready = False
+        self.started_at = time.monotonic()
+        self._has_started = False
+        self._probe: socket.socket | None = None
+        if helper.port is not None and _is_port_taken(helper.port):
+            raise CrawlError(f"port {helper.port} of 127.0.0.1 is in use by another program", "Stop that program.")
+        with contextlib.suppress(OSError):
+            self.log.parent.mkdir(mode=0o700, exist_ok=True)
+        try:
+            with open_log(self.log) as output:
+                output.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(helper.run)}\n".encode())
+                output.flush()
+                self._offset = self._log_start = os.fstat(output.fileno()).st_size
+                self._process, self._started_fd = _spawn_guard(folder, helper, output.fileno())
+        except OSError as error:
+            raise CrawlError(f"cannot be started: {error.strerror}", "Free memory, processes or disk.") from error
+        self._tail = b""
+
+    @property
+    def pid(self) -> int:
+        """The process id of its guard, which leads its group."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit code if it ended, after killing what is left of its group; else None."""
+        return reap_group(self._process)
+
+    def check_ready(self) -> bool:
+        """Whether it is ready by now. Never waits."""
+        if not self._has_started:
+            self._has_started = self._read_started()
+        self.is_ready = self._has_started and (
+            self._accepts(self.helper.port)
+            if self.helper.port is not None
+            else self.helper.line is None or self._has_line(self.helper.line)
+        )
+        return self.is_ready
+
+    def stop(self) -> None:
+        """Ask it to end: SIGTERM to its group."""
+        signal_group(self._process, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill its group, and wait for its end."""
+        kill_group(self._process)
+
+    def close(self) -> None:
+        """After its end: close what was open for it."""
+        os.close(self._started_fd)
+        self._close_probe()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
+    def describe_end(self, code: int) -> str:
+        """How it ended, from the exit code of its guard, with the last line of its output."""
+        if not (self._has_started or self._read_started()):
+            text = "cannot be run"
+        elif code > 128 or code < 0:
+            text = f"ended by signal {code - 128 if code > 0 else -code}"
+        else:
+            text = f"ended with exit code {code}"
+        return text + self.quote_last_line()
+
+    def describe_wait(self) -> str:
+        """That it is not ready in time, and what for, with the last line of its output."""
+        if self.helper.port is not None:
+            missing = f"port {self.helper.port} of 127.0.0.1 accepts no connection"
+        else:
+            missing = f"its output has no line with {self.helper.line!r}" if self.helper.line else "it does not run"
+        return f"not ready after {self.helper.within:g} s: {missing}" + self.quote_last_line()
+
+    def quote_last_line(self) -> str:
+        """`; last output: …`, or an empty text."""
+        line = self._last_line()
+        return f"; last output: {line}" if line else ""
+
+    def _last_line(self) -> str:
+        try:
+            with self.log.open("rb") as log:
+                size = log.seek(0, os.SEEK_END)
+                log.seek(max(0, size - _TAIL_BYTES, self._log_start if size >= self._log_start else 0))
+                lines = log.read(_TAIL_BYTES).decode("utf-8", "replace").split("\n")
+        except OSError:
+            return ""
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")[:_MAX_LINE]
+
+    def _read_started(self) -> bool:
+        try:
+            return os.read(self._started_fd, 1) == b"1"
+        except BlockingIOError:
+            return False
+
+    def _accepts(self, port: int) -> bool:
+        """Whether a connection that was begun at this or an earlier call is accepted."""
+        if self._probe is None:
+            self._probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM | getattr(socket, "SOCK_CLOEXEC", 0))
+            self._probe.setblocking(False)
+        result = self._probe.connect_ex(("127.0.0.1", port))
+        if result in (errno.EINPROGRESS, errno.EALREADY):
+            return False
+        self._close_probe()
+        return result in (0, errno.EISCONN)
+
+    def _close_probe(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
+
+    def _has_line(self, text: str) -> bool:
+        """Whether its output since the last call contains the text. A log that was rotated is read from its start."""
+        part = text.encode()
+        try:
+            with self.log.open("rb") as log:
+                if log.seek(0, os.SEEK_END) < self._offset:
+                    self._offset, self._tail = 0, b""
+                log.seek(self._offset)
+                block = log.read(_READ_BYTES)
+        except OSError:
+            return False
+        self._offset += len(block)
+        block = self._tail + block
+        self._tail = block[-len(part) :]
+        return part in block
+
+
+def log_path(folder: Path, name: str) -> Path:
+    """The log of a helper in a data dir."""
+    return folder / "logs" / f"helper-{name}.log"
+
+
+def _is_port_taken(port: int) -> bool:
+    """Whether a program listens on a port of 127.0.0.1: the helper would seem ready at once, and fail to listen."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
+def _spawn_guard(folder: Path, helper: Helper, log_fd: int) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the guard in its own session, so that Ctrl-C reaches neither it nor the program.
+
+    Also returns the pipe from which a byte can be read once the program runs.
+    """
+    started_fd, write_fd = os.pipe()
+    try:
+        with blocked(signal.SIGINT, signal.SIGHUP):
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "engine.supervise.helper_guard", "--data", str(folder),
+                 "--helper", helper.name, "--started-fd", str(write_fd)],
+                stdin=subprocess.PIPE,
+                stdout=log_fd,
+                stderr=log_fd,
+                start_new_session=True,
+                pass_fds=[write_fd],
+            )  # fmt: skip
+    except OSError:
+        os.close(started_fd)
+        raise
+    finally:
+        os.close(write_fd)
+    os.set_blocking(started_fd, False)
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it died already: its end is noticed at the next poll
+        process.stdin.write(json.dumps(helper.run).encode() + b"\n")
+        process.stdin.flush()
+    return process, started_fd
