@@ -36,6 +36,7 @@ from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.doorbell_repair import QueueMaintainer
+from engine.supervise.elastic_nodes import ElasticNodes
 from engine.supervise.leftovers import clean_pages, fence_leftovers
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
@@ -144,6 +145,7 @@ def build_supervisor(
         settings=settings,
         lock=lock,
         node_pool=node_pool,
+        elastic_nodes=ElasticNodes(db, run.seq, node_pool, settings),
         queue_maintainer=queue_maintainer,
         robots_refresh=RobotsRefresh(db, run.seq),
         seeder=Seeder(

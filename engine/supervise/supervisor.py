@@ -18,6 +18,7 @@ from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.document_cleanup import delete_documents
 from engine.supervise.doorbell_repair import QueueMaintainer
+from engine.supervise.elastic_nodes import ElasticNodes
 from engine.supervise.exit_reason import EXIT_CODES, ExitReason
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
@@ -48,6 +49,7 @@ class Supervisor:
         settings: Settings,
         lock: Lock,
         node_pool: NodePool,
+        elastic_nodes: ElasticNodes,
         queue_maintainer: QueueMaintainer,
         robots_refresh: RobotsRefresh,
         seeder: Seeder,
@@ -70,6 +72,7 @@ class Supervisor:
         self._folder = folder
         self._deadlines = StopDeadlines(settings)
         self._lock = lock
+        self._elastic_nodes = elastic_nodes
         self._queue_maintainer = queue_maintainer
         self._robots_refresh = robots_refresh
         self._seeder = seeder
@@ -211,6 +214,7 @@ class Supervisor:
 
     def _run_once(self) -> None:
         self.node_pool.watch()
+        self._elastic_nodes.tick()
         self._record_progress()
         if not self.disk.alarm:
             self._seeder = self.defs_sync.tick(self._seeder)
