@@ -35,7 +35,10 @@ class ElasticNodes:
     def tick(self) -> None:
         """Start or retire what is due. Raises DatabaseBusy; a later tick retries."""
         now = time.monotonic()
-        if now < self._next_at or not self._node_pool.range.is_elastic:
+        if now < self._next_at:
+            return
+        if not self._node_pool.range.is_elastic:
+            self._scaler.restart_wait()
             return
         self._next_at = now + _LOOK_SECONDS
         jobs_wait = self._scaler.observe(_read_load(self._node_pool), self._node_pool.range, now) and (
@@ -44,7 +47,7 @@ class ElasticNodes:
         decision = self._scaler.decide(jobs_wait=jobs_wait, now=now)
         if decision.start:
             child = self._node_pool.start_node(Role.RUNNER)
-            self._scaler.mark_started()
+            self._scaler.restart_wait()
             self._add_event(f"{child.name} starts because jobs wait for a free slot")
         for number in decision.retire:
             name = f"n{number}"

@@ -52,7 +52,6 @@ class NodeScaler:
         self._active_at: dict[int, float] = {}
         self._wait_began: tuple[float, dict[int, float]] | None = None
         """When jobs began to wait, and the CPU seconds of each node then."""
-        self._is_stalled = False
 
     def observe(self, load: PoolLoad, nodes: NodeRange, now: float) -> bool:
         """Note the load. Returns whether one more node is allowed, and the present ones take no more jobs.
@@ -66,13 +65,13 @@ class NodeScaler:
             if earlier is None or node.held or node.worked != earlier.worked:
                 self._active_at[node.number] = now
         self._active_at = {node.number: self._active_at[node.number] for node in load.nodes}
-        self._is_stalled = _leased_jobs(load) == _leased_jobs(self._load) and before.keys() == self._active_at.keys()
+        is_stalled = _leased_jobs(load) == _leased_jobs(self._load) and before.keys() == self._active_at.keys()
         self._load, self._range = load, nodes
         is_full = sum(node.held for node in load.nodes) >= self._slots * len(load.nodes) or all(
             node.runs_alone for node in load.nodes
         )
         count = len(load.nodes) + load.starting + load.given_up
-        return not load.starting and count < nodes.most and (is_full or self._is_stalled)
+        return not load.starting and count < nodes.most and (is_full or is_stalled)
 
     def decide(self, *, jobs_wait: bool, now: float) -> ScalingDecision:
         """What to do about the load noted last. `jobs_wait`: whether a further node could lease a job now."""
@@ -87,8 +86,8 @@ class NodeScaler:
             self._wait_began = (now, self._cpu_seconds())
         return ScalingDecision()
 
-    def mark_started(self) -> None:
-        """Note that a node was started: from here on, jobs wait anew."""
+    def restart_wait(self) -> None:
+        """Count the wait of jobs from the next look on: a node was started, or the number of nodes is fixed."""
         self._wait_began = None
 
     def _idle_nodes(self, now: float) -> tuple[int, ...]:

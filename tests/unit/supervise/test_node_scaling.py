@@ -63,7 +63,7 @@ def test_a_start_that_failed_is_due_again_and_one_that_succeeded_is_not() -> Non
     run.looks(5)
     assert run.look().start
     assert run.look().start
-    run.scaler.mark_started()
+    run.scaler.restart_wait()
     assert not any(decision.start for decision in run.looks(5))
     assert run.look().start
 
@@ -145,7 +145,7 @@ def test_once_the_cpus_are_free_the_wait_is_measured_again() -> None:
     run.cpu_use = 0.9
     assert set(run.looks(20)) == {NOTHING}
     run.cpu_use = 0.0
-    run.scaler.mark_started()
+    run.scaler.restart_wait()
     assert any(decision.start for decision in run.looks(8))
 
 
