@@ -280,11 +280,8 @@ class NodePool:
             self._write_beats([child], time.monotonic())
             clean = reason == _GRACEFUL_END
             nodes.set_state(self._db, child.epoch, NodeState.TERMINATED if clean else NodeState.DEAD)
-            nodes.set_heart(
-                self._db,
-                child.epoch,
-                HeartbeatState.APPARENT_DEATH if child.stop_requested else HeartbeatState.ASYSTOLE,
-            )
+            heart = HeartbeatState.APPARENT_DEATH if child.stop_requested else HeartbeatState.ASYSTOLE
+            nodes.set_heart(self._db, child.epoch, heart)
             if not clean:
                 dead = Role.DEAD_RUNNER if child.role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER
                 nodes.set_role(self._db, child.epoch, dead)
@@ -313,8 +310,7 @@ class NodePool:
         child.close()
         self.nodes.remove(child)
         self._ring(rung)
-        if final and missing is Role.RUNNER:
-            self.given_up += 1
+        self.given_up += final and missing is Role.RUNNER
         if lost and not final:
             self._schedule_start(missing, child.number, crashes, restart_delay(crashes))
         elif replace and child.restart_after_exit:
@@ -330,9 +326,8 @@ class NodePool:
             return None
         backup = min(backups, key=lambda c: c.number)
         nodes.set_role(self._db, backup.epoch, Role.RUNNER)
-        if (
-            nodes.get_state_and_role(self._db, backup.epoch)[0] is NodeState.STANDBY
-        ):  # otherwise it has not registered yet
+        state, _ = nodes.get_state_and_role(self._db, backup.epoch)
+        if state is NodeState.STANDBY:  # otherwise it has not registered yet
             nodes.set_state(self._db, backup.epoch, NodeState.DONE)
         self._add_event("INFO", f"{backup.name} takes over as runner")
         return backup.epoch
