@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from engine import urls
 from engine.errors import UsageError
+from engine.model.node_range import NodeRange
 
 _PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", re.ASCII)
 _CONTACT = re.compile(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
@@ -72,15 +73,16 @@ def parse_share(text: str) -> float:
 
 _TIMES = frozenset(
     {
-        "delay", "deadline", "file_drain", "grace", "heart_timeout", "max_time", "node_drain", "parse_limit",
-        "send_drain", "start_timeout", "stop_within",
+        "delay", "deadline", "file_drain", "grace", "heart_timeout", "max_time", "node_drain", "node_idle",
+        "node_wait", "parse_limit", "send_drain", "start_timeout", "stop_within",
     }
 )  # fmt: skip
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 _MINIMUMS: Mapping[str, float] = {
-    "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
+    "node_wait": 0.1, "node_idle": 0.1,
+    "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
     "max_body": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
     "refresh": 0.1, "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000,
     "max_links": 0, "stop_within": 1, "node_drain": 1, "file_drain": 1, "send_drain": 0,
@@ -134,6 +136,8 @@ def _quote(name: str, value: Any) -> str:
 def _check_is_text(hint: Any, value: str) -> None:
     """Raises ValueError where TOML has a string for a number or a boolean."""
     text = str(hint)
+    if hint is NodeRange and "-" in value:
+        return
     if get_origin(hint) is not Literal and "str" not in text and not ("None" in text and value in ("", "none")):
         raise ValueError(value)
 
@@ -141,6 +145,8 @@ def _check_is_text(hint: Any, value: str) -> None:
 def _describe_expected(name: str, hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " or ".join(get_args(hint))
+    if hint is NodeRange:
+        return "a number of 1 or more, such as 4, or a range from the least to the most, such as 1-4"
     if name in _TEXT_RULES:
         return _TEXT_RULES[name][1]
     text = str(hint)
@@ -172,6 +178,8 @@ def _coerce(type_hint: Any, value: Any) -> Any:
         return booleans[str(value).lower()]
     if isinstance(value, bool):
         raise ValueError(value)
+    if type_hint is NodeRange:
+        return NodeRange.parse(str(value))
     if "int" in hint:
         return int(str(value).replace("_", ""))
     if "float" in hint:

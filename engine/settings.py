@@ -14,14 +14,17 @@ from engine import __version__
 from engine.errors import UsageError, suggest
 from engine.helper_settings import HelperError, parse_helpers
 from engine.model.helper import Helper
+from engine.model.node_range import NodeRange
 from engine.setting_values import duration_seconds, parse_share, parse_value
 
 _STOP_RESERVE = 3.0
+_ONE_NODE = NodeRange(1, 1)
 
 
-def default_nodes() -> int:
+def default_nodes() -> NodeRange:
     """One node for each usable CPU, at least 2, at most 4."""
-    return min(4, max(2, usable_cpus()))
+    count = min(4, max(2, usable_cpus()))
+    return NodeRange(count, count)
 
 
 def usable_cpus() -> int:
@@ -41,8 +44,10 @@ def usable_cpus() -> int:
 class Settings:
     """Every setting, by its stable name. Times are in seconds, sizes in bytes, unless stated."""
 
-    nodes: int = 0
-    """0: `default_nodes()`."""
+    nodes: NodeRange = _ONE_NODE
+    """Where no place gives it, `resolve_settings` takes `default_nodes()`."""
+    node_wait: float = 5.0
+    node_idle: float = 60.0
     backups: int = 0
     concurrency: int = 32
     batch: int = 32
@@ -139,6 +144,8 @@ class Settings:
     def from_json(cls, text: str) -> "Settings":
         """The settings of a text from `to_json`."""
         values = json.loads(text)
+        if "nodes" in values:
+            values["nodes"] = NodeRange(**values["nodes"])
         for name in ("on_start", "on_end", "on_alarm"):
             if values.get(name) is not None:
                 values[name] = tuple(values[name])

@@ -39,6 +39,23 @@ class Seconds(click.FloatRange):
         return super().convert(seconds, param, ctx)
 
 
+class Nodes(click.ParamType[Any]):
+    """A number of nodes, or a range: 4, 1-4."""
+
+    name = "nodes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The NodeRange. Raises BadParameter."""
+        from engine.model.node_range import NodeRange
+
+        if isinstance(value, NodeRange):
+            return value
+        try:
+            return NodeRange.parse(value)
+        except ValueError:
+            self.fail(f"'{value}' is no number of nodes; write 4, or the least and the most: 1-4", param, ctx)
+
+
 defs_option = click.option(
     "--defs", type=FilePath(), default=Path("defs"), show_default=True, help="Defs directory or file."
 )

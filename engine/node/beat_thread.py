@@ -15,7 +15,7 @@ from engine.node.loading.pool import LoaderPool
 from engine.node.registration import Registration
 from engine.node.status import NodeStatus
 from engine.node.tuning import CpuPinner
-from engine.runtime.beat_file import INTERVAL, Beat, BeatWriter, resident_bytes
+from engine.runtime.beat_file import INTERVAL, Beat, BeatWriter, cpu_seconds, resident_bytes
 
 
 class NodeBeatThread(threading.Thread):
@@ -70,13 +70,16 @@ class NodeBeatThread(threading.Thread):
             return
         self._number += 1
         held = self._capacity.held
+        children = (*self._extraction_pool.pids, *self._loader_pool.pids)
         beat = Beat(
             number=self._number,
             state=state,
+            runs_alone=self._capacity.exclusive,
             in_flight=held,
             done=self._committer.done,
             failed=self._committer.failed,
-            rss=resident_bytes() + sum(map(resident_bytes, (*self._extraction_pool.pids, *self._loader_pool.pids))),
+            rss=resident_bytes() + sum(map(resident_bytes, children)),
+            cpu=cpu_seconds() + sum(map(cpu_seconds, children)),
             lag=self._loop.lag,
             now=self._intake.alarm or (self._loop.current_url if held else ""),
         )

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import struct
+import time
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ INTERVAL = 0.25
 SUPERVISOR_BEAT = "supervisor"
 """Name of the supervisor's beat. Its `now` holds the alarm, readable while no table can be written."""
 
-_RECORD = struct.Struct("<QB3xIQQQddQQ200s")
+_RECORD = struct.Struct("<QB?2xIQQQdddQQ200s")
 _CHECKSUM = struct.Struct("<I")
 _NAME = re.compile(rf"[na]\d+|{SUPERVISOR_BEAT}", re.ASCII)
 _MAX_BYTES = 4096
@@ -29,11 +30,15 @@ class Beat:
 
     number: int
     state: str
+    runs_alone: bool = False
+    """Whether it works a job that crashed a node before, and takes no other beside it (node)."""
     in_flight: int = 0
     done: int = 0
     failed: int = 0
     rss: int = 0
     """Resident memory in bytes."""
+    cpu: float = 0.0
+    """CPU seconds so far (node)."""
     lag: float = 0.0
     """Seconds its event loop ran late."""
     flush_ms: float = 0.0
@@ -59,10 +64,12 @@ class BeatWriter:
         body = _RECORD.pack(
             beat.number,
             _STATES.index(beat.state),
+            beat.runs_alone,
             beat.in_flight,
             beat.done,
             beat.failed,
             beat.rss,
+            beat.cpu,
             beat.lag,
             beat.flush_ms,
             beat.rows,
@@ -84,14 +91,18 @@ def read_beat(path: Path) -> Beat | None:
         return None
     if len(record) != _RECORD.size + _CHECKSUM.size or not _has_checksum(record):
         return None
-    number, state, in_flight, done, failed, rss, lag, flush_ms, rows, size, now = _RECORD.unpack_from(record)
+    number, state, runs_alone, in_flight, done, failed, rss, cpu, lag, flush_ms, rows, size, now = _RECORD.unpack_from(
+        record
+    )
     return Beat(
         number=number,
         state=_STATES[state],
+        runs_alone=runs_alone,
         in_flight=in_flight,
         done=done,
         failed=failed,
         rss=rss,
+        cpu=cpu,
         lag=lag,
         flush_ms=flush_ms,
         rows=rows,
@@ -127,3 +138,14 @@ def resident_bytes(pid: int | None = None) -> int:
         return int(Path(f"/proc/{pid or 'self'}/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
+
+
+def cpu_seconds(pid: int | None = None) -> float:
+    """CPU seconds of a process, by default this one; 0 for another one that has ended, or without `/proc`."""
+    if pid is None:
+        return time.process_time()
+    try:
+        user, system = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return 0.0

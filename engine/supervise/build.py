@@ -37,6 +37,7 @@ from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.doorbell_repair import QueueMaintainer
+from engine.supervise.elastic_nodes import ElasticNodes
 from engine.supervise.helper_pool import HelperPool
 from engine.supervise.leftovers import clean_pages, fence_leftovers
 from engine.supervise.lock import Lock
@@ -152,6 +153,7 @@ def build_supervisor(
         helpers=HelperPool(
             db, folder, run=run.seq, settings=settings, describe_run=partial(read_summary, db, run.seq, exit_code=None)
         ),
+        elastic_nodes=ElasticNodes(db, run.seq, node_pool, settings),
         queue_maintainer=queue_maintainer,
         robots_refresh=RobotsRefresh(db, run.seq),
         seeder=Seeder(

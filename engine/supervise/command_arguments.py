@@ -28,7 +28,7 @@ _PARAMETERS: Mapping[str, Mapping[str, _Parameter]] = MappingProxyType(
         "kill": {"node": _Parameter(str, required=False)},
         "drain": {"node": _Parameter(str)},
         "restart": {"node": _Parameter(str)},
-        "scale": {"count": _Parameter(int)},
+        "scale": {"count": _Parameter(int), "most": _Parameter(int, required=False)},
         "reload": {"saved": _Parameter(str, required=False)},
         "pause": {"sequence": _Parameter(str, required=False)},
         "resume": {"sequence": _Parameter(str, required=False)},

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from engine.errors import UsageError
 from engine.model.node import Role
+from engine.model.node_range import NodeRange
 from engine.store.db.connector import Database
 from engine.store.tables import commands, events, host_control, runs, sequences
 from engine.store.tables.commands import Command
@@ -84,7 +85,7 @@ class CommandHandlers:
             case "restart":
                 return self._restart(control, arguments["node"])
             case "scale":
-                return self._scale(control, arguments["count"])
+                return self._scale(control, arguments["count"], arguments.get("most", arguments["count"]))
             case "reload":
                 return self._reload(control, command.id, arguments.get("saved"))
             case "pause" | "resume":
@@ -135,13 +136,16 @@ class CommandHandlers:
         self._node_pool.restart(child)
         return True, f"draining {child.name}, then a replacement starts; {_jobs_in_flight(child)} jobs in flight"
 
-    def _scale(self, control: RunControl, count: int) -> _Answer:
+    def _scale(self, control: RunControl, least: int, most: int) -> _Answer:
         if control.exit_reason is not None:
             return False, "the run is stopping"
-        if not 1 <= count <= _MAX_NODES:
-            return False, f"{count} nodes: the count must be between 1 and {_MAX_NODES}; `pause` holds the crawl"
-        started, drained = self._node_pool.scale(count)
-        return True, f"{count} runners: {started} started, {drained} retired"
+        nodes = NodeRange(least, most)
+        if not (1 <= least <= _MAX_NODES and 1 <= most <= _MAX_NODES):
+            return False, f"{nodes} nodes: the count must be between 1 and {_MAX_NODES}; `pause` holds the crawl"
+        if least > most:
+            return False, f"{least}-{most} nodes: the least is above the most; write {most}-{least}"
+        started, drained = self._node_pool.scale(nodes)
+        return True, f"{nodes} runners: {started} started, {drained} retired"
 
     def _reload(self, control: RunControl, command: int, saved: str | None) -> _Answer | None:
         if control.exit_reason is not None:

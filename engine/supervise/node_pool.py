@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeState, Role
+from engine.model.node_range import NodeRange
 from engine.model.secret import SecretVault
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
@@ -66,6 +67,10 @@ class NodePool:
         self._wakeup_fd = wakeup_fd
         self.appender = appender
         self.nodes: list[ChildProcess] = []
+        self.range: NodeRange = settings.nodes
+        """How many runners there may be; commands change it."""
+        self.given_up = 0
+        """Runners that crashed too often and are not replaced."""
         self._scheduled: list[_ScheduledStart] = []
 
     @property
@@ -144,8 +149,8 @@ class NodePool:
         self.share_secrets()
 
     def start_missing_nodes(self) -> None:
-        """Start runners and backups until there are as many as the settings say."""
-        for role, count in ((Role.RUNNER, self._settings.nodes), (Role.BACKUP_RUNNER, self._settings.backups)):
+        """Start runners and backups until there are as many as there must be at least."""
+        for role, count in ((Role.RUNNER, self.range.least), (Role.BACKUP_RUNNER, self._settings.backups)):
             for _ in range(count - sum(child.role is role for child in self.nodes)):
                 self.start_node(role)
 
@@ -154,9 +159,11 @@ class NodePool:
         child.restart_after_exit = True
         child.stop()
 
-    def scale(self, count: int) -> tuple[int, int]:
-        """Start runners, or drain those with the highest numbers, to reach `count`. Returns started, drained."""
+    def scale(self, nodes: NodeRange) -> tuple[int, int]:
+        """Start runners, or drain those with the highest numbers, to be within `nodes`. Returns started, drained."""
+        self.range, self.given_up = nodes, 0
         current = sorted(self.runners, key=lambda c: c.number)
+        count = nodes.clamp(len(current) + self.pending_runners)
         missing = count - len(current) - self.pending_runners
         for _ in range(missing):
             self.start_node(Role.RUNNER)
@@ -283,11 +290,8 @@ class NodePool:
             self._write_beats([child], time.monotonic())
             clean = reason == _GRACEFUL_END
             nodes.set_state(self._db, child.epoch, NodeState.TERMINATED if clean else NodeState.DEAD)
-            nodes.set_heart(
-                self._db,
-                child.epoch,
-                HeartbeatState.APPARENT_DEATH if child.stop_requested else HeartbeatState.ASYSTOLE,
-            )
+            heart = HeartbeatState.APPARENT_DEATH if child.stop_requested else HeartbeatState.ASYSTOLE
+            nodes.set_heart(self._db, child.epoch, heart)
             if not clean:
                 dead = Role.DEAD_RUNNER if child.role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER
                 nodes.set_role(self._db, child.epoch, dead)
@@ -316,6 +320,7 @@ class NodePool:
         child.close()
         self.nodes.remove(child)
         self._ring(rung)
+        self.given_up += final and missing is Role.RUNNER
         if lost and not final:
             self._schedule_start(missing, child.number, crashes, restart_delay(crashes))
         elif replace and child.restart_after_exit:
@@ -331,9 +336,8 @@ class NodePool:
             return None
         backup = min(backups, key=lambda c: c.number)
         nodes.set_role(self._db, backup.epoch, Role.RUNNER)
-        if (
-            nodes.get_state_and_role(self._db, backup.epoch)[0] is NodeState.STANDBY
-        ):  # otherwise it has not registered yet
+        state, _ = nodes.get_state_and_role(self._db, backup.epoch)
+        if state is NodeState.STANDBY:  # otherwise it has not registered yet
             nodes.set_state(self._db, backup.epoch, NodeState.DONE)
         self._add_event("INFO", f"{backup.name} takes over as runner")
         return backup.epoch

@@ -16,6 +16,7 @@ from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.document_cleanup import delete_documents
 from engine.supervise.doorbell_repair import QueueMaintainer
+from engine.supervise.elastic_nodes import ElasticNodes
 from engine.supervise.exit_reason import EXIT_CODES, ExitReason
 from engine.supervise.helper_pool import HelperPool
 from engine.supervise.lock import Lock
@@ -48,6 +49,7 @@ class Supervisor:
         lock: Lock,
         node_pool: NodePool,
         helpers: HelperPool,
+        elastic_nodes: ElasticNodes,
         queue_maintainer: QueueMaintainer,
         robots_refresh: RobotsRefresh,
         seeder: Seeder,
@@ -71,6 +73,7 @@ class Supervisor:
         self._folder = folder
         self._deadlines = StopDeadlines(settings)
         self._lock = lock
+        self._elastic_nodes = elastic_nodes
         self._queue_maintainer = queue_maintainer
         self._robots_refresh = robots_refresh
         self._seeder = seeder
@@ -222,6 +225,7 @@ class Supervisor:
     def _run_once(self) -> None:
         self.node_pool.watch()
         self._progress.record(self._is_stopped_early)
+        self._elastic_nodes.tick()
         if not self.disk.alarm:
             self._seeder = self.defs_sync.tick(self._seeder)
         if not self._seeder.done and not self.disk.alarm:

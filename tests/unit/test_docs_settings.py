@@ -8,6 +8,7 @@ import pytest
 
 from console.cli.main import crawl_console
 from engine import __version__
+from engine.model.node_range import NodeRange
 from engine.settings import Settings, resolve_settings
 
 from .doc_pages import SETTINGS, blocks, table
@@ -54,7 +55,7 @@ def test_the_example_of_settings_works_as_documented(tmp_path):
             {"nodes": 4, "deadline": "60"}, environment={"CRAWL_DELAY": "1"}, folder=tmp_path
         )
     }
-    assert resolved["nodes"] == (4, "flag")
+    assert resolved["nodes"] == (NodeRange(4, 4), "flag")
     assert resolved["deadline"] == (60.0, "flag")
     assert resolved["delay"] == (1.0, "env CRAWL_DELAY")
     assert resolved["live"] == ("PT12H", "crawl.toml")

@@ -7,6 +7,7 @@ import pytest
 
 from engine import __version__, settings
 from engine.errors import UsageError
+from engine.model.node_range import NodeRange
 from engine.setting_values import duration_seconds
 from engine.settings import Settings, default_nodes, load_settings, parse_assignment, resolve_settings
 
@@ -51,12 +52,14 @@ def test_one_node_for_each_cpu_at_least_two_at_most_four(
     monkeypatch: pytest.MonkeyPatch, cpus: int, nodes: int
 ) -> None:
     monkeypatch.setattr(settings, "usable_cpus", lambda: cpus)
-    assert default_nodes() == nodes
+    assert default_nodes() == NodeRange(nodes, nodes)
 
 
 GOOD: list[tuple[str, Any, Any]] = [
     ("robots", "true", True), ("robots", "No", False), ("robots", False, False), ("robots", "1", True),
-    ("nodes", "3", 3), ("nodes", 3, 3), ("max_body", "20_000_000", 20_000_000), ("max_pages", "none", None),
+    ("nodes", "3", NodeRange(3, 3)), ("nodes", 3, NodeRange(3, 3)), ("nodes", "1-4", NodeRange(1, 4)),
+    ("nodes", "2-2", NodeRange(2, 2)), ("node_wait", "250ms", 0.25), ("node_idle", "2m", 120.0),
+    ("max_body", "20_000_000", 20_000_000), ("max_pages", "none", None),
     ("max_pages", "", None), ("max_time", "0.5", 0.5), ("delay", 2, 2.0), ("user_agent", "me", "me"),
     ("on_reload", "new_only", "new_only"), ("cpu_affinity", "off", "off"),
     ("base_url", "none", None), ("base_url", "http://a/", "http://a/"),
@@ -72,7 +75,9 @@ def test_values_are_read_by_their_type(name: str, written: Any, read: Any) -> No
 
 
 BAD: list[tuple[str, Any]] = [
-    ("nodes", "-1"), ("nodes", "two"), ("nodes", "1.5"), ("nodes", True), ("batch", "0"), ("concurrency", 0),
+    ("nodes", "-1"), ("nodes", "two"), ("nodes", "1.5"), ("nodes", True), ("nodes", "0"), ("nodes", "0-4"),
+    ("nodes", "4-1"), ("nodes", "1-"), ("nodes", "1-2-3"), ("nodes", ""), ("node_wait", 0), ("node_idle", "-1"),
+    ("batch", "0"), ("concurrency", 0),
     ("delay", "-0.1"), ("delay", "nan"), ("deadline", "0"), ("max_attempts", 0), ("refresh", "0"), ("max_pages", "0"),
     ("robots", "maybe"), ("robots", 2), ("on_reload", "never"), ("cpu_affinity", "0,1"),
     ("cpu_affinity", False), ("max_time", "soon"), ("grace", []),
@@ -97,7 +102,17 @@ def test_the_error_names_the_variable_or_the_file(tmp_path: Path) -> None:
 
 
 def test_an_overridden_value_is_not_validated(tmp_path: Path) -> None:
-    assert load_settings({"nodes": "3"}, environment={"CRAWL_NODES": "x"}, folder=tmp_path).nodes == 3
+    assert load_settings({"nodes": "3"}, environment={"CRAWL_NODES": "x"}, folder=tmp_path).nodes.least == 3
+
+
+def test_a_range_of_nodes_is_read_from_every_place(tmp_path: Path) -> None:
+    (tmp_path / "crawl.toml").write_text('nodes = "1-4"')
+    assert load_settings({}, environment={}, folder=tmp_path).nodes == NodeRange(1, 4)
+    assert load_settings({}, environment={"CRAWL_NODES": "2-3"}, folder=tmp_path).nodes == NodeRange(2, 3)
+    assert str(load_settings({"nodes": "1-2"}, flags={"nodes": NodeRange(1, 8)}, folder=tmp_path).nodes) == "1-8"
+    with pytest.raises(UsageError, match="nodes cannot be '4-1'") as raised:
+        load_settings({"nodes": "4-1"}, environment={})
+    assert "a range from the least to the most, such as 1-4" in raised.value.remedy
 
 
 def test_unknown_names_are_rejected_with_a_suggestion(tmp_path: Path) -> None:
@@ -126,7 +141,7 @@ def test_set_has_name_and_value() -> None:
 
 
 def test_children_receive_the_same_settings() -> None:
-    loaded = load_settings({"nodes": 3, "max_time": 2.5, "base_url": "http://ü/"}, environment={})
+    loaded = load_settings({"nodes": "1-3", "max_time": 2.5, "base_url": "http://ü/"}, environment={})
     assert Settings.from_json(loaded.to_json()) == loaded
     assert "\n" not in loaded.to_json()
 

@@ -18,7 +18,7 @@ COMMANDS = {
     "kill": ("control:kill", "Kill the run, or one node."),
     "drain": ("control:drain", "Drain one node and retire it."),
     "restart": ("control:restart", "Drain one node and replace it."),
-    "scale": ("control:scale", "Set the number of runner nodes."),
+    "scale": ("control:scale", "Set the number of runner nodes, or a range."),
     "pause": ("control:pause", "Pause the run, or one sequence."),
     "resume": ("control:resume", "Resume after `pause`."),
     "host": ("host:host", "Pause a host, or set its delay and concurrency."),

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import common_options, validate_assignments
+from console.cli.options import Nodes, common_options, validate_assignments
+
+if TYPE_CHECKING:
+    from engine.model.node_range import NodeRange
 
 
 def send_and_print(data: Path, assign: Sequence[str], name: str, **arguments: Any) -> int:
@@ -51,11 +54,12 @@ def restart(node: str, data: Path, assign: Sequence[str]) -> int:
 
 
 @click.command()
-@click.argument("count", metavar="N", type=click.IntRange(1))
+@click.argument("nodes", metavar="N", type=Nodes())
 @common_options
-def scale(count: int, data: Path, assign: Sequence[str]) -> int:
-    """Set the number of runner nodes to N."""
-    return send_and_print(data, assign, "scale", count=count)
+def scale(nodes: "NodeRange", data: Path, assign: Sequence[str]) -> int:
+    """Set the number of runner nodes to N, or to a range such as 1-4."""
+    most = nodes.most if nodes.is_elastic else None
+    return send_and_print(data, assign, "scale", count=nodes.least, most=most)
 
 
 @click.command()

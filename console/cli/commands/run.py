@@ -17,6 +17,7 @@ import click
 
 from console.cli.options import (
     FilePath,
+    Nodes,
     Seconds,
     common_options,
     defs_option,
@@ -43,7 +44,7 @@ _MIN_TICK_SECONDS = 0.005
 @click.command()
 @defs_option
 @common_options
-@click.option("--nodes", type=click.IntRange(1), help="Node processes.")
+@click.option("--nodes", type=Nodes(), metavar="N", help="Node processes: a number, or a range such as 1-4.")
 @click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
 @click.option("--base-url", metavar="U", help="Base URL of relative locators.")
 @click.option("--fresh", is_flag=True, help="Start a new run even if one is unfinished.")

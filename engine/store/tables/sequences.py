@@ -26,16 +26,21 @@ _SPARE = f"""
 (SELECT max(0, min(2 * {EFFECTIVE_CONCURRENCY}, r.slots / max(1, r.active_sequences) - {EFFECTIVE_CONCURRENCY}))
     FROM runs r WHERE r.seq = sequences.run)
 """
-_ELIGIBLE = f"""
-    rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1
+_HAS_DUE_JOBS = """
+    ready > 0 AND paused = 0 AND absent <> 1
     AND (kind = 'extract' OR EXISTS (
         SELECT 1 FROM hosts h WHERE h.id = sequences.host AND h.paused = 0
             AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
             AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
             AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
-            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')
-                < {EFFECTIVE_CONCURRENCY} + {_SPARE}
+            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') < {host_limit}
     ))
+"""
+_ELIGIBLE = "rung_at IS NULL AND " + _HAS_DUE_JOBS.format(host_limit=f"{EFFECTIVE_CONCURRENCY} + {_SPARE}")
+_SENDABLE = _HAS_DUE_JOBS.format(host_limit=EFFECTIVE_CONCURRENCY)
+_LIST_SENDABLE = f"""
+SELECT id FROM sequences WHERE run = :run AND rung_at IS NOT NULL AND {_SENDABLE}
+UNION ALL SELECT id FROM sequences WHERE run = :run AND rung_at IS NULL AND {_SENDABLE} LIMIT :limit
 """
 _RING_HOSTS = (
     "UPDATE sequences SET rung_at = :now WHERE host IN (SELECT value FROM json_each(:hosts)) AND "
@@ -188,6 +193,15 @@ def list_rung(db: Database, run: int, limit: int) -> list[int]:
     return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
 
 
+def list_sendable(db: Database, run: int, now: float, limit: int) -> list[int]:
+    """Sequences, at most `limit`, with jobs whose hosts would take a request now (boot-time seconds).
+
+    The jobs that nodes may hold beyond the concurrency of a host are not counted: none of them could be sent.
+    """
+    rows = db.all(_LIST_SENDABLE, {"run": run, "now": now, "lookahead": LOOKAHEAD, "limit": limit})
+    return [int(row[0]) for row in rows]
+
+
 def least_busy_first(db: Database, ids: Sequence[int]) -> list[int]:
     """These sequences, those with the fewest taken jobs first."""
     if len(ids) < 2:
@@ -268,10 +282,7 @@ def recheck_skipped_of_host(db: Database, host: int) -> None:
 
 
 def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
-    """Sequences whose jobs must be skipped (1: their group is absent; 3: they are stopped) or requeued (2).
-
-    Returns their ids, their kinds and that number.
-    """
+    """Ids and kinds of sequences whose jobs must be skipped (1: group absent, 3: stopped) or requeued (2)."""
     return [(int(id_), str(kind), int(absent)) for id_, kind, absent in db.all(_UNSETTLED, (run, limit))]
 
 

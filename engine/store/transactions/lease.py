@@ -163,10 +163,10 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
     s = SequenceState(*row)
     if s.kind == "extract":
         return _lease_extracts(db, request, sequence, s)
-    due = _blocked_until(s, now)
+    due = blocked_until(s, now)
     if request.slots and s.delay:
         return Lease()  # send times count from now on, but a commit has yet to reach the disk
-    allowed, fair = _allowed_jobs(s, request), _fair_share(s, request)
+    allowed, fair = allowed_jobs(s, request), _fair_share(s, request)
     limit = min(allowed, fair) if due == 0 else 0
     if s.is_limited and due == 0:
         room = page_limit.read_room(db, s.run, s.group, group_limit=s.max_pages, run_limit=s.run_max_pages)
@@ -207,7 +207,7 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
 
 def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: SequenceState) -> Lease:
     """Lease re-extractions: they need no host and no delay; fetches come first."""
-    limit = 0 if _is_suspended(s) else min(request.free_slots, request.batch)
+    limit = 0 if is_suspended(s) else min(request.free_slots, request.batch)
     if s.active:
         # at least one, else re-extractions would wait for the end of the crawl
         limit = min(limit, max(1, limit // (_WAITING_DIVISOR if s.others_waiting else _FETCHING_DIVISOR)))
@@ -237,13 +237,14 @@ def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: Seque
     return Lease(taken, again)
 
 
-def _is_suspended(s: SequenceState) -> bool:
+def is_suspended(s: SequenceState) -> bool:
+    """Whether an operator, the disk, the defs or the state of the run keeps all its jobs from being leased."""
     return bool(s.run_paused or s.suspended) or s.run_state not in LEASING_STATES
 
 
-def _blocked_until(s: SequenceState, now: float) -> float | None:
+def blocked_until(s: SequenceState, now: float) -> float | None:
     """When leases are possible. 0: now; a boot-time second: not before it; None: after some other event."""
-    if _is_suspended(s):
+    if is_suspended(s):
         return None
     if s.kind != "robots" and s.robots == "WANTED":
         return None
@@ -254,7 +255,7 @@ def _blocked_until(s: SequenceState, now: float) -> float | None:
     return 0
 
 
-def _allowed_jobs(s: SequenceState, request: LeaseRequest) -> int:
+def allowed_jobs(s: SequenceState, request: LeaseRequest) -> int:
     """Jobs the sequence may take: its quota, or more if no other waits; limited by its host's concurrency and delay."""
     most = min(request.free_slots, request.batch)
     allowed = lease_limit(active=s.active, slots=s.slots, running=s.taken, free=request.free_slots, batch=request.batch)

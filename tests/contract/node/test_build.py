@@ -17,7 +17,7 @@ from engine.settings import Settings
 from engine.store.tables import nodes
 from tests.contract.store.harness import StoreHarness
 
-SETTINGS = replace(Settings(), min_free=0, grace=1.0, nodes=1)
+SETTINGS = replace(Settings(), min_free=0, grace=1.0)
 
 
 def started(store: StoreHarness, role: Role = Role.RUNNER) -> int:

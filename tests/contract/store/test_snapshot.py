@@ -15,6 +15,7 @@ from engine.store.tables import jobs, nodes, outputs, runs, sequences, superviso
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
+from engine.store.transactions.leasable import has_leasable_jobs
 from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, again, failed
 
@@ -270,6 +271,7 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(new_store: NewStore) -> No
         lambda h: sequences.ring_hosts(h.db, [1, 2], h.now),
         lambda h: sequences.ring_all(h.db, h.run, h.now),
         lambda h: sequences.ring_lost(h.db, h.run, 5.0, 6.0),
+        lambda h: has_leasable_jobs(h.db, h.run, h.now, more_slots=32),
         lambda h: jobs.promote(h.db, h.run, h.now),
         lambda h: jobs.next_due(h.db, h.run),
         lambda h: jobs.has_open_jobs(h.db, h.run),
@@ -284,8 +286,8 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(new_store: NewStore) -> No
         lambda h: h.seed(*[f"http://a/{i}" for i in range(100, 164)], name="other"),
     ],
     ids=[
-        "ring_hosts", "ring_all", "ring_lost", "promote", "next_due", "any_open", "release", "release_all", "resume",
-        "skip_ready", "recount_taken", "total", "seed 1", "seed 63", "seed 64",
+        "ring_hosts", "ring_all", "ring_lost", "has_leasable_jobs", "promote", "next_due", "any_open", "release",
+        "release_all", "resume", "skip_ready", "recount_taken", "total", "seed 1", "seed 63", "seed 64",
     ],
 )  # fmt: skip
 def test_no_step_of_a_crawl_reads_all_jobs(new_store: NewStore, work: Callable[[StoreHarness], object]) -> None:

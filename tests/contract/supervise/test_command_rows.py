@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.model.node_range import NodeRange
 from engine.model.secret import SecretVault
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -26,9 +27,9 @@ from engine.supervise.reload.defs_sync import DefsSync
 class ScaledPool(NodePool):
     """A pool that records its size and starts no process."""
 
-    def scale(self, count: int) -> tuple[int, int]:
-        assert 1 <= count <= 256
-        return count, 0
+    def scale(self, nodes: NodeRange) -> tuple[int, int]:
+        assert 1 <= nodes.least <= nodes.most <= 256
+        return nodes.least, 0
 
 
 class Control:
@@ -55,11 +56,13 @@ class Console:
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
             self.epoch = supervisors.begin(self.db, "", self.run, 0.0)
-        options = Settings()
+        options, vault = Settings(), SecretVault(b"salt")
         pool = ScaledPool(
             self.db, folder, run=self.run, supervisor=self.epoch, settings=options, ring=lambda _: None,
-            appender=AppenderProcess(self.db, folder, run=self.run, supervisor=self.epoch, settings=options),
-            vault=SecretVault(b"salt"), wakeup_fd=None,
+            appender=AppenderProcess(
+                self.db, folder, run=self.run, supervisor=self.epoch, settings=options, vault=vault
+            ),
+            vault=vault, wakeup_fd=None,
         )  # fmt: skip
         defs_sync = DefsSync(
             self.db, self.run, options, lambda _: None, reloader=None, extract_only=False, notices=[]
@@ -100,6 +103,9 @@ def console(tmp_path: Path) -> Iterator[Console]:
         ("scale", '{"count": 99999999999999999999999}', "whole number"),
         ("scale", '{"count": 18446744073709551615}', "between 1 and 256"),
         ("scale", '{"count": -1}', "between 1 and 256"),
+        ("scale", '{"count": 1, "most": 257}', "1-257 nodes: the count must be between 1 and 256"),
+        ("scale", '{"count": 4, "most": 1}', "the least is above the most; write 1-4"),
+        ("scale", '{"count": 1, "most": "4"}', "most must be a whole number"),
         ("drain", "[]", "not a JSON object"),
         ("drain", "{}", "lacks the argument node"),
         ("drain", '{"node": ["n1"]}', "node must be text"),
@@ -129,6 +135,7 @@ def test_a_malformed_row_is_refused_with_the_reason(
 
 def test_a_valid_row_is_carried_out(console: Console) -> None:
     assert console.send("scale", '{"count": 3}') == ("DONE", "3 runners: 3 started, 0 retired", [])
+    assert console.send("scale", '{"count": 1, "most": 4}') == ("DONE", "1-4 runners: 1 started, 0 retired", [])
     assert console.send("pause", "{}")[0] == "DONE"
     assert console.send("kill", "{}") == ("DONE", "the run is killed", ["killed by command"])
     assert console.send("drain", '{"node": "n9"}')[:2] == ("REFUSED", "no node 'n9'; running: none")

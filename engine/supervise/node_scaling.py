@@ -1,0 +1,113 @@
+"""Decides when a run with a range of nodes starts another one, and which ones it retires."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.model.node_range import NodeRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLoad:
+    """What a runner that takes jobs reports of itself."""
+
+    number: int
+    held: int
+    """Jobs that it has leased and not committed."""
+    runs_alone: bool = False
+    """Whether it works a job that crashed a node before, and takes no other beside it."""
+    worked: int
+    """Jobs that it has committed."""
+    cpu: float
+    """CPU seconds so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLoad:
+    """The runners of a run: those that take jobs, those that start, and those that are not replaced any more."""
+
+    nodes: Sequence[NodeLoad]
+    starting: int = 0
+    given_up: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingDecision:
+    """Whether to start a node, and the numbers of those to retire."""
+
+    start: bool = False
+    retire: tuple[int, ...] = ()
+
+
+class NodeScaler:
+    """Judges the load of the runners at each look. Starts no process and reads no clock."""
+
+    def __init__(self, *, wait: float, idle: float, slots: int, cpus: int) -> None:
+        """`wait` and `idle`: the settings `node_wait` and `node_idle`; `slots` of one node; `cpus` that may be used."""
+        self._wait = wait
+        self._idle = idle
+        self._slots = slots
+        self._cpus = cpus
+        self._load = PoolLoad(nodes=())
+        self._range = NodeRange(1, 1)
+        self._active_at: dict[int, float] = {}
+        self._wait_began: tuple[float, dict[int, float]] | None = None
+        """When jobs began to wait, and the CPU seconds of each node then."""
+
+    def observe(self, load: PoolLoad, nodes: NodeRange, now: float) -> bool:
+        """Note the load. Returns whether one more node is allowed, and the present ones take no more jobs.
+
+        They take none where all slots are full, where each works a job alone, or where not one job was leased since the
+        last look. Beside a node that takes jobs, one that works a job alone has free slots: it will take more soon.
+        """
+        before = {node.number: node for node in self._load.nodes}
+        for node in load.nodes:
+            earlier = before.get(node.number)
+            if earlier is None or node.held or node.worked != earlier.worked:
+                self._active_at[node.number] = now
+        self._active_at = {node.number: self._active_at[node.number] for node in load.nodes}
+        is_stalled = _leased_jobs(load) == _leased_jobs(self._load) and before.keys() == self._active_at.keys()
+        self._load, self._range = load, nodes
+        is_full = sum(node.held for node in load.nodes) >= self._slots * len(load.nodes) or all(
+            node.runs_alone for node in load.nodes
+        )
+        count = len(load.nodes) + load.starting + load.given_up
+        return not load.starting and count < nodes.most and (is_full or is_stalled)
+
+    def decide(self, *, jobs_wait: bool, now: float) -> ScalingDecision:
+        """What to do about the load noted last. `jobs_wait`: whether a further node could lease a job now."""
+        if not jobs_wait:
+            self._wait_began = None
+            return ScalingDecision(retire=self._idle_nodes(now))
+        if self._wait_began is None:
+            self._wait_began = (now, self._cpu_seconds())
+        elif now - self._wait_began[0] >= self._wait:
+            if self._has_free_cpu(now):
+                return ScalingDecision(start=True)
+            self._wait_began = (now, self._cpu_seconds())
+        return ScalingDecision()
+
+    def restart_wait(self) -> None:
+        """Count the wait of jobs from the next look on: a node was started, or the number of nodes is fixed."""
+        self._wait_began = None
+
+    def _idle_nodes(self, now: float) -> tuple[int, ...]:
+        """Nodes without a job for long enough, the highest numbers first, as many as are above the least."""
+        spare = len(self._load.nodes) + self._load.starting - self._range.least
+        idle = [number for number, active_at in self._active_at.items() if now - active_at >= self._idle]
+        return tuple(sorted(idle, reverse=True)[: max(0, spare)])
+
+    def _has_free_cpu(self, now: float) -> bool:
+        """Whether the CPUs have room for one more node like the present ones, by their use while the jobs waited."""
+        assert self._wait_began is not None
+        began_at, earlier = self._wait_began
+        used = [
+            min(1.0, max(0.0, node.cpu - earlier.get(node.number, 0.0)) / (now - began_at)) for node in self._load.nodes
+        ]
+        return not used or sum(used) + sum(used) / len(used) <= self._cpus
+
+    def _cpu_seconds(self) -> dict[int, float]:
+        return {node.number: node.cpu for node in self._load.nodes}
+
+
+def _leased_jobs(load: PoolLoad) -> int:
+    return sum(node.held + node.worked for node in load.nodes)
