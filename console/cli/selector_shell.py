@@ -9,6 +9,7 @@ from console.format import plural
 from console.sanitize import clean
 from engine import urls
 from engine.defs.loader import load
+from engine.defs.table_settings import complete_tables
 from engine.errors import CrawlError, DefsError, UsageError
 from engine.extract.node_value import CONTENT_ATTRIBUTES
 from engine.extract.patterns import TimedPattern
@@ -241,7 +242,9 @@ class SelectorShell:
 
     def _load_definitions(self) -> Definitions:
         """The defs as they are on disk now; empty where there are none."""
-        return load(self._defs).definitions if self._defs.exists() else Definitions()
+        if not self._defs.exists():
+            return Definitions()
+        return complete_tables(load(self._defs).definitions, self._settings)
 
     def _print_page(self, _: str) -> None:
         document = self._document

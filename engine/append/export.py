@@ -7,8 +7,10 @@ from typing import BinaryIO, TextIO
 
 from engine.append.only_new import SeenRows
 from engine.append.registry import create_encoder
+from engine.append.scoopi import ScoopiEncoder
 from engine.append.sqlite import OutputTable, fill_table
 from engine.append.writer import Batch
+from engine.model.output_type import SCOOPI
 from engine.store.db.connector import Database
 from engine.store.tables import rows
 
@@ -35,7 +37,7 @@ def export(
     settings = {
         "columns": list(columns), "joins": dict(joins), "delimiter": delimiter, "escape_formulas": escape_formulas,
     }  # fmt: skip
-    encoder = create_encoder(format, settings)
+    encoder = ScoopiEncoder(columns) if format == SCOOPI else create_encoder(format, settings)
     _write_bytes(stream, encoder.header())
     count = 0
     for batch in read_batches(db, run_seq, data_def, seen_rows):

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote_plus
 
+from engine.defs import axes
 from engine.defs.appenders import kind_of, suffix_of
-from engine.defs.chains import Chains
+from engine.defs.chains import Chains, stored_chain
 from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
     AppenderTerm,
@@ -27,6 +28,7 @@ from engine.defs.language import (
 from engine.defs.problems import Problems
 from engine.defs.steps import read_limit, read_options
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
+from engine.model.axis import AxisTable
 from engine.model.definition import (
     AppenderDef,
     AppenderKind,
@@ -58,9 +60,12 @@ _TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
 
 
 def build_definitions(
-    terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path], chains: Chains, catalog: Catalog
-) -> Definitions:
+    terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path], chains: Chains, catalog: Catalog,
+    tables: Mapping[str, AxisTable],
+) -> Definitions:  # fmt: skip
     """The defs as the engine uses them. `paths` maps display paths to files; `root` holds the source positions.
+
+    `tables`: of the dataDefs in axis mode, by name.
 
     Parts are sorted by name, so moving a part to another file changes nothing.
     """
@@ -75,10 +80,14 @@ def build_definitions(
         return _locator_group(name, term, entry, paths)
 
     def task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
-        return _task_group(name, term, entry, chains, catalog)
+        stored = {
+            key: stored_chain(chains[name, key], is_table=task.data_def in tables)
+            for key, task in (term.__pydantic_extra__ or {}).items()
+        }
+        return _task_group(name, term, entry, stored, catalog)
 
     def data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
-        return _data_def(name, term, entry, catalog)
+        return _table(name, term, tables[name], entry) if name in tables else _data_def(name, term, entry, catalog)
 
     def appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
         return _appender(name, term, entry, catalog)
@@ -142,13 +151,13 @@ def _encode_form_value(text: str) -> str:
     return "".join(encoded)
 
 
-def _task_group(name: str, term: TaskGroupTerm, entry: Entry, chains: Chains, catalog: Catalog) -> TaskGroup:
+def _task_group(
+    name: str, term: TaskGroupTerm, entry: Entry, chains: Mapping[str, tuple[ChainStep, ...]], catalog: Catalog
+) -> TaskGroup:
     tasks = term.__pydantic_extra__ or {}
     return TaskGroup(
         name=name,
-        tasks=tuple(
-            _task(key, task, entry.node.entries[key], chains[name, key], catalog) for key, task in tasks.items()
-        ),
+        tasks=tuple(_task(key, task, entry.node.entries[key], chains[key], catalog) for key, task in tasks.items()),
         live=_or_default(term.live, None),
         max_depth=term.max_depth,
         max_pages=term.max_pages,
@@ -189,6 +198,21 @@ def _data_def(name: str, term: DataDefTerm, entry: Entry, catalog: Catalog) -> D
         links=tuple(_link(part, at) for part, at in links),
         key=tuple(term.key or ()),
         code=catalog.code_hash(_converters(fields)),
+        place=entry.place,
+    )
+
+
+def _table(name: str, term: DataDefTerm, table: AxisTable, entry: Entry) -> DataDef:
+    return DataDef(
+        name=name,
+        fields=tuple(Field(name=column, place=entry.place) for column in axes.columns(table)),
+        links=tuple(  # they say which groups its items lead to; the table itself finds them
+            Link(selector=item.selector or "", group=item.link_group, place=item.place)
+            for item in table.items
+            if table.makes_links and item.link_group is not None
+        ),
+        key=tuple(term.key or ()),
+        axis=table,
         place=entry.place,
     )
 

@@ -25,6 +25,8 @@ from engine.plugins.catalog import Catalog
 START, END, SEEDER = "start", "end", "seeder"
 Chains = Mapping[tuple[str, str], tuple[ChainStep, ...]]
 """By group and task: the main line in order, then side branches. Empty: the default chain."""
+DEFAULT: tuple[ChainStep, ...] = ()
+"""Of a task without `steps`."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class _Chain:
 
 
 def compile_chains(root: YamlNode, catalog: Catalog, problems: Problems) -> Chains:
-    """The chain of each task. All problems are added, also those of sets that no task uses."""
+    """Every step of each task. All problems are added, also those of sets that no task uses."""
     compiler = _Compiler(root, catalog, problems)
     for name in dict(root.entries_of("steps")):
         compiler.resolve(name)
@@ -55,6 +57,11 @@ def compile_chains(root: YamlNode, catalog: Catalog, problems: Problems) -> Chai
             if chain is not None:
                 chains[group, task] = chain
     return chains
+
+
+def stored_chain(steps: tuple[ChainStep, ...], *, is_table: bool) -> tuple[ChainStep, ...]:
+    """The chain to store: empty where the extractor does all of it. `is_table`: whether its dataDef is one."""
+    return () if all(not step.is_users_code and (is_table or not step.previous) for step in steps) else steps
 
 
 class _Misplaced(Exception):
@@ -77,7 +84,7 @@ class _Compiler:
         if chosen is None:
             if "steps" in task.entries:
                 self._add(task.key_place("steps"), "wrong-type", "`steps` must be the name of a step set, not nothing")
-            return ()
+            return DEFAULT
         if chosen.kind == "list":
             self._add(chosen.place, "wrong-type", "`steps` must be the name of a step set, not a list")
             return None
@@ -91,8 +98,7 @@ class _Compiler:
             chain = self._override_of(chosen, chosen.place)
         if chain is None:
             return None
-        steps = (*chain.main, *chain.branches)
-        return () if all(not step.is_users_code and not step.previous for step in steps) else steps
+        return (*chain.main, *chain.branches)
 
     def resolve(self, name: str) -> _Chain | None:
         """The chain of a set; None: it has a problem."""

@@ -117,11 +117,12 @@ def _explain_fixed_header(name: str) -> str:
 def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: Problems) -> None:
     if node.kind != "mapping":
         return
-    axes = [key for key in node.entries if key in AXES]
-    if axes:
-        message = f"`{axes[0]}`: axis mode (items, dims and facts) is not implemented yet; use `fields`"
-        _add_at_key(problems, node, axes[0], "not-built", message)
-        return
+    if any(key in node.entries for key in AXES):
+        return  # a table is checked where it is read
+    query = node.get("query")
+    if query is not None and "selector" in query.entries:
+        message = "`selector` of a query has a meaning beside `items`; write `fields` with a selector each"
+        _add_at_key(problems, query, "selector", "conflict", message)
     has_links = bool(node.list_of("links"))
     if not has_links and not any(True for _ in node.entries_of("fields")):
         problems.add(place, "no-fields", f"'{name}' has neither `fields` nor `links`; it extracts nothing")

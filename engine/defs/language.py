@@ -94,9 +94,8 @@ class TaskGroupTerm(Term):
 class QueryTerm(Term):
     """Where the records are on a page."""
 
-    not_built: ClassVar[Mapping[str, str]] = {"selector": "axis mode (a query's own selector)"}
-
     block: SelectorText = optional("One record per match; without it the whole page is one record.")
+    selector: Text = optional("In axis mode: selects the fact of a row.")
 
 
 class FieldTerm(Term):
@@ -162,6 +161,9 @@ class DataDefTerm(Term):
     fields: dict[str, FieldTerm] = optional("The values of a record by name: the output columns, in this order.")
     filters: list[FilterTerm] = optional("Which records to drop.")
     links: list[LinkTerm] = optional("Which links to follow.")
+    items: Any = optional("Axis mode: the items of a table, each `item: {name: …}`.")
+    dims: Any = optional("Axis mode: the dimensions of each item.")
+    facts: Any = optional("Axis mode: the facts of each item; default: what the query selects.")
     key: list[Text] = optional("The fields that identify a row across runs.")
     expect: ExpectTerm = optional("What a run must give.")
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from engine import urls
 from engine.defs import (
     appenders,
+    axes,
     conflicts,
     converters,
     group_loaders,
@@ -56,6 +57,7 @@ def load(path: Path) -> LoadedDefs:
     terms = _validate(root, problems)
     names.check(root, problems)
     chains = compile_chains(root, catalog, problems)
+    tables = axes.read(root, chains, problems)
     group_loaders.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
@@ -67,7 +69,7 @@ def load(path: Path) -> LoadedDefs:
     if terms is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
     paths = {source.display_path: source.path for source in def_files}
-    definitions = build_definitions(terms, root, files, paths, chains, catalog)
+    definitions = build_definitions(terms, root, files, paths, chains, catalog, tables)
     reuse.warn_of_volatile_rows(definitions, root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:
@@ -86,8 +88,12 @@ def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePositio
 
 
 def _validate(root: YamlNode, problems: Problems) -> Defs | None:
+    written = root.value()
+    for name, entry in root.entries_of("dataDefs"):
+        if axes.is_table(entry.node):
+            written["dataDefs"][name].pop("query", None)  # read with its axes
     try:
-        return Defs.model_validate(root.value())
+        return Defs.model_validate(written)
     except ValidationError as error:
         pydantic_errors.add_problems(error, root, problems)
         return None

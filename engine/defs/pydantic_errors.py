@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.defs.language import AXES, Defs, TaskGroupTerm, TaskTerm
+from engine.defs.language import Defs, TaskGroupTerm, TaskTerm
 from engine.defs.problems import Problems
 from engine.defs.redaction import describe_value, may_hold_secrets, shown_key
 from engine.defs.yaml_node import YamlNode
@@ -33,8 +33,6 @@ def add_problems(error: ValidationError, root: YamlNode, problems: Problems) -> 
 
 def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> None:
     path, kind = detail["loc"], detail["type"]
-    if path[:1] == ("dataDefs",) and _locate(root, path[:2])[1].entries.keys() & {*AXES}:
-        return  # axis mode is reported once, by `conflicts`
     key_place, node = _locate(root, path)
     key = next((part for part in reversed(path) if isinstance(part, str)), "this item")
     shown = shown_key(key) if may_hold_secrets(path) else key

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from engine.defs.language import TaskGroupTerm
+from engine.defs.language import AXES, TaskGroupTerm
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import find_similar, suggest
@@ -49,6 +49,12 @@ def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
 
 
 def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> None:
+    if any(key in node.entries for key in AXES):
+        for item in node.list_of("items"):
+            _check_reference(
+                (item.get("item") or item).get("linkGroup"), groups, "unknown-group", "task group", problems
+            )
+        return
     fields = [name for name, _ in node.entries_of("fields")]
     for rule in node.list_of("filters"):
         _check_reference(rule.get("field"), fields, "unknown-field", "field", problems)

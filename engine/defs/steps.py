@@ -23,7 +23,8 @@ STEP_SETS: Mapping[str, tuple[str, ...]] = {
 
 LOCATOR_SEEDER, PAGE_LOADER, DATA_FILTER, DATA_APPENDER = "LocatorSeeder", "PageLoader", "DataFilter", "DataAppender"
 DATA_CONVERTER, LOCATOR_CREATOR, COMMAND = "DataConverter", "LocatorCreator", "command"
-PARSERS = {"jsoupDefault": "JsoupParser", "htmlUnitDefault": "HtmlUnitParser", RECORD_DEFAULT: "RecordParser"}
+JSOUP_PARSER, HTML_UNIT_PARSER = "JsoupParser", "HtmlUnitParser"
+PARSERS = {"jsoupDefault": JSOUP_PARSER, "htmlUnitDefault": HTML_UNIT_PARSER, RECORD_DEFAULT: "RecordParser"}
 _JAVA_PREFIX = "org.codetab.scoopi.step."
 _CLASS_ALIASES = {
     _JAVA_PREFIX + "extract.LocatorSeeder": LOCATOR_SEEDER,
@@ -102,7 +103,7 @@ def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, 
         name=name,
         class_name=class_name,
         kind=kind,
-        options=read_options(node, problems),
+        options=_read_plugins(node) if "plugins" in node.entries else read_options(node, problems),
         run=tuple(part.text for part in node.list_of("run")),
         limit=read_limit(node, problems),
         workers=_read_workers(node, problems),
@@ -151,8 +152,8 @@ def _check_keys(node: YamlNode, class_name: str, kind: StepKind, catalog: Catalo
             message = f"`{key}` has no effect on the class {class_name}; remove it"
             problems.add(node.key_place(key), "conflict", message)
             usable = False
-    if "plugins" in node.entries or class_name == DATA_CONVERTER:
-        message = f"the plugins of {class_name} are not implemented yet; use `convert` on a field, or `appenders`"
+    if "plugins" in node.entries and class_name != DATA_CONVERTER:
+        message = f"the plugins of {class_name} are not implemented yet"
         problems.add(node.key_place("plugins"), "not-built", message)
         usable = False
     if kind == "command":
@@ -173,6 +174,12 @@ def check_run(node: YamlNode, noun: str, catalog: Catalog, problems: Problems) -
             problems.add(part.place, "missing-file", f"no file '{part.text}'{suggest(part.text, paths)}")
             usable = False
     return usable
+
+
+def _read_plugins(node: YamlNode) -> Mapping[str, Any]:
+    """The plugins of a built-in step, as its options."""
+    plugins = node.get("plugins")
+    return MappingProxyType({"plugins": None if plugins is None else plain_data(plugins.value())})
 
 
 def read_options(node: YamlNode, problems: Problems) -> Mapping[str, Any]:

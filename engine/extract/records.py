@@ -6,6 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from engine.extract.axis_table import AxisTableReader, TableInvalid
 from engine.extract.budget import Budget, BudgetExceeded
 from engine.extract.context import Context
 from engine.extract.cost import Cost
@@ -13,10 +14,11 @@ from engine.extract.fields import FieldReader, RecordRejected
 from engine.extract.filters import RecordFilter
 from engine.extract.links import LinkExtractor
 from engine.extract.page import Page
+from engine.extract.patterns import PatternTimeout
 from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
-from engine.model.record import Extraction, RecordCounts, Rejection
+from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
@@ -58,12 +60,14 @@ class RecordExtractor:
         converters: ConverterSource = no_converters,
     ) -> None:  # fmt: skip
         self._data_def = data_def
-        self._readers = tuple(FieldReader(field, converters=converters) for field in data_def.fields)
-        self._counted_fields = tuple(field.name for field in data_def.fields if field.value is None)
+        fields = data_def.fields if data_def.axis is None else ()
+        self._readers = tuple(FieldReader(field, converters=converters) for field in fields)
+        self._counted_fields = tuple(field.name for field in fields if field.value is None)
         self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
         """Fields that have a default, and so may be missing."""
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
         self._link_extractor = LinkExtractor(data_def, priorities, max_links)
+        self._table = None if data_def.axis is None else AxisTableReader(data_def.axis, priorities)
         self._compile_error = ""
         self._block: Selector | None = None
         try:
@@ -74,7 +78,7 @@ class RecordExtractor:
     @property
     def has_fields(self) -> bool:
         """Whether it makes rows at all, and not links alone."""
-        return bool(self._readers)
+        return bool(self._readers) or self._table is not None
 
     @property
     def has_links(self) -> bool:
@@ -89,6 +93,8 @@ class RecordExtractor:
     @cached_property
     def cost(self) -> Cost:
         """How the time for a page may grow with its size."""
+        if self._table is not None:
+            return Cost.CUBE
         return max(
             Cost.LINEAR if self._block is None else self._block.cost,
             Cost.SQUARE if self._filters else Cost.LINEAR,
@@ -110,6 +116,8 @@ class RecordExtractor:
         Without `block` the page is one record, even if all fields are missing. Raises `PageTooDeep`.
         `progress` learns of each field, and of the links. After `patience` seconds raises `OutOfTime`.
         """
+        if self._table is not None:
+            return self._read_table(Budget(page, context, patience), links_only=links_only)
         readers = self._readers if progress is None else _TrackedReaders(self._readers, progress)
         budget = Budget(page, context, patience)
         rows: list[Mapping[str, Any]] = []
@@ -153,8 +161,31 @@ class RecordExtractor:
 
     def extract_links(self, page: Page, context: Context) -> Extraction:
         """The links alone, where other code makes the rows. Raises `PageTooDeep`."""
+        if self._table is not None:
+            return self._read_table(Budget(page, context, None), links_only=True)
         links, rejected, dropped = self._link_extractor.extract(Budget(page, context, None))
         return Extraction(data_def=self._data_def.name, links=links, rejected=rejected, dropped_links=dropped)
+
+    def _read_table(self, budget: Budget, *, links_only: bool) -> Extraction:
+        """The rows and links of a table; none at all if the page does not have it."""
+        assert self._table is not None
+        rows: list[dict[str, Any]] = []
+        links: list[ExtractedLink] = []
+        rejected: list[Rejection] = []
+        filtered = 0
+        try:
+            rows, links, filtered = self._table.read(budget)
+        except (TableInvalid, PatternTimeout, BudgetExceeded, ValueError) as error:
+            rejected.append(self._rejection("", str(error), str(self._data_def.place)))
+        kept = () if links_only else tuple(rows)
+        return Extraction(
+            data_def=self._data_def.name,
+            rows=kept,
+            links=tuple(links),
+            rejected=tuple(rejected),
+            filtered=0 if links_only else filtered,
+            counts=RecordCounts(len(kept) + len(rejected), len(rejected), ()),
+        )
 
     def _scopes(self, page: Page) -> Iterator[Scope]:
         """The page, or its blocks; one at a time, since a scope keeps the trees it made of its block."""

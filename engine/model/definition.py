@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from engine.model.axis import AxisTable
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition, from_plain, to_plain
 
@@ -83,6 +84,8 @@ class DataDef:
     key: tuple[str, ...] = ()
     code: str = field(default="", metadata=ADDED_LATER)
     """A hash of the code of its converters."""
+    axis: AxisTable | None = field(default=None, metadata=ADDED_LATER)
+    """The table of a dataDef in axis mode; its `fields` are then the columns alone."""
     place: SourcePosition = NO_POSITION
 
     @property

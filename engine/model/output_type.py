@@ -28,6 +28,9 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
 )
 
 
+SCOOPI = "scoopi"
+"""A format of `export` alone: the rows of all tables, as Scoopi writes them."""
+
 SENDER_TYPES: tuple[str, ...] = ("http", "command")
 """Types without a file: rows are sent to a URL, or to a program."""
 

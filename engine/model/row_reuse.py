@@ -14,8 +14,10 @@ COPYABLE_VARIABLES = frozenset({"document.url", "document.status"})
 def list_volatile_variables(data_def: DataDef) -> tuple[str, ...]:
     """The variables of a dataDef that may differ between two jobs on one document. Its rows are not copied.
 
-    Every text of the dataDef counts, whether its variables are replaced or not.
+    Every text of the dataDef counts, whether its variables are replaced or not. The rows of a table name the locator.
     """
+    if data_def.axis is not None:
+        return ("locator.name",)
     names = (name for text in _iter_texts(data_def) for name in variable_names(text))
     return tuple(dict.fromkeys(name for name in names if name not in COPYABLE_VARIABLES))
 

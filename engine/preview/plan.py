@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.defs.sealing import seal_definitions
+from engine.defs.table_settings import complete_tables
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
@@ -106,6 +107,7 @@ def plan_defs(
     """
     if run.defs_version is None:
         raise UsageError(f"{folder}: no run yet", "Start one with `crawl-console run`.")
+    definitions = complete_tables(definitions, client.settings)
     salt = supervisors.find_secret_salt(db)
     sealed = definitions if salt is None else seal_definitions(definitions, SecretVault(salt))
     current = PreparedDefs.from_definitions(versions.read(db, run.defs_version))

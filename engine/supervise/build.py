@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.defs.sealing import seal_definitions, seal_url
+from engine.defs.table_settings import complete_tables
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
 from engine.fetch.host_policy import resolve_host_policy
@@ -218,7 +219,10 @@ def _build_reloader(
         db,
         run.seq,
         DefsWatcher(
-            options.watched_defs, options.defs_fingerprint, prepare, seal=partial(seal_definitions, vault=vault)
+            options.watched_defs,
+            options.defs_fingerprint,
+            prepare,
+            seal=lambda definitions: seal_definitions(complete_tables(definitions, options.settings), vault),
         ),
         options.settings,
         output_dir=folder / "output" / run.id,
@@ -251,7 +255,7 @@ def _seal_options(options: RunOptions, vault: SecretVault) -> RunOptions:
     base_url = options.settings.base_url
     return replace(
         options,
-        definitions=seal_definitions(options.definitions, vault),
+        definitions=seal_definitions(complete_tables(options.definitions, options.settings), vault),
         settings=replace(options.settings, base_url=None if base_url is None else seal_url(base_url, vault)),
     )
 

@@ -64,7 +64,7 @@ def terms():
 
 
 def test_there_is_an_example_of_every_key():
-    pages = [(ROOT / name).read_text("utf-8") for name in ("docs/appenders.md", "docs/senders.md")]
+    pages = [(ROOT / name).read_text("utf-8") for name in ("docs/appenders.md", "docs/senders.md", "docs/tables.md")]
     examples = "\n".join([*YAML, *(block for page in pages for block in blocks(page, "yaml"))])
     for name, keys in terms().items():
         missing = {key for key in keys if not re.search(rf"(?<![\w.]){re.escape(key)}:", examples)}

@@ -12,7 +12,7 @@ import click
 
 from console.cli.options import FilePath, common_options, empty_without_run, run_option, validate_assignments
 from engine.errors import StorageError, UsageError, suggest
-from engine.model.output_type import OUTPUT_TYPES, output_type_for_suffix
+from engine.model.output_type import OUTPUT_TYPES, SCOOPI, output_type_for_suffix
 
 if TYPE_CHECKING:
     from engine.append.only_new import SeenRows
@@ -26,7 +26,7 @@ _NO_RUN = 0
 @click.command()
 @click.argument("data_def", required=False)
 @click.option(
-    "--format", "format_", type=click.Choice(list(OUTPUT_TYPES)), help="Default: by the suffix of -o, else csv."
+    "--format", "format_", type=click.Choice([*OUTPUT_TYPES, SCOOPI]), help="Default: by the suffix of -o, else csv."
 )
 @click.option("--since", metavar="RUN", help="Only rows that neither this run nor an earlier one has.")
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")
@@ -53,10 +53,10 @@ def export(
         with db.snapshot():
             if run.defs_version is None:
                 raise UsageError(f"{data}: no run yet", "Run `crawl-console run` first.")
-            selected = _select_data_defs(versions.read(db, run.defs_version), data_def)
+            selected = _select_data_defs(versions.read(db, run.defs_version), data_def, tables=format_ == SCOOPI)
             if output is None and format_ == "sqlite":
                 raise UsageError("a database cannot go to stdout", "Give -o FILE.db.")
-            if output is None and len(selected) > 1:
+            if output is None and len(selected) > 1 and format_ != SCOOPI:
                 names = ", ".join(d.name for d in selected)
                 raise UsageError(f"several dataDefs: {names}", "Name one of them, or give -o FILE.")
             seq, seen = run.seq, None
@@ -68,7 +68,8 @@ def export(
                     seq = _NO_RUN  # no run is newer than that one
             rows = _Rows(db, seq, selected, seen)
             if output is None:
-                rows.write_stream(selected[0], format_, sys.stdout.buffer, escape_formulas=escape_formulas)
+                for each in selected:
+                    rows.write_stream(each, format_, sys.stdout.buffer, escape_formulas=escape_formulas)
                 sys.stdout.flush()
                 return 0
             try:
@@ -170,12 +171,14 @@ def _open_seen_rows(db: "Database", data: Path, since: "Run", data_defs: "Sequen
         yield seen
 
 
-def _select_data_defs(definitions: "Definitions", name: str | None) -> "list[DataDef]":
-    with_fields = [d for d in definitions.data_defs if d.fields]
+def _select_data_defs(definitions: "Definitions", name: str | None, *, tables: bool) -> "list[DataDef]":
+    with_fields = [d for d in definitions.data_defs if d.fields and (d.axis is not None or not tables)]
     if name is None:
         return with_fields
     data_def = definitions.data_def(name)
     if data_def is None:
         names = [d.name for d in with_fields]
         raise UsageError(f"unknown dataDef '{name}'{suggest(name, names)}", "Check its name in the defs.")
+    if tables and data_def.axis is None:
+        raise UsageError(f"'{name}' is no table", "--format scoopi writes dataDefs with items; leave it out.")
     return [data_def]

@@ -38,6 +38,7 @@ def try_(
 
     from console.cli.page_source import read_source
     from engine.defs.loader import load
+    from engine.defs.table_settings import complete_tables
     from engine.fetch.retry_policy import classify_status
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.page_trial import PageTrial, find_data_def, groups_using, locator_origin
@@ -46,7 +47,7 @@ def try_(
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
     loaded = load(defs)
-    definitions = loaded.definitions
+    definitions = complete_tables(loaded.definitions, settings)
     for warning in loaded.warnings:
         _write_stderr(str(warning))
     target = find_data_def(definitions, data_def)

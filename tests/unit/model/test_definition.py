@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.model.axis import Axis, AxisFilter, AxisTable, DateConverter
 from engine.model.definition import (
     AppenderDef,
     BlockSign,
@@ -53,7 +54,7 @@ def _value(hint: Any, name: str, depth: int) -> Any:
         return ["a", {"b": None}, 1.5]
     alternatives = [a for a in arguments if a is not type(None)]
     plain = alternatives[0] if alternatives else hint
-    if typing.get_origin(plain) in (typing.Literal, Mapping):
+    if is_dataclass(plain) or typing.get_origin(plain) in (typing.Literal, Mapping):
         return _value(plain, name, depth)
     return {str: f"{name} ☃\n", int: 7, float: 2.5, bool: True}[plain]
 
@@ -95,9 +96,13 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
     walk(FULL)
     parts = {
         AppenderDef,
+        Axis,
+        AxisFilter,
+        AxisTable,
         BlockSign,
         ChainStep,
         DataDef,
+        DateConverter,
         Expectation,
         Field,
         FilterRule,

@@ -1,0 +1,251 @@
+"""Reads dataDefs in axis mode: tables of items, dims and facts, with what the steps of their tasks do to them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from engine.defs.chains import Chains
+from engine.defs.language import AXES
+from engine.defs.problems import Problems
+from engine.defs.references import iter_tasks
+from engine.defs.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LOCATOR_CREATOR
+from engine.defs.table_converters import read_converters
+from engine.defs.yaml_node import Entry, YamlNode
+from engine.errors import suggest
+from engine.extract.selector_syntax import pattern_problem
+from engine.model.axis import (
+    FACT,
+    FROM_DATE_SCRIPT,
+    ITEM,
+    LEADING_COLUMNS,
+    Axis,
+    AxisFilter,
+    AxisTable,
+    DateConverter,
+    SelectorFlavour,
+)
+from engine.model.variables import render, variable_names
+
+_AXIS_KEYS = (
+    "name", "value", "match", "script", "selector", "index", "indexRange", "breakAfter", "prefix", "filters",
+    "linkGroup", "linkBreakOn",
+)  # fmt: skip
+_TABLE_KEYS = ("query", *AXES, "key", "expect")
+_RANGE = re.compile(r"([0-9]{1,5})(?:\s*(-)\s*([0-9]{1,5})?)?")
+_FLAVOURS: Mapping[str, SelectorFlavour] = {JSOUP_PARSER: "css", HTML_UNIT_PARSER: "xpath"}
+
+
+@dataclass(slots=True)
+class _Use:
+    """What the tasks of a dataDef do to it."""
+
+    flavour: SelectorFlavour | None = None
+    makes_links: bool = False
+    converters: tuple[DateConverter, ...] = field(default=())
+
+
+def is_table(data_def: YamlNode) -> bool:
+    """Whether a dataDef is in axis mode."""
+    return any(key in data_def.entries for key in AXES)
+
+
+def read(root: YamlNode, whole_chains: Chains, problems: Problems) -> dict[str, AxisTable]:
+    """The tables by the name of their dataDef. `whole_chains`: every step of each task."""
+    uses = _find_uses(root, whole_chains, problems)
+    tables = {}
+    for name, entry in root.entries_of("dataDefs"):
+        if is_table(entry.node):
+            tables[name] = _Reader(entry.node, problems, uses.get(name, _Use())).read(entry)
+    return tables
+
+
+def columns(table: AxisTable) -> tuple[str, ...]:
+    """The columns of its rows; none where its rows are links."""
+    return () if table.makes_links else (*LEADING_COLUMNS, *(dim.name for dim in table.dims), FACT)
+
+
+def _find_uses(root: YamlNode, whole_chains: Chains, problems: Problems) -> dict[str, _Use]:
+    uses: dict[str, _Use] = {}
+    tables = {name for name, entry in root.entries_of("dataDefs") if is_table(entry.node)}
+    for group, entry in root.entries_of("taskGroups"):
+        for task, task_entry in iter_tasks(entry.node):
+            name = task_entry.node.text_of("dataDef") or ""
+            chain = whole_chains.get((group, task))
+            if chain is None:
+                continue
+            if name not in tables:
+                if any(step.class_name == DATA_CONVERTER for step in chain):
+                    message = "a DataConverter works on tables; use `convert` on a field"
+                    problems.add(task_entry.place, "conflict", message)
+                continue
+            flavour = next((_FLAVOURS[step.class_name] for step in chain if step.class_name in _FLAVOURS), None)
+            converters = tuple(
+                converter
+                for step in chain
+                if step.class_name == DATA_CONVERTER
+                for converter in read_converters(step, task_entry.place, problems)
+            )
+            makes_links = any(step.class_name == LOCATOR_CREATOR for step in chain)
+            new = _Use(flavour, makes_links, converters)
+            if uses.setdefault(name, new) != new:
+                message = f"the tasks of '{name}' differ in their steps: give each a dataDef of its own"
+                problems.add(task_entry.place, "conflict", message)
+    return uses
+
+
+class _Reader:
+    def __init__(self, node: YamlNode, problems: Problems, use: _Use) -> None:
+        self._node = node
+        self._problems = problems
+        self._use = use
+        query = node.get("query")
+        self._block = (query.text_of("block") if query is not None else None) or "html"
+        self._selector = query.text_of("selector") if query is not None else None
+
+    def read(self, entry: Entry) -> AxisTable:
+        """The table; problems are added."""
+        for key, part in self._node.entries.items():
+            if key not in _TABLE_KEYS:
+                message = f"`{key}` has no effect beside items, dims and facts"
+                self._problems.add(part.place, "conflict", message)
+        query = self._node.get("query")
+        for key, part in query.entries.items() if query is not None else ():
+            if key not in ("block", "selector"):
+                self._problems.add(part.place, "unknown-key", f"unknown key '{key}' in `query`")
+        axes = {key: list(self._axes(key)) for key in AXES}
+        if not axes["items"]:
+            self._problems.add(entry.place, "missing-key", "a table needs `items`: at least one item")
+        names = [axis.name for axis in axes["dims"]]
+        for name in (*LEADING_COLUMNS, FACT):
+            if name in names:
+                self._problems.add(entry.place, "bad-name", f"a dim cannot be named `{name}`: that is a column already")
+        facts = axes["facts"] or [Axis(name=FACT, selector=self._selector, place=entry.place)]
+        everything = [*axes["items"], *axes["dims"], *facts]
+        if not axes["facts"] and self._selector is None and not self._use.makes_links:
+            self._problems.add(entry.place, "missing-key", "a table needs `query.selector`, or `facts`")
+        self._check_selectors(everything, entry)
+        return AxisTable(
+            block=self._block, items=tuple(axes["items"]), dims=tuple(axes["dims"]), facts=tuple(facts),
+            makes_links=self._use.makes_links, converters=self._use.converters, flavour=self._use.flavour,
+            place=entry.place,
+        )  # fmt: skip
+
+    def _axes(self, key: str) -> Iterator[Axis]:
+        section = self._node.get(key)
+        if section is not None and section.kind != "list":
+            self._problems.add(section.place, "wrong-type", f"`{key}` must be a list, not {section.describe()}")
+        for part in self._node.list_of(key):
+            item = part.get("item") if part.kind == "mapping" else None
+            if item is None or item.kind != "mapping":
+                message = f"an entry of `{key}` must be `item: {{name: …}}`, not {part.describe()}"
+                self._problems.add(part.place, "wrong-type", message)
+                continue
+            yield self._axis(item)
+
+    def _axis(self, node: YamlNode) -> Axis:
+        for key, part in node.entries.items():
+            if key not in _AXIS_KEYS:
+                message = f"unknown key '{key}' in an item{suggest(key, list(_AXIS_KEYS))}"
+                self._problems.add(part.place, "unknown-key", message)
+        name = node.text_of("name")
+        if not name:
+            self._problems.add(node.place, "missing-key", "the key `name` is missing")
+        script = node.text_of("script")
+        if script is not None and script.replace(" ", "") != FROM_DATE_SCRIPT:
+            message = (
+                f"JavaScript is not run; of scripts only `{FROM_DATE_SCRIPT}` has a meaning here. "
+                "Write a Python step for the task: docs/extending.md"
+            )
+            self._problems.add(node.key_place("script"), "not-built", message)
+        breaks = self._texts(node, "breakAfter")
+        first, last = self._range(node, has_break=bool(breaks))
+        if breaks and last is not None:
+            message = "`breakAfter` needs `index: N`, from which it is open, or `indexRange: N-`"
+            self._problems.add(node.key_place("breakAfter"), "conflict", message)
+        return Axis(
+            name=name or "", value=node.text_of("value"), match=node.text_of("match"), script=script,
+            selector=node.text_of("selector"), first=first, last=last, break_after=breaks,
+            prefix=self._texts(node, "prefix"), filters=tuple(self._filters(node)),
+            link_group=node.text_of("linkGroup"), link_break_on=self._texts(node, "linkBreakOn"), place=node.place,
+        )  # fmt: skip
+
+    def _range(self, node: YamlNode, *, has_break: bool) -> tuple[int, int | None]:
+        """The first and the last index; None: open."""
+        if "indexRange" in node.entries:
+            text = node.text_of("indexRange") or ""
+            match = _RANGE.fullmatch(text.strip())
+            first = int(match.group(1)) if match is not None else 0
+            last = None
+            if match is not None and match.group(3) is not None:
+                last = int(match.group(3))
+            elif match is not None and match.group(2) is None:
+                last = first
+            if match is None or first < 1 or (last is not None and last < first):
+                message = f"`indexRange` must be like 2-6, 5- or 3, not {text!r}"
+                self._problems.add(node.key_place("indexRange"), "out-of-range", message)
+                return 1, 1
+            return first, last
+        text = node.text_of("index") or "1"
+        if not text.isdecimal() or not 0 < int(text[:6]) <= 99_999:
+            self._problems.add(
+                node.key_place("index"), "out-of-range", f"`index` must be a number from 1, not {text!r}"
+            )
+            return 1, 1
+        return int(text), None if has_break else int(text)
+
+    def _filters(self, node: YamlNode) -> Iterator[AxisFilter]:
+        for part in node.list_of("filters"):
+            rule = part.get("filter") if part.kind == "mapping" else None
+            type_ = rule.text_of("type") if rule is not None else None
+            entry = rule.entries.get("pattern") if rule is not None else None
+            if rule is None or type_ not in ("value", "match") or entry is None or entry.node.kind != "scalar":
+                message = "an entry of `filters` must be `filter: {type: value|match, pattern: …}`"
+                self._problems.add(part.place, "wrong-type", message)
+                continue
+            if type_ == "match":
+                problem = pattern_problem(entry.node.text)
+                if problem is not None:
+                    self._problems.add(entry.node.place, "bad-pattern", problem)
+            yield AxisFilter(type="match" if type_ == "match" else "value", pattern=entry.node.text)
+
+    def _texts(self, node: YamlNode, key: str) -> tuple[str, ...]:
+        """The texts of a list, or one text."""
+        part = node.get(key)
+        if part is None:
+            return ()
+        items = [part] if part.kind == "scalar" else part.items
+        if part.kind == "mapping" or any(item.kind != "scalar" for item in items):
+            self._problems.add(part.place, "wrong-type", f"`{key}` must be a list of texts, not {part.describe()}")
+            return ()
+        return tuple(item.text for item in items)
+
+    def _check_selectors(self, axes: list[Axis], entry: Entry) -> None:
+        """Check each selector with its variables replaced, in the flavour of the tasks, if it is known."""
+        known = {"index", *(f"{name}.{key}" for name in self._names() for key in ("index", "value", "match"))}
+        texts = [("query.block", self._block, entry.place)]
+        texts += [(axis.name, axis.selector, axis.place) for axis in axes if axis.selector is not None]
+        for name, text, place in texts:
+            for variable in variable_names(text):
+                if variable not in known:
+                    message = f"{name}: unknown variable `%{{{variable}}}`{suggest(variable, sorted(known))}"
+                    self._problems.add(place, "unknown-variable", message)
+            plain = render(text, lambda variable: "1" if variable.endswith("index") else "x")
+            if self._use.flavour is not None:
+                from engine.extract.axis_finder import check_selector  # with the parsers, which other defs do not need
+
+                try:
+                    check_selector(plain, self._use.flavour)
+                except ValueError as error:
+                    self._problems.add(place, "bad-selector", f"{name}: {error}")
+        for axis in axes:
+            sources = (axis.value, axis.match, axis.script, axis.selector)
+            if axis.name != FACT and all(source is None for source in sources):
+                message = f"'{axis.name}' needs one of `value`, `match`, `script`, `selector`"
+                self._problems.add(axis.place, "missing-key", message)
+
+    def _names(self) -> Iterator[str]:
+        yield from (ITEM, FACT)
+        for part in self._node.list_of("dims"):
+            item = part.get("item") if part.kind == "mapping" else None
+            if item is not None:
+                yield f"dim.{item.text_of('name')}"

@@ -1,0 +1,35 @@
+"""Puts the settings that concern tables into the defs: nodes extract with the stored defs alone."""
+
+from dataclasses import replace
+
+from engine.defs.steps import HTML_UNIT_PARSER, PARSERS
+from engine.model.axis import SelectorFlavour
+from engine.model.definition import DataDef, Definitions
+from engine.settings import Settings
+from engine.urls import without_credentials
+
+
+def complete_tables(definitions: Definitions, settings: Settings) -> Definitions:
+    """The defs with the settings `default_steps`, `fact_blank`, `fact_not_found` and `date_time_pattern` in tables."""
+    if all(data_def.axis is None for data_def in definitions.data_defs):
+        return definitions
+    base = settings.base_url or definitions.base_url
+    shown = None if base is None else without_credentials(base)
+    data_defs = tuple(_complete(data_def, settings, shown) for data_def in definitions.data_defs)
+    return replace(definitions, data_defs=data_defs, _index={})
+
+
+def _complete(data_def: DataDef, settings: Settings, base_url: str | None) -> DataDef:
+    table = data_def.axis
+    if table is None:
+        return data_def
+    default: SelectorFlavour = "xpath" if PARSERS.get(settings.default_steps) == HTML_UNIT_PARSER else "css"
+    completed = replace(
+        table,
+        flavour=table.flavour or default,
+        fact_blank=settings.fact_blank,
+        fact_not_found=settings.fact_not_found,
+        date_pattern=settings.date_time_pattern,
+        base_url=base_url,
+    )
+    return replace(data_def, axis=completed)

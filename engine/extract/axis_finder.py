@@ -1,0 +1,203 @@
+"""Selects the values of a table's axes on a page, in one of two flavours."""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Protocol
+
+from selectolax.lexbor import LexborNode
+
+from engine.extract.budget import Budget
+from engine.extract.css import CssExpression
+from engine.extract.page import Page
+from engine.extract.patterns import TimedPattern
+
+_ATTRIBUTE = re.compile(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
+_PSEUDO = re.compile(r"([A-Za-z][\w-]*|\*)?((?:\[[^\]]*\]|[.#][\w-]+)*):(contains|containsOwn|matches|matchesOwn)\(")
+_COMBINATOR = re.compile(r"[\s>+~,]")
+_MARK = "crawl-console-text-"
+
+
+class AxisFinder(Protocol):
+    """Selects values on one page."""
+
+    def find(self, block: str, selector: str) -> str | None:
+        """The value of a selector in the blocks; None: nothing matches. Raises ValueError if one cannot be parsed."""
+
+    def close(self) -> None:
+        """Leave the page as it was."""
+
+
+class CssFinder:
+    """CSS with the pseudo-classes of jsoup that look at text. Takes the own text of all matches in all blocks."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._page = budget.page
+        self._budget = budget
+        self._blocks: dict[str, list[LexborNode]] = {}
+        self._marked: dict[tuple[str, str, str], str] = {}
+        self._nodes: dict[str, list[LexborNode]] = {}
+        """The elements with each mark."""
+
+    def find(self, block: str, selector: str) -> str | None:
+        """The texts joined by one space, blanks left out."""
+        if self._page.tree is None or self._page.shape is None:
+            return None
+        match = _ATTRIBUTE.match(selector)
+        text, attribute = (match.group(1), match.group(2)) if match is not None else (selector, "")
+        if block not in self._blocks:
+            nodes = _compile(self._mark_texts(block)).find_on_page(self._page.tree, self._page.shape)
+            self._blocks[block] = nodes
+        text = self._mark_texts(text)
+        expression = _compile(text)
+        holds_itself = not _COMBINATOR.search(text.strip())  # the block itself may match
+        found: list[str] = []
+        matched = False
+        for node in self._blocks[block]:
+            nodes = node.css(text) if holds_itself else expression.find_in_block(node, self._page.shape)
+            matched = matched or bool(nodes)
+            for each in nodes:
+                value = _own_text(each) if not attribute else " ".join((each.attrs.get(attribute) or "").split())
+                if value:
+                    self._budget.charge(value)
+                    found.append(value)
+        return " ".join(found) if matched else None
+
+    def close(self) -> None:
+        """Take the marks off the page, which other dataDefs read, too."""
+        for mark, nodes in self._nodes.items():
+            for node in nodes:
+                del node.attrs[mark]
+
+    def _mark_texts(self, selector: str) -> str:
+        """The selector with the mark of each pseudo-class that looks at text in its place; elements get the marks."""
+        at = 0
+        parts: list[str] = []
+        while (match := _PSEUDO.search(selector, at)) is not None:
+            argument, end = _read_argument(selector, match.end())
+            compound = (match.group(1) or "*") + match.group(2)
+            parts.append(selector[at : match.start(3) - 1] + f"[{self._mark(compound, match.group(3), argument)}]")
+            at = end
+        return "".join(parts) + selector[at:]
+
+    def _mark(self, compound: str, pseudo: str, argument: str) -> str:
+        key = (compound, pseudo, argument)
+        if key not in self._marked:
+            mark = self._marked[key] = f"{_MARK}{len(self._marked)}"
+            holds = _text_test(pseudo, argument, self._budget)
+            assert self._page.tree is not None
+            self._nodes[mark] = []
+            for node in self._page.tree.css(compound):
+                self._budget.check_time()
+                text = _own_text(node) if pseudo.endswith("Own") else " ".join(node.text().split())
+                if holds(text):
+                    node.attrs[mark] = ""
+                    self._nodes[mark].append(node)
+        return self._marked[key]
+
+
+class XPathFinder:
+    """XPath on the page as a browser would build it. Takes the whole text of the last match in the last block."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._root = _browser_tree(budget.page)
+        self._blocks: dict[str, Any] = {}
+
+    def find(self, block: str, selector: str) -> str | None:
+        """The text, white space normalized."""
+        if self._root is None:
+            return None
+        if block not in self._blocks:
+            self._blocks[block] = _last(_compile_xpath(block)(self._root))
+        node = self._blocks[block]
+        if node is None or isinstance(node, str):
+            return None
+        found = _last(_compile_xpath(selector)(node))
+        if found is None:
+            return None
+        text = found if isinstance(found, str) else "".join(found.itertext())
+        self._budget.charge(text)
+        return " ".join(text.split())
+
+    def close(self) -> None:
+        """Nothing: its tree is its own."""
+
+
+def check_selector(text: str, flavour: str) -> None:
+    """Raise ValueError if a selector, with all its variables replaced, cannot be parsed."""
+    if flavour == "xpath":
+        _compile_xpath(text)
+        return
+    match = _ATTRIBUTE.match(text)
+    plain, at = (match.group(1) if match is not None else text), 0
+    parts: list[str] = []
+    while (found := _PSEUDO.search(plain, at)) is not None:
+        argument, end = _read_argument(plain, found.end())
+        if found.group(3).startswith("matches"):
+            TimedPattern(argument)
+        parts.append(plain[at : found.start(3) - 1])
+        at = end
+    _compile(("".join(parts) + plain[at:]).strip() or "*")
+
+
+def _read_argument(selector: str, start: int) -> tuple[str, int]:
+    """The text up to the parenthesis that closes, and where the rest begins. Raises ValueError."""
+    depth, at = 1, start
+    while at < len(selector):
+        character = selector[at]
+        if character == "\\":
+            at += 1
+        elif character == "(":
+            depth += 1
+        elif character == ")":
+            depth -= 1
+            if not depth:
+                return selector[start:at], at + 1
+        at += 1
+    raise ValueError(f"a parenthesis is not closed: {selector[:60]!r}")
+
+
+def _text_test(pseudo: str, argument: str, budget: Budget) -> Callable[[str], bool]:
+    if pseudo.startswith("contains"):
+        wanted = " ".join(argument.strip("\"'").replace("\\(", "(").replace("\\)", ")").lower().split())
+        return lambda text: wanted in text.lower()
+    pattern = TimedPattern(argument)
+    return lambda text: pattern.has_match(text, budget.time_budget)
+
+
+def _own_text(node: LexborNode) -> str:
+    return " ".join(node.text(deep=False).split())
+
+
+@lru_cache(maxsize=4096)
+def _compile(text: str) -> CssExpression:
+    return CssExpression(text)
+
+
+@lru_cache(maxsize=4096)
+def _compile_xpath(text: str) -> Any:
+    from lxml import etree
+
+    try:
+        return etree.XPath(text, regexp=False, smart_strings=False)
+    except etree.XPathError as error:
+        raise ValueError(str(error)) from error
+
+
+def _last(result: Any) -> Any:
+    """The last node of a result, or its text; None: there is none."""
+    if isinstance(result, list):
+        return result[-1] if result else None
+    if isinstance(result, float):
+        return str(int(result)) if result.is_integer() else repr(result)
+    return result if isinstance(result, str) else None
+
+
+def _browser_tree(page: Page) -> Any:
+    """The page for XPath, with what a browser adds, such as `tbody`; None for JSON."""
+    if page.tree is None or not page.tree.html:
+        return page.element
+    from engine.extract.xpath import parse_markup
+
+    return parse_markup(page.tree.html.encode("utf-8", "replace"))

@@ -1,0 +1,200 @@
+"""Reads the rows of a table that axes describe: every item with every value of its dimensions, and a fact."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from engine import urls
+from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder
+from engine.extract.budget import Budget
+from engine.extract.patterns import TimedPattern
+from engine.model.axis import FACT, ITEM, Axis, AxisTable
+from engine.model.java_date import DateInvalid, format_date, parse_date, roll_day
+from engine.model.job_key import link_key
+from engine.model.record import ExtractedLink
+from engine.model.variables import render
+
+_MAX_INDEX = 10_000
+"""An open range ends here at the latest."""
+
+
+class TableInvalid(Exception):
+    """The page does not have the table that the defs describe."""
+
+
+@dataclass(slots=True)
+class _Values:
+    """The variables of the axes that are read so far."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def set(self, name: str, axis: Axis, index: int, value: str | None) -> None:
+        self.texts[f"{name}.index"] = str(index)
+        self.texts[f"{name}.value"] = value or ""
+        self.texts[f"{name}.match"] = axis.match or ""
+
+
+class AxisTableReader:
+    """A table, compiled once for many pages."""
+
+    def __init__(self, table: AxisTable, priorities: Mapping[str, int]) -> None:
+        self._table = table
+        self._priorities = priorities
+        self._patterns: dict[str, TimedPattern] = {}
+
+    def read(self, budget: Budget) -> tuple[list[dict[str, Any]], list[ExtractedLink], int]:
+        """The rows of a page, its links, and how many rows were filtered out.
+
+        Raises TableInvalid, PatternTimeout, BudgetExceeded, and ValueError for a selector that cannot be parsed.
+        """
+        page = _PageReader(self._table, budget)
+        try:
+            return self._read_page(page, budget)
+        finally:
+            page.close()
+
+    def _read_page(self, page: "_PageReader", budget: Budget) -> tuple[list[dict[str, Any]], list[ExtractedLink], int]:
+        rows: list[dict[str, Any]] = []
+        links: dict[str, ExtractedLink] = {}
+        filtered = 0
+        for item in self._table.items:
+            for fact in self._table.facts:
+                for row, dropped in self._read_template(item, fact, page, budget):
+                    if dropped:
+                        filtered += 1
+                        continue
+                    rows.append(row)
+                    link = self._link_of(item, row[ITEM], budget)
+                    if link is not None:
+                        links.setdefault(link.url, link)
+        return rows, list(links.values()), filtered
+
+    def _read_template(
+        self, item: Axis, fact: Axis, page: "_PageReader", budget: Budget
+    ) -> Iterator[tuple[dict[str, Any], bool]]:
+        """Each row, and whether a filter drops it."""
+        context = budget.context
+        dims = [(f"dim.{dim.name}", dim) for dim in self._table.dims]
+        for values in page.expand([(ITEM, item), *dims, (FACT, fact)]):
+            budget.check_time()
+            item_value, *dim_values, fact_value = values
+            row: dict[str, Any] = {"locator": context.locator, "group": context.group, ITEM: item_value}
+            row |= {dim.name: value for dim, value in zip(self._table.dims, dim_values, strict=True)}
+            row[FACT] = self._fact(fact_value)
+            axes = (item, *self._table.dims, fact)
+            dropped = any(self._drops(axis, value, budget) for axis, value in zip(axes, values, strict=True))
+            yield (row if dropped else self._convert(row)), dropped
+
+    def _fact(self, value: str | None) -> str:
+        if value is None or value == "null":
+            return self._table.fact_not_found
+        return value if value.strip() else self._table.fact_blank
+
+    def _drops(self, axis: Axis, value: str | None, budget: Budget) -> bool:
+        text = value or ""
+        for rule in axis.filters:
+            pattern = "" if rule.pattern == " " else rule.pattern
+            if rule.type == "value":
+                if text == pattern:
+                    return True
+                continue
+            compiled = self._patterns.get(pattern)
+            if compiled is None:
+                compiled = self._patterns[pattern] = TimedPattern(pattern)
+            if compiled.fullmatch(text, budget.time_budget):
+                return True
+        return False
+
+    def _convert(self, row: dict[str, Any]) -> dict[str, Any]:
+        for converter in self._table.converters:
+            text = row.get(converter.column)
+            if text:
+                try:
+                    date = parse_date(text, converter.in_patterns)
+                    if converter.roll is not None:
+                        date = roll_day(date, converter.roll)
+                    row[converter.column] = format_date(date, converter.out_pattern)
+                except DateInvalid as error:
+                    raise TableInvalid(f"{converter.column}: {error}") from None
+        return row
+
+    def _link_of(self, item: Axis, value: str | None, budget: Budget) -> ExtractedLink | None:
+        group = item.link_group
+        if not self._table.makes_links or group is None or not value or not value.strip():
+            return None
+        if value in item.link_break_on:
+            return None
+        url = urls.resolve(value, self._table.base_url or budget.page.base)
+        if url is None:
+            raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}")
+        return ExtractedLink(url, group, self._priorities.get(group, 0), None, link_key(group, url))
+
+
+class _PageReader:
+    """Reads the values of axes on one page."""
+
+    def __init__(self, table: AxisTable, budget: Budget) -> None:
+        self._table = table
+        self._budget = budget
+        self._finder: AxisFinder = XPathFinder(budget) if table.flavour == "xpath" else CssFinder(budget)
+        self._found: dict[tuple[str, str], str | None] = {}
+
+    def close(self) -> None:
+        """Leave the page as it was."""
+        self._finder.close()
+
+    def expand(self, axes: Sequence[tuple[str, Axis]]) -> Iterator[list[str | None]]:
+        """The values of the axes for each combination of their indexes, the last axis fastest."""
+        yield from self._expand(axes, _Values(), [])
+
+    def _expand(
+        self, axes: Sequence[tuple[str, Axis]], values: _Values, read: list[str | None]
+    ) -> Iterator[list[str | None]]:
+        if not axes:
+            yield read
+            return
+        (name, axis), *rest = axes
+        last = _MAX_INDEX if axis.last is None else axis.last
+        for index in range(axis.first, last + 1):
+            value, is_missing = self._read(name, axis, index, values)
+            if axis.last is None and is_missing:
+                if axis.break_after:
+                    raise TableInvalid(
+                        f"{axis.name}: no value equals {' or '.join(map(repr, axis.break_after))} of `breakAfter`; "
+                        f"the data ends at index {index}"
+                    )
+                return
+            values.set(name, axis, index, value)
+            yield from self._expand(rest, values, [*read, value])
+            if axis.last is None and value in axis.break_after:
+                return
+
+    def _read(self, name: str, axis: Axis, index: int, values: _Values) -> tuple[str | None, bool]:
+        """The value of an axis, prefix included, and whether the page has none."""
+        value: str | None
+        values.set(name, axis, index, None)
+        if axis.value is not None:
+            value = axis.value
+        elif axis.match is not None:
+            value = axis.match.replace("\\", "")
+        elif axis.script is not None:
+            value = self._from_date()
+        else:
+            value = None if axis.selector is None else self._select(axis.selector, index, values)
+        if value is None:
+            return None, True
+        for prefix in axis.prefix if value.strip() else ():
+            value = prefix + value
+        return value, False
+
+    def _select(self, selector: str, index: int, values: _Values) -> str | None:
+        texts = {**values.texts, "index": str(index)}
+        place = (render(self._table.block, texts.get), render(selector, texts.get))
+        if place not in self._found:
+            self._found[place] = self._finder.find(*place)
+        return self._found[place]
+
+    def _from_date(self) -> str:
+        fetched = datetime.fromtimestamp(self._budget.page.fetched_at, UTC)
+        return format_date(fetched, self._table.date_pattern or "yyyy-MM-dd'T'HH:mm:ss'Z'")

@@ -1,0 +1,78 @@
+"""A dataDef in axis mode: a table of items, dimensions and facts, as its defs describe it."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.model.stored_form import NO_POSITION, SourcePosition
+
+ITEM, FACT = "item", "fact"
+LEADING_COLUMNS = ("locator", "group", ITEM)
+"""Columns of each table, in front of its dimensions; the fact comes last."""
+SelectorFlavour = Literal["css", "xpath"]
+FROM_DATE_SCRIPT = "document.getFromDate()"
+"""The one script that needs no interpreter: when the document was fetched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisFilter:
+    """Drops the rows in which the value of the axis equals the pattern, or matches it as a whole."""
+
+    type: Literal["value", "match"]
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One column of the table, and the indexes it runs through. Its value is the first one that is set here."""
+
+    name: str
+    value: str | None = None
+    match: str | None = None
+    """Taken without its backslashes."""
+    script: str | None = None
+    selector: str | None = None
+    first: int = 1
+    last: int | None = 1
+    """None: up to the row of `break_after`, or the end of the data."""
+    break_after: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    """Texts before the value, the last one first."""
+    filters: tuple[AxisFilter, ...] = ()
+    link_group: str | None = None
+    link_break_on: tuple[str, ...] = ()
+    """Values that are no links."""
+    place: SourcePosition = NO_POSITION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DateConverter:
+    """Writes the dates of one column in another form."""
+
+    column: str
+    in_patterns: tuple[str, ...]
+    """Java date patterns, tried in order."""
+    out_pattern: str
+    roll: str | None = None
+    """The day of the month: `ceil`, `floor`, `round` or a number; None: as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisTable:
+    """Each row is one item, a value of each dimension, and a fact."""
+
+    block: str
+    items: tuple[Axis, ...]
+    dims: tuple[Axis, ...] = ()
+    facts: tuple[Axis, ...] = ()
+    makes_links: bool = False
+    """Whether each item with a `link_group` is a link."""
+    converters: tuple[DateConverter, ...] = ()
+    flavour: SelectorFlavour | None = None
+    """None: that of the setting `default_steps`."""
+    fact_blank: str = "-"
+    fact_not_found: str = "not found"
+    date_pattern: str | None = None
+    """A Java date pattern for the document's fetch date; None: ISO 8601."""
+    base_url: str | None = None
+    """Of relative links; None: the URL of their page."""
+    place: SourcePosition = field(default=NO_POSITION)

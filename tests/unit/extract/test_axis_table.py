@@ -1,0 +1,159 @@
+"""Tables of items, dims and facts, in both flavours of selectors."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.extract.context import Context
+from engine.extract.page import Page
+from engine.extract.records import RecordExtractor
+from engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
+from engine.model.definition import DataDef
+from engine.model.record import Extraction
+
+CONTEXT = Context(group="g", locator="acme", locator_url="", depth=0, run="r", run_time="")
+HTML = """
+<div id=top>Price <b>10.50</b> <i> </i> USD</div>
+<table><tr><td>Year<td>Dec '16<td>Dec '15</tr>
+<tr><td>Sources Of Funds<td><td></tr>
+<tr><td>Share  Capital<td>1<td>2</tr>
+<tr><td>Reserves<td>3<td></tr>
+<tr><td>Book Value<td>5<td>null</tr>
+<tr><td>Later<td>7<td>8</tr></table>
+<ul><li><a href="/a.html">a</a><li><a href="/b.html">b</a><li><a>none</a></ul>
+<div class=box><div>EPS (TTM)</div><div>4.2</div><div>DIV (%)</div><div>850.00%</div></div>
+"""
+ITEMS = Axis(
+    name="item", selector="tr:nth-child(%{index}) > td:nth-child(1)", first=2, last=None, break_after=("Book Value",),
+    filters=(AxisFilter(type="value", pattern="Sources Of Funds"),),
+)  # fmt: skip
+YEAR = Axis(name="year", selector="tr:nth-child(1) > td:nth-child(%{index})", first=2, last=3)
+FACT = Axis(name="fact", selector="tr:nth-child(%{item.index}) > td:nth-child(%{dim.year.index})")
+TABLE = AxisTable(block="table:contains(sources of funds)", items=(ITEMS,), dims=(YEAR,), facts=(FACT,), flavour="css")
+
+
+def extract(table: AxisTable, html: str = HTML) -> Extraction:
+    page = Page(url="http://h/x/page", text=html, kind="html", status=200, fetched_at=1_454_677_449.0)
+    return RecordExtractor(DataDef(name="t", axis=table)).extract(page, CONTEXT)
+
+
+def values(table: AxisTable, html: str = HTML) -> list[tuple[Any, ...]]:
+    """The rows behind locator and group."""
+    extraction = extract(table, html)
+    assert extraction.rejected == ()
+    rows = [tuple(row.values()) for row in extraction.rows]
+    assert {row[:2] for row in rows} <= {("acme", "g")}
+    return [row[2:] for row in rows]
+
+
+def one(flavour: SelectorFlavour, block: str, **axis: Any) -> Any:
+    item = Axis(name="item", **axis)
+    table = AxisTable(block=block, items=(item,), facts=(Axis(name="fact"),), flavour=flavour)
+    [(value, _)] = values(table)
+    return value
+
+
+def test_items_by_dims_up_to_the_break_with_the_last_axis_fastest() -> None:
+    assert values(TABLE) == [
+        ("Share Capital", "Dec '16", "1"), ("Share Capital", "Dec '15", "2"), ("Reserves", "Dec '16", "3"),
+        ("Reserves", "Dec '15", "-"), ("Book Value", "Dec '16", "5"), ("Book Value", "Dec '15", "not found"),
+    ]  # fmt: skip
+    assert extract(TABLE).filtered == 2
+
+
+def test_the_same_by_xpath_with_the_table_body_a_browser_adds() -> None:
+    table = replace(
+        TABLE, flavour="xpath", block="//table",
+        items=(replace(ITEMS, selector="tbody/tr[%{index}]/td[1]"),),
+        dims=(replace(YEAR, selector="*//tr[1]/td[%{index}]"),),
+        facts=(replace(FACT, selector="*//td[.='%{item.value}']/following-sibling::td[%{dim.year.index}-1]"),),
+    )  # fmt: skip
+    assert values(table)[2:] == [
+        ("Reserves", "Dec '16", "3"), ("Reserves", "Dec '15", "-"), ("Book Value", "Dec '16", "5"),
+        ("Book Value", "Dec '15", "not found"),
+    ]  # fmt: skip
+
+
+def test_a_break_that_never_comes_is_an_error_and_gives_no_row() -> None:
+    extraction = extract(replace(TABLE, items=(replace(ITEMS, break_after=("Total",)),)))
+    assert extraction.rows == ()
+    [rejection] = extraction.rejected
+    assert rejection.reason == "item: no value equals 'Total' of `breakAfter`; the data ends at index 7"
+
+
+def test_an_open_range_ends_with_the_data() -> None:
+    table = replace(TABLE, items=(replace(ITEMS, first=5, break_after=(), filters=()),), dims=())
+    table = replace(table, facts=(Axis(name="fact", value="x"),))
+    assert [row[0] for row in values(table)] == ["Book Value", "Later"]
+
+
+@pytest.mark.parametrize(
+    ("block", "selector", "value"),
+    [
+        ("#top", "*", "Price USD 10.50"), ("#top", "b", "10.50"), ("div", "b", "10.50"), ("#top", "u", None),
+        ("ul", "a attribute: href", "/a.html /b.html"), ("ul", "li:nth-child(2) > a attribute: href", "/b.html"),
+        (".box", "div:matchesOwn(^DIV \\(%\\)) + div", "850.00%"), (".box", "div:contains(eps (ttm)) + div", "4.2"),
+        ("table", "td:containsOwn(Reserves) + td", "3"), ("p", "b", None),
+    ],
+)  # fmt: skip
+def test_css_takes_the_own_texts_of_all_matches(block: str, selector: str, value: str | None) -> None:
+    assert one("css", block, selector=selector) == value
+
+
+@pytest.mark.parametrize(
+    ("block", "selector", "value"),
+    [
+        ("//ul", "li/a/@href", "/b.html"), ("//div[@class='box']", "div[2]", "4.2"), ("//ul/li[2]", "a", "b"),
+        ("//div[@id='top']", "normalize-space(.)", "Price 10.50 USD"), ("//ul", "count(li)", "3"), ("//p", "a", None),
+    ],
+)  # fmt: skip
+def test_xpath_takes_the_last_match_in_the_last_block(block: str, selector: str, value: str | None) -> None:
+    assert one("xpath", block, selector=selector) == value
+
+
+def test_the_sources_of_a_value_in_their_order() -> None:
+    assert one("css", "ul", value="v", match="m", selector="a") == "v"
+    assert one("css", "ul", match="DIV \\(%\\)", selector="a") == "DIV (%)"
+    assert one("css", "ul", script=FROM_DATE_SCRIPT, selector="a") == "2016-02-05T13:04:09Z"
+    assert one("css", "ul", selector="li:first-child > a", prefix=("one ", "two ")) == "two one a"
+
+
+def test_filters_by_value_by_pattern_and_of_blanks() -> None:
+    for rule, left in (
+        (AxisFilter(type="value", pattern="1"), 5), (AxisFilter(type="match", pattern="[0-9]"), 2),
+        (AxisFilter(type="value", pattern=" "), 5), (AxisFilter(type="match", pattern="nul"), 6),
+    ):  # fmt: skip
+        table = replace(TABLE, facts=(replace(FACT, filters=(rule,)),))
+        assert len(values(table)) == left, rule
+
+
+def test_dates_of_a_column_are_converted() -> None:
+    converter = DateConverter(column="year", in_patterns=("MMM ''YY",), out_pattern="yyyy-MM-dd", roll="ceil")
+    assert {row[1] for row in values(replace(TABLE, converters=(converter,)))} == {"2016-12-31", "2015-12-31"}
+    wrong = replace(converter, in_patterns=("yyyy",))
+    [rejection] = extract(replace(TABLE, converters=(wrong,))).rejected
+    assert rejection.reason == "year: 'Dec '16' is no date of the form yyyy"
+
+
+def test_items_that_are_links() -> None:
+    item = Axis(
+        name="link", selector="li:nth-child(%{index}) > a attribute: href", first=1, last=3, prefix=("/docs",),
+        link_group="other", link_break_on=("/docs/b.html",),
+    )  # fmt: skip
+    table = AxisTable(block="ul", items=(item,), facts=(Axis(name="fact"),), flavour="css", makes_links=True)
+    [link] = extract(table).links
+    assert (link.url, link.group, link.may_leave_host) == ("http://h/docs/a.html", "other", False)
+    based = replace(table, items=(replace(item, prefix=("docs",)),), base_url="http://other/")
+    assert [link.url for link in extract(based).links] == ["http://other/docs/a.html", "http://other/docs/b.html"]
+
+
+def test_the_marks_of_texts_do_not_stay_selectable() -> None:
+    table = AxisTable(
+        block="body", items=(Axis(name="item", selector="[crawl-console-text-0]"),), facts=(Axis(name="fact"),),
+        flavour="css",
+    )  # fmt: skip
+    page = Page(url="http://h/", text=HTML, kind="html", status=200, fetched_at=0.0)
+    first = RecordExtractor(DataDef(name="t", axis=TABLE)).extract(page, CONTEXT)
+    assert len(first.rows) == 6
+    assert [row["item"] for row in RecordExtractor(DataDef(name="u", axis=table)).extract(page, CONTEXT).rows] == [None]
