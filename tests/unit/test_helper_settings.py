@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import UsageError
 from engine.model.helper import Helper
+from engine.model.node_range import NodeRange
 from engine.settings import Settings, load_settings
 
 from .doc_pages import ROOT, blocks
@@ -36,7 +37,7 @@ run = ["sleep", "60"]
 stop = 0
 """
     loaded = load(tmp_path, text)
-    assert loaded.nodes == 3
+    assert loaded.nodes == NodeRange(3, 3)
     assert loaded.helpers == (
         Helper(name="proxy", run=("mitmdump", "-p", "8080"), port=8080, within=30.0, stop=5.0),
         Helper(name="a-browser", run=("chrome",), line="DevTools listening", within=60.0, stop=0.5),
