@@ -15,6 +15,9 @@ from engine.extract.patterns import TimedPattern
 _ATTRIBUTE = re.compile(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 _PSEUDO = re.compile(r"([A-Za-z][\w-]*|\*)?((?:\[[^\]]*\]|[.#][\w-]+)*):(contains|containsOwn|matches|matchesOwn)\(")
 _COMBINATOR = re.compile(r"[\s>+~,]")
+_CELL = re.compile(
+    r"""([^,"'()]*(?:\([^()"']*\)[^,"'()]*)*?)\s*>\s*([A-Za-z][\w-]*|\*?):nth-child\(\s*([0-9]+)\s*\)\s*"""
+)
 _MARK = "crawl-console-text-"
 
 
@@ -36,6 +39,10 @@ class CssFinder:
         self._budget = budget
         self._blocks: dict[str, list[LexborNode]] = {}
         self._marked: dict[tuple[str, str, str], str] = {}
+        self._rows: dict[tuple[int, str], list[LexborNode]] = {}
+        """By block and selector: what it matches there."""
+        self._cells: dict[int, list[LexborNode]] = {}
+        """The children of rows."""
         self._nodes: dict[str, list[LexborNode]] = {}
         """The elements with each mark."""
 
@@ -49,19 +56,45 @@ class CssFinder:
             nodes = _compile(self._mark_texts(block)).find_on_page(self._page.tree, self._page.shape)
             self._blocks[block] = nodes
         text = self._mark_texts(text)
-        expression = _compile(text)
-        holds_itself = not _COMBINATOR.search(text.strip())  # the block itself may match
         found: list[str] = []
         matched = False
         for node in self._blocks[block]:
-            nodes = node.css(text) if holds_itself else expression.find_in_block(node, self._page.shape)
-            matched = matched or bool(nodes)
-            for each in nodes:
+            for each in self._select(node, text):
+                matched = True
                 value = _own_text(each) if not attribute else " ".join((each.attrs.get(attribute) or "").split())
                 if value:
                     self._budget.charge(value)
                     found.append(value)
         return " ".join(found) if matched else None
+
+    def _select(self, block: LexborNode, text: str) -> list[LexborNode]:
+        """The matches in a block, itself included."""
+        parent, child = _split_cell(text)
+        if child is not None:
+            key = (block.mem_id, parent)
+            rows = self._rows.get(key)
+            if rows is None:
+                rows = self._rows[key] = self._search(block, parent)
+            if len(rows) == 1:  # several may be nested, and their cells in another order
+                cell = self._cell(rows[0], child)
+                return [] if cell is None else [cell]
+        return self._search(block, text)
+
+    def _search(self, block: LexborNode, text: str) -> list[LexborNode]:
+        assert self._page.shape is not None
+        if _COMBINATOR.search(text):
+            return _compile(text).find_in_block(block, self._page.shape)
+        _compile(text)
+        return block.css(text)  # the block itself may match
+
+    def _cell(self, row: LexborNode, child: tuple[str, int]) -> LexborNode | None:
+        """The child with that tag and number; a table is read without a search for each of its cells."""
+        cells = self._cells.get(row.mem_id)
+        if cells is None:
+            cells = self._cells[row.mem_id] = list(row.iter())
+        tag, number = child
+        cell = cells[number - 1] if number <= len(cells) else None
+        return cell if cell is not None and tag in ("*", cell.tag) else None
 
     def close(self) -> None:
         """Take the marks off the page, which other dataDefs read, too."""
@@ -71,6 +104,8 @@ class CssFinder:
 
     def _mark_texts(self, selector: str) -> str:
         """The selector with the mark of each pseudo-class that looks at text in its place; elements get the marks."""
+        if ":contains" not in selector and ":matches" not in selector:
+            return selector
         at = 0
         parts: list[str] = []
         while (match := _PSEUDO.search(selector, at)) is not None:
@@ -168,6 +203,13 @@ def _text_test(pseudo: str, argument: str, budget: Budget) -> Callable[[str], bo
 
 def _own_text(node: LexborNode) -> str:
     return " ".join(node.text(deep=False).split())
+
+
+@lru_cache(maxsize=4096)
+def _split_cell(text: str) -> tuple[str, tuple[str, int] | None]:
+    """A selector such as `tr:nth-child(5) > td:nth-child(2)` as that of the parent, and the child's tag and number."""
+    match = _CELL.fullmatch(text)
+    return (text, None) if match is None else (match.group(1), (match.group(2).lower() or "*", int(match.group(3))))
 
 
 @lru_cache(maxsize=4096)

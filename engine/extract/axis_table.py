@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from engine import urls
 from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder
 from engine.extract.budget import Budget
 from engine.extract.patterns import TimedPattern
-from engine.model.axis import FACT, ITEM, Axis, AxisTable
+from engine.model.axis import FACT, ITEM, Axis, AxisTable, DateConverter
 from engine.model.java_date import DateInvalid, format_date, parse_date, roll_day
-from engine.model.job_key import link_key
+from engine.model.job_key import locator_key
 from engine.model.record import ExtractedLink
 from engine.model.variables import render
 
@@ -111,10 +112,7 @@ class AxisTableReader:
             text = row.get(converter.column)
             if text:
                 try:
-                    date = parse_date(text, converter.in_patterns)
-                    if converter.roll is not None:
-                        date = roll_day(date, converter.roll)
-                    row[converter.column] = format_date(date, converter.out_pattern)
+                    row[converter.column] = _convert_date(text, converter)
                 except DateInvalid as error:
                     raise TableInvalid(f"{converter.column}: {error}") from None
         return row
@@ -128,7 +126,16 @@ class AxisTableReader:
         url = urls.resolve(value, self._table.base_url or budget.page.base)
         if url is None:
             raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}")
-        return ExtractedLink(url, group, self._priorities.get(group, 0), None, link_key(group, url))
+        # a locator of its own: pages of locators with different names give their rows each
+        key = locator_key(group, budget.context.locator, url, "GET", None)
+        return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)
+
+
+@lru_cache(maxsize=4096)
+def _convert_date(text: str, converter: DateConverter) -> str:
+    """The date in its new form. A table repeats its dates in each row. Raises DateInvalid."""
+    date = parse_date(text, converter.in_patterns)
+    return format_date(date if converter.roll is None else roll_day(date, converter.roll), converter.out_pattern)
 
 
 class _PageReader:

@@ -75,6 +75,16 @@ def test_rows_links_and_exports(project: Project, site: Site) -> None:
     assert {"acme|start|Price|1.50", "acme|sheet|Share Capital|2016|aShare Capital1"} <= set(lines)
 
 
+def test_locators_of_different_names_give_their_rows_each_with_one_fetch(project: Project, site: Site) -> None:
+    write_site(site)
+    names = ", ".join(f'{{name: acme{number}, url: "/start"}}' for number in range(4))
+    project.write(DEFS.format(base=site.url("")).replace('{name: acme, url: "/start"}', names))
+    project.crawl(nodes=2)
+    assert sorted(site.paths) == ["/a", "/b", "/start"]
+    assert Counter(row["locator"] for row in project.rows("sheet")) == {f"acme{number}": 12 for number in range(4)}
+    assert len(project.rows("price")) == 4
+
+
 def test_a_table_without_its_end_gives_no_row_and_says_why(project: Project, site: Site) -> None:
     write_site(site)
     project.write(DEFS.format(base=site.url("")).replace("breakAfter: [End]", "breakAfter: [Total]"))

@@ -10,6 +10,7 @@ from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
 from engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
 from engine.model.definition import DataDef
+from engine.model.job_key import locator_key
 from engine.model.record import Extraction
 
 CONTEXT = Context(group="g", locator="acme", locator_url="", depth=0, run="r", run_time="")
@@ -95,6 +96,10 @@ def test_an_open_range_ends_with_the_data() -> None:
         ("ul", "a attribute: href", "/a.html /b.html"), ("ul", "li:nth-child(2) > a attribute: href", "/b.html"),
         (".box", "div:matchesOwn(^DIV \\(%\\)) + div", "850.00%"), (".box", "div:contains(eps (ttm)) + div", "4.2"),
         ("table", "td:containsOwn(Reserves) + td", "3"), ("p", "b", None),
+        ("table", "tr:nth-child(3) > td:nth-child(2)", "1"), ("table", "tr:nth-child(3) > th:nth-child(2)", None),
+        ("table", "tr:nth-child(3) > *:nth-child(2)", "1"), ("table", "tr:nth-child(3) > td:nth-child(9)", None),
+        ("table", "tr:nth-child(9) > td:nth-child(1)", None), ("table", "tr > td:nth-child(2)", "Dec '16 1 3 5 7"),
+        ("ul", "ul > li:nth-child(2)", ""), ("tr", "tr > td:nth-child(2)", "Dec '16 1 3 5 7"),
     ],
 )  # fmt: skip
 def test_css_takes_the_own_texts_of_all_matches(block: str, selector: str, value: str | None) -> None:
@@ -144,6 +149,7 @@ def test_items_that_are_links() -> None:
     table = AxisTable(block="ul", items=(item,), facts=(Axis(name="fact"),), flavour="css", makes_links=True)
     [link] = extract(table).links
     assert (link.url, link.group, link.may_leave_host) == ("http://h/docs/a.html", "other", False)
+    assert link.key == locator_key("other", "acme", "http://h/docs/a.html", "GET", None), "a locator of its own"
     based = replace(table, items=(replace(item, prefix=("docs",)),), base_url="http://other/")
     assert [link.url for link in extract(based).links] == ["http://other/docs/a.html", "http://other/docs/b.html"]
 
