@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from engine.defs.steps import COMMAND, PARSERS, RECORD_DEFAULT, SUMMARIES, default_chain
+from engine.defs.steps import (
+    COMMAND,
+    DATA_CONVERTER,
+    LOCATOR_CREATOR,
+    PARSERS,
+    RECORD_DEFAULT,
+    SUMMARIES,
+    default_chain,
+)
+from engine.model.axis import AxisTable
 from engine.model.definition import Definitions, Task
 from engine.model.output_type import OUTPUT_TYPES
 from engine.model.step import ChainStep
@@ -16,6 +25,7 @@ from engine.plugins.catalog import Catalog, build_catalog
 from engine.plugins.plugin_class import METHODS, PluginClass
 
 _BUILT_IN, _PYTHON, _ANY = "built-in", "Python", "any"
+_SENDER_SUMMARIES = {"http": "Posts rows to a URL.", "command": "Writes rows into a program, one JSON line each."}
 _UNKNOWN_KIND = "unknown"
 """Of a class whose source does not show its methods: they are inherited, or the source cannot be read."""
 
@@ -62,7 +72,7 @@ def list_tasks(definitions: Definitions) -> list[TaskSteps]:
             group=group.name,
             task=task.name,
             data_def=task.data_def,
-            steps=tuple(_place(step, depth, catalog) for step, depth in _in_order(_chain_of(task))),
+            steps=tuple(_place(step, depth, catalog) for step, depth in _in_order(_chain_of(task, definitions))),
         )
         for group in definitions.task_groups
         for task in group.tasks
@@ -76,6 +86,7 @@ def list_classes(catalog: Catalog) -> list[ListedClass]:
         for name, summary in SUMMARIES.items()
     ]
     outputs = [ListedClass(name, "appender", _BUILT_IN, _PYTHON, _output_summary(name)) for name in OUTPUT_TYPES]
+    outputs += [ListedClass(name, "appender", _BUILT_IN, _ANY, text) for name, text in _SENDER_SUMMARIES.items()]
     return [*built_in, *outputs, *(entry for plugin in catalog.all() for entry in _plugin_entries(plugin))]
 
 
@@ -113,8 +124,21 @@ def task_as_dict(task: TaskSteps) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _chain_of(task: Task) -> Sequence[ChainStep]:
+def _chain_of(task: Task, definitions: Definitions) -> Sequence[ChainStep]:
+    data_def = definitions.data_def(task.data_def)
+    if not task.chain and data_def is not None and data_def.axis is not None:
+        return _chain_of_table(data_def.axis)
     return task.chain or default_chain(task.steps if task.steps in PARSERS else RECORD_DEFAULT)
+
+
+def _chain_of_table(table: AxisTable) -> list[ChainStep]:
+    """The steps that the plan of a table stands for."""
+    *steps, appender = default_chain("htmlUnitDefault" if table.flavour == "xpath" else "jsoupDefault")
+    if table.converters:
+        steps.append(ChainStep(name="converter", class_name=DATA_CONVERTER))
+    if table.makes_links:
+        return [*steps, ChainStep(name="locators", class_name=LOCATOR_CREATOR, previous=steps[-1].name)]
+    return [*steps, appender]
 
 
 def _in_order(chain: Sequence[ChainStep], previous: str = "", depth: int = 0) -> Iterator[tuple[ChainStep, int]]:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import common_options, defs_option, validate_assignments
+from console.cli.options import common_options, defs_option, load_settings
 from console.cli.output import write_lines, write_stderr
 from console.sanitize import clean
 from engine.errors import UsageError, suggest
 
 if TYPE_CHECKING:
     from console.reports.steps import TaskSteps
+    from engine.settings import Settings
 
 
 @click.command()
@@ -30,26 +31,27 @@ def steps(
     assign: Sequence[str],
 ) -> int:
     """Show the steps of each task, or of TASK: a name, or GROUP/TASK. Runs none of your code."""
-    validate_assignments(assign)
+    settings = load_settings(assign)
     if available:
         if task is not None:
             raise UsageError("--available lists classes, not the steps of a task", "Leave out TASK, or --available.")
         _print_classes(defs, as_json=as_json)
     else:
-        _print_tasks(defs, task, as_json=as_json)
+        _print_tasks(defs, task, settings, as_json=as_json)
     return 0
 
 
-def _print_tasks(defs: Path, task: str | None, *, as_json: bool) -> None:
+def _print_tasks(defs: Path, task: str | None, settings: "Settings", *, as_json: bool) -> None:
     import orjson
 
     from console.reports.steps import list_tasks, task_as_dict, task_lines
     from engine.defs.loader import load
+    from engine.defs.table_settings import complete_tables
 
     loaded = load(defs)
     for warning in loaded.warnings:
         write_stderr(str(warning))
-    tasks = list_tasks(loaded.definitions)
+    tasks = list_tasks(complete_tables(loaded.definitions, settings))
     if task is not None:
         tasks = _select(tasks, task)
     if as_json:
