@@ -7,10 +7,9 @@ from typing import BinaryIO, TextIO
 
 from engine.append.only_new import SeenRows
 from engine.append.registry import create_encoder
-from engine.append.scoopi import ScoopiEncoder
 from engine.append.sqlite import OutputTable, fill_table
 from engine.append.writer import Batch
-from engine.model.output_type import SCOOPI
+from engine.model.output_type import default_delimiter
 from engine.store.db.connector import Database
 from engine.store.tables import rows
 
@@ -26,7 +25,7 @@ def export(
     format: str,  # noqa: A002 - the name of the option
     stream: BinaryIO | TextIO,
     *,
-    delimiter: str = ",",
+    delimiter: str | None = None,
     escape_formulas: bool = False,
     seen_rows: SeenRows | None = None,
 ) -> int:
@@ -35,9 +34,10 @@ def export(
     Raises CrawlError on a format that is not a stream of bytes, and what the stream raises.
     """
     settings = {
-        "columns": list(columns), "joins": dict(joins), "delimiter": delimiter, "escape_formulas": escape_formulas,
+        "columns": list(columns), "joins": dict(joins), "delimiter": delimiter or default_delimiter(format),
+        "escape_formulas": escape_formulas,
     }  # fmt: skip
-    encoder = ScoopiEncoder(columns) if format == SCOOPI else create_encoder(format, settings)
+    encoder = create_encoder(format, settings)
     _write_bytes(stream, encoder.header())
     count = 0
     for batch in read_batches(db, run_seq, data_def, seen_rows):

@@ -1,17 +1,19 @@
-"""Rows of tables as Scoopi writes them: the values of a row in one line, without header and quotes."""
+"""The output type `scoopi`: the values of a row in one line, with `|` between them, without header and quotes."""
 
 from collections.abc import Iterable, Sequence
 
+from engine.append.files import FileFormat
 from engine.append.row_json import decode_as_text
 
-_DELIMITER, _NULL = "|", "null"
+_NULL = "null"
 
 
 class ScoopiEncoder:
-    """Rows of one table as lines in UTF-8."""
+    """Rows of one dataDef as lines in UTF-8; a missing value is `null`."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[str], delimiter: str) -> None:
         self._columns = tuple(columns)
+        self._delimiter = delimiter
 
     def header(self) -> bytes:
         """Empty."""
@@ -23,6 +25,11 @@ class ScoopiEncoder:
         for row in rows:
             values = decode_as_text(row)
             texts = (values.get(name) for name in self._columns)
-            lines.append(_DELIMITER.join(_NULL if text is None else " ".join(str(text).split("\n")) for text in texts))
+            lines.append(
+                self._delimiter.join(_NULL if text is None else " ".join(str(text).split("\n")) for text in texts)
+            )
         lines.append("")
         return "\n".join(lines).encode("utf-8", "replace")
+
+
+FORMAT = FileFormat(lambda settings: ScoopiEncoder(settings["columns"], settings["delimiter"]))

@@ -9,7 +9,7 @@ from engine.defs.steps import check_run, read_limit, read_options
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
 from engine.model.definition import AppenderKind
-from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
+from engine.model.output_type import OUTPUT_TYPES, SCOOPI, SENDER_TYPES
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import METHODS, ClassKind, PluginClass
 
@@ -127,7 +127,12 @@ def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: 
 
 def _keys_of(type_: str, kind: AppenderKind) -> frozenset[str]:
     """The keys that have an effect with a type, besides `type` and `dataDefs`."""
-    by_type = {"csv": _CSV_KEYS | _FILE_KEYS, "http": HTTP_KEYS, "command": COMMAND_KEYS}
+    by_type = {
+        "csv": _CSV_KEYS | _FILE_KEYS,
+        SCOOPI: _FILE_KEYS | {"delimiter"},
+        "http": HTTP_KEYS,
+        "command": COMMAND_KEYS,
+    }
     by_kind = {"encoder": _CLASS_KEYS | _FILE_KEYS, "appender": _CLASS_KEYS}
     return by_type.get(type_) or by_kind.get(kind, _FILE_KEYS)
 

@@ -46,6 +46,7 @@ from engine.model.definition import (
     Task,
     TaskGroup,
 )
+from engine.model.output_type import default_delimiter
 from engine.model.step import ChainStep, is_plugin_path
 from engine.plugins.catalog import Catalog
 
@@ -61,11 +62,11 @@ _TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
 
 def build_definitions(
     terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path], chains: Chains, catalog: Catalog,
-    tables: Mapping[str, AxisTable],
+    tables: Mapping[str, AxisTable], step_outputs: tuple[AppenderDef, ...],
 ) -> Definitions:  # fmt: skip
     """The defs as the engine uses them. `paths` maps display paths to files; `root` holds the source positions.
 
-    `tables`: of the dataDefs in axis mode, by name.
+    `tables`: of the dataDefs in axis mode, by name. `step_outputs`: the appenders that steps add.
 
     Parts are sorted by name, so moving a part to another file changes nothing.
     """
@@ -98,7 +99,7 @@ def build_definitions(
         data_defs=parts("dataDefs", terms.data_defs, data_def),
         expectations=tuple(e for e in parts("dataDefs", terms.data_defs, _expectation) if e is not None),
         hosts=parts("hosts", terms.hosts, _host),
-        appenders=parts("appenders", terms.appenders, appender) or (AppenderDef(name="rows"),),
+        appenders=(parts("appenders", terms.appenders, appender) or (AppenderDef(name="rows"),)) + step_outputs,
         plugins=catalog.files,
         base_url=terms.base_url,
         files=files,
@@ -307,7 +308,7 @@ def _appender(name: str, term: AppenderTerm, entry: Entry, catalog: Catalog) -> 
         run=tuple(term.run or ()),
         batch=term.batch,
         data_defs=tuple(term.data_defs or ()),
-        delimiter=_or_default(term.delimiter, ","),
+        delimiter=_or_default(term.delimiter, default_delimiter(type_)),
         escape_formulas=_or_default(term.escape_formulas, False),
         path=term.path,
         place=entry.place,

@@ -19,6 +19,7 @@ from engine.defs import (
     references,
     reuse,
     sources,
+    step_outputs,
     yaml_tree,
 )
 from engine.defs.build import build_definitions
@@ -58,6 +59,7 @@ def load(path: Path) -> LoadedDefs:
     names.check(root, problems)
     chains = compile_chains(root, catalog, problems)
     tables = axes.read(root, chains, problems)
+    added = step_outputs.read(root, chains, problems)
     group_loaders.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
@@ -69,7 +71,7 @@ def load(path: Path) -> LoadedDefs:
     if terms is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
     paths = {source.display_path: source.path for source in def_files}
-    definitions = build_definitions(terms, root, files, paths, chains, catalog, tables)
+    definitions = build_definitions(terms, root, files, paths, chains, catalog, tables, added)
     reuse.warn_of_volatile_rows(definitions, root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:

@@ -152,7 +152,7 @@ def _check_keys(node: YamlNode, class_name: str, kind: StepKind, catalog: Catalo
             message = f"`{key}` has no effect on the class {class_name}; remove it"
             problems.add(node.key_place(key), "conflict", message)
             usable = False
-    if "plugins" in node.entries and class_name != DATA_CONVERTER:
+    if "plugins" in node.entries and class_name not in (DATA_CONVERTER, DATA_APPENDER):
         message = f"the plugins of {class_name} are not implemented yet"
         problems.add(node.key_place("plugins"), "not-built", message)
         usable = False

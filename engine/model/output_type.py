@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-OutputTypeName = Literal["csv", "jsonl", "sqlite"]
+OutputTypeName = Literal["csv", "jsonl", "scoopi", "sqlite"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,20 +19,26 @@ class OutputType:
     """Whether the rows of several dataDefs fit in one file."""
 
 
+SCOOPI: Literal["scoopi"] = "scoopi"
+"""Lines without header and quotes, as Scoopi writes them."""
+
 OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
     {
         "csv": OutputType(name="csv", suffixes=("csv",)),
         "jsonl": OutputType(name="jsonl", suffixes=("jsonl",)),
+        SCOOPI: OutputType(name="scoopi", suffixes=("txt",)),
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
     }
 )
 
 
-SCOOPI = "scoopi"
-"""A format of `export` alone: the rows of all tables, as Scoopi writes them."""
-
 SENDER_TYPES: tuple[str, ...] = ("http", "command")
 """Types without a file: rows are sent to a URL, or to a program."""
+
+
+def default_delimiter(type_: str) -> str:
+    """Between the values of a line, where an appender sets none."""
+    return "|" if type_ == SCOOPI else ","
 
 
 def is_shared_file(type_: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions
-from engine.model.output_type import OUTPUT_TYPES, output_type_for_suffix
+from engine.model.output_type import OUTPUT_TYPES, default_delimiter, output_type_for_suffix
 from engine.store.db.connector import Database
 from engine.store.tables import deliveries, outputs
 from engine.store.tables.outputs import Output
@@ -144,7 +144,7 @@ def appender_for_file(output_file: Path) -> AppenderDef:
         raise UsageError(
             f"-o {output_file}: unknown suffix '{output_file.suffix}'", f"Use {', '.join(others)} or {last}."
         )
-    return AppenderDef(name="flag", type=type_.name)
+    return AppenderDef(name="flag", type=type_.name, delimiter=default_delimiter(type_.name))
 
 
 def _output_path(

@@ -26,7 +26,7 @@ _NO_RUN = 0
 @click.command()
 @click.argument("data_def", required=False)
 @click.option(
-    "--format", "format_", type=click.Choice([*OUTPUT_TYPES, SCOOPI]), help="Default: by the suffix of -o, else csv."
+    "--format", "format_", type=click.Choice(list(OUTPUT_TYPES)), help="Default: by the suffix of -o, else csv."
 )
 @click.option("--since", metavar="RUN", help="Only rows that neither this run nor an earlier one has.")
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")

@@ -72,7 +72,7 @@ def test_a_relative_output_option_is_relative_to_the_working_directory(
     assert _declared(db, one, Path("x.CSV")) == {"flag/shop": ("csv", str(tmp_path / "x.CSV"))}
 
 
-@pytest.mark.parametrize("name", ["x", "x.txt", "x.csv.gz"])
+@pytest.mark.parametrize("name", ["x", "x.text", "x.csv.gz"])
 def test_an_unknown_suffix_is_rejected(name: str) -> None:
     with pytest.raises(UsageError, match="unknown suffix"):
         appender_for_file(Path(name))
