@@ -1,7 +1,7 @@
 """Selects the values of a table's axes on a page, in one of two flavours."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ _COMBINATOR = re.compile(r"[\s>+~,]")
 _CELL = re.compile(
     r"""([^,"'()]*(?:\([^()"']*\)[^,"'()]*)*?)\s*>\s*([A-Za-z][\w-]*|\*?):nth-child\(\s*([0-9]+)\s*\)\s*"""
 )
+_QUOTED_VARIABLE = re.compile(r"'%\{([^{}]*)\}'")
 _MARK = "crawl-console-text-"
 
 
@@ -157,6 +158,19 @@ class XPathFinder:
 
     def close(self) -> None:
         """Nothing: its tree is its own."""
+
+
+def quote_variables(selector: str, texts: Mapping[str, str]) -> str:
+    """An XPath with each `'%{name}'` whose text has an apostrophe as a call of `concat`: XPath has no escapes."""
+
+    def quote(match: re.Match[str]) -> str:
+        text = texts.get(match.group(1), "")
+        if "'" not in text:
+            return match.group(0)
+        parts = ', "\'", '.join(f"'{part}'" for part in text.split("'"))
+        return f"concat({parts})"
+
+    return _QUOTED_VARIABLE.sub(quote, selector)
 
 
 def check_selector(text: str, flavour: str) -> None:

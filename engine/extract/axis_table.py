@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from engine import urls
-from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder
+from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, quote_variables
 from engine.extract.budget import Budget
 from engine.extract.patterns import TimedPattern
 from engine.model.axis import FACT, ITEM, Axis, AxisTable, DateConverter
@@ -197,6 +197,8 @@ class _PageReader:
 
     def _select(self, selector: str, index: int, values: _Values) -> str | None:
         texts = {**values.texts, "index": str(index)}
+        if self._table.flavour == "xpath" and "'" in selector:
+            selector = quote_variables(selector, texts)
         place = (render(self._table.block, texts.get), render(selector, texts.get))
         if place not in self._found:
             self._found[place] = self._finder.find(*place)

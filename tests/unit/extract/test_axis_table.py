@@ -76,6 +76,14 @@ def test_the_same_by_xpath_with_the_table_body_a_browser_adds() -> None:
     ]  # fmt: skip
 
 
+def test_an_apostrophe_in_a_value_does_not_break_an_xpath() -> None:
+    page = "<table><tr><td>Holder's 'own' Funds<td>7</tr></table>"
+    item = Axis(name="item", selector="*//tr[%{index}]/td[1]")
+    fact = Axis(name="fact", selector="*//td[.='%{item.value}']/following-sibling::td")
+    table = AxisTable(block="//table", items=(item,), facts=(fact,), flavour="xpath")
+    assert values(table, page) == [("Holder's 'own' Funds", "7")]
+
+
 def test_a_break_that_never_comes_is_an_error_and_gives_no_row() -> None:
     extraction = extract(replace(TABLE, items=(replace(ITEMS, break_after=("Total",)),)))
     assert extraction.rows == ()
