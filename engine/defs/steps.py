@@ -52,7 +52,7 @@ SUMMARIES: Mapping[str, str] = {
     "JsoupParser": "Makes rows by the fields of the dataDef; CSS selectors.",
     "HtmlUnitParser": "Makes rows by the fields of the dataDef; XPath.",
     DATA_FILTER: "Drops the rows that match `filters` of the dataDef.",
-    DATA_CONVERTER: "Converts values by the plugins of the step (axis mode).",
+    DATA_CONVERTER: "Converts dates of a table by the plugins of the step.",
     LOCATOR_CREATOR: "On a side branch: makes a job of each row's URL.",
     DATA_APPENDER: "Commits the rows; the appender process writes them to the outputs.",
     COMMAND: "Runs a program of any language: JSON lines in and out.",
