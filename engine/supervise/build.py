@@ -283,7 +283,8 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             run = runs.create(db, options.settings.base_url, now)
             supervisors.set_meta(db, _SEALED_RUN, str(run.seq))
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
-        supervisors.set_meta(db, SETTINGS, options.settings.to_json())
+        stored = replace(options.settings, on_start=None, on_end=None, on_alarm=None)  # commands may hold secrets
+        supervisors.set_meta(db, SETTINGS, stored.to_json())
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
         runs.set_limits(db, run.seq, options.settings.max_pages, options.settings.base_url)

@@ -31,7 +31,7 @@ def extra(site: Site, count: int) -> list[str]:
 def held_crawl(project: Project, site: Site, library: Library) -> Running:
     """A crawl that goes on until `library.set_delay(0)` lets its last page end."""
     site["/shelf/1"] = Page(site.pages["/shelf/1"].body, delay=8)  # type: ignore[union-attr]
-    running = project.start(nodes=1)
+    running = project.start("--set", 'on_end=["echo", "pa55word"]', nodes=1)
     assert until(lambda: len(site.paths) >= 4), running.err
     return running
 
@@ -43,6 +43,8 @@ def test_into_a_running_crawl(project: Project, site: Site, library: Library, tm
     posted = project.run_with_data("seed", "books", *extra(site, 2), "--from", str(listed))
     assert posted.code == 0, posted.err
     assert posted.out == "300 jobs added to books; 2 are known\n"
+    [(settings,)] = project.query("SELECT value FROM meta WHERE name = 'settings'")
+    assert "pa55word" not in settings
     again = project.run_with_data("seed", "books", *extra(site, 3))
     assert again.out == "0 jobs added to books; 3 are known\n"
     assert until(lambda: project.query(BOOKS)[0][0] >= 300, 20)
