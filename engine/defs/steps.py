@@ -59,6 +59,8 @@ SUMMARIES: Mapping[str, str] = {
 }
 """What each built-in class does, in a sentence."""
 
+_SCRIPTER = "Scripter"
+"""Scoopi's step for JavaScript."""
 _STEP_KEYS = ("class", "previous", "next", "plugins", "options", "run", "limit", "workers")
 _UsersKind = Literal["step", "parser", "loader"]
 _USERS_KINDS: Mapping[str, _UsersKind] = {"step": "step", "parser": "parser", "loader": "loader"}
@@ -122,6 +124,9 @@ def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, probl
     if class_name in STEP_CLASSES:
         return "built-in"
     place = node.entries["class"].node.place
+    if class_name.rpartition(".")[2] == _SCRIPTER:
+        problems.add(place, "not-built", "JavaScript is not run: write the step in Python, see docs/extending.md")
+        return None
     plugin_class = catalog.find(class_name)
     if plugin_class is None:
         names = {*STEP_CLASSES, COMMAND}.union(*(catalog.names(kind) for kind in ("step", "parser", "loader")))

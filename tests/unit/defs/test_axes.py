@@ -141,6 +141,14 @@ def test_a_problem_of_the_table_has_its_place(tmp_path: Path, old: str, new: str
     assert [text for text in texts if text.startswith(expected)], texts
 
 
+def test_a_step_in_javascript_names_the_python_way(tmp_path: Path) -> None:
+    scripter = "{class: org.codetab.scoopi.step.script.Scripter, previous: filter, next: appender}"
+    with pytest.raises(DefsError) as caught:
+        loaded(tmp_path, steps=f"jsoupDefault: {{s: {scripter}}}")
+    assert [p.code for p in caught.value.problems] == ["not-built"]
+    assert "write the step in Python" in caught.value.problems[0].message
+
+
 def test_a_converter_on_records_is_refused(tmp_path: Path) -> None:
     text = DEFS.replace("ITEM", "index: 1").replace("STEPS", "jsoupDefault")
     steps = f"{{{CONVERTER.replace('PLUGIN', ROLLER)}}}"
