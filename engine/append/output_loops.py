@@ -15,7 +15,6 @@ from engine.append.command_sender import CommandSender
 from engine.append.delivery import DeliveryLoop
 from engine.append.delivery_batch import DeliveryBatch
 from engine.append.delivery_target import DeliveryTarget
-from engine.append.http_sender import HttpSender
 from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
 from engine.append.output_dir import OutputDir
@@ -136,6 +135,8 @@ class _TargetFactory:
         limit = settings["limit"] or self._settings.deadline
         match type_:
             case "http":
+                from engine.append.http_sender import HttpSender  # httpx takes 0.1 s, which other runs need not pay
+
                 texts = SenderTexts(settings["url"], settings["headers"], self._secrets)
                 return HttpSender(texts, limit=limit, stop=self._control)
             case "command":
