@@ -6,10 +6,9 @@ A sum is taken modulo 2^128, so that what was added can be subtracted again, in 
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from xxhash import xxh3_128_digest
+
 DIGEST_BYTES = 16
-_PIECE_BYTES = 15 * 128
-"""Whole blocks of the hash, below the 2,048 bytes from which hashlib releases the interpreter lock."""
-_LARGE_BYTES = 64 * 1024
 _MODULUS = 1 << (8 * DIGEST_BYTES)
 
 
@@ -25,22 +24,21 @@ def row_digests(data_def: str, texts: Iterable[str | bytes | memoryview]) -> lis
 
 
 def body_digest(body: bytes) -> bytes:
-    """The digest of a body: about 1 µs for a kilobyte. Releases the interpreter lock for a large one alone.
-
-    For each page of a batch, another thread would take the lock, and the commit would wait for it.
-    """
-    if len(body) > _LARGE_BYTES:
-        return blake2b(body, digest_size=DIGEST_BYTES).digest()
-    digest, view = blake2b(digest_size=DIGEST_BYTES), memoryview(body)
-    for start in range(0, len(body), _PIECE_BYTES):
-        digest.update(view[start : start + _PIECE_BYTES])
-    return digest.digest()
+    """The digest of a body: about 20 µs for a megabyte. It detects damage; it is not made to withstand forgery."""
+    return xxh3_128_digest(body)
 
 
 def document_digest(url: str, status: int, body: bytes) -> bytes:
     """The digest of a document: of its URL, its HTTP status and the digest of its body."""
     head = f"{status} {url}\n".encode("utf-8", "surrogatepass")
     return blake2b(head + body, digest_size=DIGEST_BYTES).digest()
+
+
+def is_document(digest: bytes, url: str, status: int, body: bytes) -> bool:
+    """Whether this is the digest of a document with this body. Earlier versions hashed the body by blake2b."""
+    if digest == document_digest(url, status, body_digest(body)):
+        return True
+    return digest == document_digest(url, status, blake2b(body, digest_size=DIGEST_BYTES).digest())
 
 
 def add_digests(total: int, digests: Iterable[bytes | None]) -> int:

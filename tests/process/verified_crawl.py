@@ -7,6 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from xxhash import xxh3_128_digest
+
 from engine.store.pages.documents import PageStore
 
 from .project import Completed, Project
@@ -153,7 +155,7 @@ def assert_exact_sums(project: Project) -> None:
         ):
             body = pages.read(id_)
             assert body is not None
-            documents.setdefault((run, group), []).append(_digest(f"{status} {url}\n".encode() + _digest(body)))
+            documents.setdefault((run, group), []).append(_digest(f"{status} {url}\n".encode() + xxh3_128_digest(body)))
     stored = {
         (run, group): (documents_, document_sum, rows_, row_sum)
         for run, group, documents_, document_sum, rows_, row_sum in project.query(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,6 +76,7 @@ class NewDocument:
     fetched_at: float
     headers: tuple[tuple[str, str], ...]
     body: Body
+    _digest: bytes | None = field(default=None, init=False)
 
     @property
     def size(self) -> int:
@@ -84,8 +85,10 @@ class NewDocument:
 
     @property
     def digest(self) -> bytes:
-        """The digest of URL, status and body."""
-        return document_digest(self.url, self.status, self.body.digest)
+        """The digest of URL, status and body, computed once."""
+        if self._digest is None:
+            self._digest = document_digest(self.url, self.status, self.body.digest)
+        return self._digest
 
 
 class StoredBody(NamedTuple):
@@ -116,7 +119,7 @@ class PageStore:
         are packed already.
         """
         for document in documents:
-            _ = document.body.digest  # before the transactions, and while large bodies are in memory
+            _ = document.digest  # before the transactions, and while large bodies are in memory
         small = {id(d): d.body.plain for d in documents if d.size <= _LARGE_BODY_BYTES}
         plain = [body for body in small.values() if body is not None]
         assert len(plain) == len(small), "only large bodies are packed"

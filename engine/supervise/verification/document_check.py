@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from engine.errors import StorageError
-from engine.model.content_digest import body_digest, document_digest
+from engine.model.content_digest import is_document
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages.documents import PageStore
 from engine.store.read import content
@@ -93,5 +93,5 @@ def _examine(
         return "missing"
     if document.digest is None:
         return "unrecorded"
-    digest = document_digest(str(document.url), int(document.status or 0), body_digest(body))
-    return "whole" if digest == document.digest else "damaged"
+    whole = is_document(document.digest, str(document.url), int(document.status or 0), body)
+    return "whole" if whole else "damaged"
