@@ -1,6 +1,6 @@
 """Which outputs a loop writes, and with what."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -28,20 +28,41 @@ class OtherLoops(Protocol):
     def sync(self, declared: Sequence[Output]) -> None:
         """Start and stop loops, so that each of these outputs has one."""
 
+    def wait_drained(self) -> None:
+        """Wait until they have written what they can."""
+
+    def close(self) -> None:
+        """End them."""
+
 
 class BuiltInOutputs:
-    """The files of built-in types; `others` gets the outputs of users' classes and of senders."""
+    """The files of built-in types; other loops get the outputs of users' classes and of senders."""
 
     runs_users_code = False
 
-    def __init__(self, others: OtherLoops | None = None) -> None:
-        self._others = others
+    def __init__(self, create_others: Callable[[], OtherLoops] | None = None) -> None:
+        """`create_others` is called for the first output of another kind: most runs have none."""
+        self._create_others = create_others
+        self._others: OtherLoops | None = None
 
     def choose(self, declared: Sequence[Output]) -> list[Output]:
         """Those of built-in types."""
+        others = [output for output in declared if loop_kind(output)]
+        if others and self._others is None and self._create_others is not None:
+            self._others = self._create_others()
         if self._others is not None:
-            self._others.sync([output for output in declared if loop_kind(output)])
+            self._others.sync(others)
         return [output for output in declared if not loop_kind(output)]
+
+    def wait_drained(self) -> None:
+        """Wait until the other loops have written what they can. Raises what ended one of them."""
+        if self._others is not None:
+            self._others.wait_drained()
+
+    def close(self) -> None:
+        """End the other loops."""
+        if self._others is not None:
+            self._others.close()
 
     def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:
         """The writer of a file."""

@@ -15,7 +15,8 @@ import orjson
 
 from engine.append.class_rows import RowReader
 from engine.plugins.awaiter import Awaiter
-from engine.plugins.loading import PluginLoader, PluginUnavailable, decode_files, describe_error
+from engine.plugins.file_text import decode_files
+from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
 from engine.runtime.beat_file import resident_bytes
 from engine.runtime.child_limits import die_with_parent, ignore_stop_signals, limit_memory
 from engine.runtime.frames import encode_frame, receive_frame

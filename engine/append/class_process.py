@@ -20,7 +20,7 @@ from engine.append.stop_signal import StopSignal
 from engine.append.turn_result import SupervisorGone
 from engine.errors import CrawlError
 from engine.model.step import PluginFile
-from engine.plugins.loading import encode_files
+from engine.plugins.file_text import encode_files
 from engine.runtime.frames import PREFIX, encode_frame
 
 START_SECONDS = 20.0

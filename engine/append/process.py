@@ -8,10 +8,9 @@ from pathlib import Path
 
 from engine.append.appender import AppenderLoop
 from engine.append.beat_thread import AppenderHeartbeat
-from engine.append.chosen_outputs import BuiltInOutputs
+from engine.append.chosen_outputs import BuiltInOutputs, OtherLoops
 from engine.append.lifeline import Lifeline
 from engine.append.output_dir import OutputDir
-from engine.append.output_loops import OutputLoops
 from engine.errors import CrawlError, Fenced
 from engine.runtime import log_dedup
 from engine.runtime.process_identity import identity_of
@@ -69,13 +68,19 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: S
                 return
             _check_epoch(db, epoch)
             heartbeat.pause(_RETRY_SECONDS)
-        loops = OutputLoops(data, run, epoch, settings, heartbeat, lifeline)
-        appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline, chosen=BuiltInOutputs(loops))
+
+        def create_loops() -> OtherLoops:
+            from engine.append.output_loops import OutputLoops  # 40 ms of imports, which most runs need not pay
+
+            return OutputLoops(data, run, epoch, settings, heartbeat, lifeline)
+
+        outputs = BuiltInOutputs(create_loops)
+        appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline, chosen=outputs)
         try:
             appender.run()
-            loops.wait_drained()
+            outputs.wait_drained()
         finally:
-            loops.close()
+            outputs.close()
             appender.close()
             folder.close()
     finally:

@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from urllib.parse import quote
 
 from engine.append.delivery_target import DeliveryFailed
 from engine.model.secret import open_placeholders
-from engine.model.variables import render
+from engine.model.variables import UnsetVariable, render_environment
 
 
 class SenderTexts:
@@ -20,31 +19,20 @@ class SenderTexts:
 
     def open_url(self) -> str:
         """The URL to send to. Raises DeliveryFailed."""
-        return self._open(render(self._url, lambda name: _quoted(name)))
+        return self._open(self._url, quoted=True)
 
     def open_headers(self) -> dict[str, str]:
         """The headers to send. Raises DeliveryFailed."""
-        return {name: self._open(render(value, _lookup_env)) for name, value in self._headers.items()}
+        return {name: self._open(value) for name, value in self._headers.items()}
 
-    def _open(self, text: str) -> str:
-        return open_placeholders(text, self._lookup_secret)
+    def _open(self, text: str, *, quoted: bool = False) -> str:
+        try:
+            rendered = render_environment(text, os.environ, quoted=quoted)
+        except UnsetVariable as error:
+            raise DeliveryFailed(str(error)) from None
+        return open_placeholders(rendered, self._lookup_secret)
 
     def _lookup_secret(self, id_: str) -> str:
         if id_ not in self._secrets:
             raise DeliveryFailed("a header or password that it needs has not come from the supervisor yet")
         return self._secrets[id_]
-
-
-def _lookup_env(name: str) -> str | None:
-    if not name.startswith("env."):
-        return None
-    variable = name.removeprefix("env.")
-    value = os.environ.get(variable)
-    if value is None:
-        raise DeliveryFailed(f"environment variable {variable} is not set")
-    return value
-
-
-def _quoted(name: str) -> str | None:
-    value = _lookup_env(name)
-    return None if value is None else quote(value, safe="")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from selectolax.lexbor import LexborNode
 
@@ -20,6 +20,14 @@ _CELL = re.compile(
 )
 _QUOTED_VARIABLE = re.compile(r"'%\{([^{}]*)\}'")
 _MARK = "crawl-console-text-"
+
+
+class _TextTest(NamedTuple):
+    """`li:contains(Tax)`: the compound `li`, the pseudo-class and its argument."""
+
+    compound: str
+    pseudo: str
+    argument: str
 
 
 class AxisFinder(Protocol):
@@ -107,14 +115,7 @@ class CssFinder:
         """The selector with the mark of each pseudo-class that looks at text in its place; elements get the marks."""
         if ":contains" not in selector and ":matches" not in selector:
             return selector
-        at = 0
-        parts: list[str] = []
-        while (match := _PSEUDO.search(selector, at)) is not None:
-            argument, end = _read_argument(selector, match.end())
-            compound = (match.group(1) or "*") + match.group(2)
-            parts.append(selector[at : match.start(3) - 1] + f"[{self._mark(compound, match.group(3), argument)}]")
-            at = end
-        return "".join(parts) + selector[at:]
+        return _replace_text_tests(selector, lambda test: f"[{self._mark(test.compound, test.pseudo, test.argument)}]")
 
     def _mark(self, compound: str, pseudo: str, argument: str) -> str:
         key = (compound, pseudo, argument)
@@ -179,15 +180,26 @@ def check_selector(text: str, flavour: str) -> None:
         _compile_xpath(text)
         return
     match = _ATTRIBUTE.match(text)
-    plain, at = (match.group(1) if match is not None else text), 0
+    plain = match.group(1) if match is not None else text
+
+    def check(test: _TextTest) -> str:
+        if test.pseudo.startswith("matches"):
+            TimedPattern(test.argument)
+        return ""
+
+    _compile(_replace_text_tests(plain, check).strip() or "*")
+
+
+def _replace_text_tests(selector: str, replace: Callable[[_TextTest], str]) -> str:
+    """The selector with something else for each pseudo-class that looks at text. Raises ValueError."""
     parts: list[str] = []
-    while (found := _PSEUDO.search(plain, at)) is not None:
-        argument, end = _read_argument(plain, found.end())
-        if found.group(3).startswith("matches"):
-            TimedPattern(argument)
-        parts.append(plain[at : found.start(3) - 1])
+    at = 0
+    while (match := _PSEUDO.search(selector, at)) is not None:
+        argument, end = _read_argument(selector, match.end())
+        test = _TextTest((match.group(1) or "*") + match.group(2), match.group(3), argument)
+        parts.append(selector[at : match.start(3) - 1] + replace(test))
         at = end
-    _compile(("".join(parts) + plain[at:]).strip() or "*")
+    return "".join(parts) + selector[at:]
 
 
 def _read_argument(selector: str, start: int) -> tuple[str, int]:

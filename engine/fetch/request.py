@@ -5,7 +5,7 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cached_property
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import httpx
 from multidict import CIMultiDict
@@ -15,7 +15,7 @@ from engine.fetch.errors import FetchFailed
 from engine.model.headers import FIXED_HEADERS
 from engine.model.job import Request
 from engine.model.secret import decode_variables
-from engine.model.variables import render
+from engine.model.variables import UnsetVariable, render_environment
 
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -105,7 +105,7 @@ def build_request(
 
 def expand_env(text: str) -> str:
     """The text with each `%{env.NAME}` replaced. Raises `FetchFailed` naming a variable that is not set."""
-    return render(text, _lookup_env) if "%{" in text else text
+    return _expand(text) if "%{" in text else text
 
 
 def expand_url_env(url: str) -> str:
@@ -113,27 +113,19 @@ def expand_url_env(url: str) -> str:
 
     Normalization encodes the braces in some parts as `%7B` and `%7D`; both forms are expanded.
     """
-    return render(decode_variables(url), _lookup_quoted_env)
+    return _expand(decode_variables(url), quoted=True)
 
 
-def _lookup_env(name: str) -> str | None:
-    if not name.startswith("env."):
-        return None
-    variable = name.removeprefix("env.")
-    value = os.environ.get(variable)
-    if value is None:
+def _expand(text: str, *, quoted: bool = False) -> str:
+    try:
+        return render_environment(text, os.environ, quoted=quoted)
+    except UnsetVariable as error:
         raise FetchFailed(
-            f"environment variable {variable} is not set",
+            str(error),
             kind="variable",
             retryable=False,
-            remedy=f"Set {variable} in the environment that starts the crawl, and retry the failed jobs.",
-        )
-    return value
-
-
-def _lookup_quoted_env(name: str) -> str | None:
-    value = _lookup_env(name)
-    return None if value is None else quote(value, safe="")
+            remedy=f"Set {error.name} in the environment that starts the crawl, and retry the failed jobs.",
+        ) from None
 
 
 def _add_header(out: CIMultiDict[str], name: str, value: str) -> None:

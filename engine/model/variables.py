@@ -1,7 +1,8 @@
 """Finds and substitutes `%{name}` variables in texts of the defs. `%%{` is a literal `%{`."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
 
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 
@@ -19,6 +20,14 @@ DOCUMENT_VARIABLES = frozenset(
     }
 )
 """Variables of a field's `value`; `env.NAME` is only for locators and hosts."""
+
+
+class UnsetVariable(LookupError):
+    """An environment variable that a text names is not set."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"environment variable {name} is not set")
+        self.name = name
 
 
 def variable_names(text: str) -> tuple[str, ...]:
@@ -39,3 +48,18 @@ def render(text: str, lookup: Callable[[str], str | None]) -> str:
         return match.group(0) if value is None else value
 
     return _TOKEN.sub(substitute, text)
+
+
+def render_environment(text: str, environment: Mapping[str, str], *, quoted: bool = False) -> str:
+    """The text with each `%{env.NAME}` replaced; `quoted`: percent-encoded, for a URL. Raises UnsetVariable."""
+
+    def look_up(name: str) -> str | None:
+        if not name.startswith("env."):
+            return None
+        variable = name.removeprefix("env.")
+        if variable not in environment:
+            raise UnsetVariable(variable)
+        value = environment[variable]
+        return quote(value, safe="") if quoted else value
+
+    return render(text, look_up)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -31,12 +31,14 @@ from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
 from engine.node.page_task import PageTask
-from engine.node.steps.apply import UsersCode
 from engine.node.tracked_page import tracked_page
 from engine.plugins.contracts import StepError
 from engine.runtime.beat_file import resident_bytes
 from engine.runtime.frames import PREFIX, encode_frame
 from engine.store.pages.body import Body
+
+if TYPE_CHECKING:
+    from engine.node.steps.apply import UsersCode
 
 _log = logging.getLogger(__name__)
 _TRIM_DELAY = 1.0
@@ -207,7 +209,9 @@ class ExtractionChild:
         extracted = self._users_code_of(header["defs"]).resume(header, body.read())
         return wire.encode_page("rows", 0, extracted, max_bytes=self._limits.answer)
 
-    def _users_code_of(self, defs: int) -> UsersCode:
+    def _users_code_of(self, defs: int) -> "UsersCode":
+        from engine.node.steps.apply import UsersCode  # 10 ms, which runs without users' code need not pay
+
         code = self._users_code.get(defs)
         if code is None:
             definitions = self._defs.get(defs)

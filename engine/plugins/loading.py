@@ -10,8 +10,6 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
-import orjson
-
 from engine.model.step import PluginFile
 from engine.plugins import contracts
 from engine.plugins.plugin_class import ENTRY_POINT_GROUPS
@@ -57,16 +55,6 @@ class PluginLoader:
                     text = f"{entry_point.value} cannot be loaded: {describe_error(error)}"
                     raise PluginUnavailable(text) from error
         raise PluginUnavailable(f"no class '{name}' is installed")
-
-
-def encode_files(files: Sequence[PluginFile]) -> bytes:
-    """Plugin files as the JSON that a process of users' code gets."""
-    return orjson.dumps(list(files))
-
-
-def decode_files(text: bytes) -> tuple[PluginFile, ...]:
-    """The plugin files of a JSON text from `encode_files`."""
-    return tuple(PluginFile(**file) for file in orjson.loads(text))
 
 
 class _PluginFinder(MetaPathFinder, Loader):

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from engine.plugins.source_scan import ScannedClass
+if TYPE_CHECKING:
+    from engine.plugins.source_scan import ScannedClass
 
 ClassKind = Literal["loader", "parser", "step", "converter", "encoder", "appender"]
 
@@ -31,7 +32,7 @@ class PluginClass:
     origin: str
     """The file, such as `plugins/shop.py`, or the distribution with its version."""
     line: int = 0
-    scanned: ScannedClass | None = None
+    scanned: "ScannedClass | None" = None
     """None: its source cannot be read."""
     group: str = ""
     """The entry point group of an installed class."""

@@ -46,7 +46,6 @@ from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
 from engine.supervise.outputs import check_writable
-from engine.supervise.posted_seeds import SETTINGS
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
@@ -284,7 +283,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             supervisors.set_meta(db, _SEALED_RUN, str(run.seq))
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
         stored = replace(options.settings, on_start=None, on_end=None, on_alarm=None)  # commands may hold secrets
-        supervisors.set_meta(db, SETTINGS, stored.to_json())
+        supervisors.set_meta(db, supervisors.SETTINGS, stored.to_json())
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
         runs.set_limits(db, run.seq, options.settings.max_pages, options.settings.base_url)

@@ -20,8 +20,6 @@ from engine.store.transactions.retry import ensure_accepting
 from engine.supervise.seed_jobs import SeedJobs, create_placements
 from engine.supervise.seed_secrets import Seed
 
-SETTINGS = "settings"
-"""The metadata key for the settings of the latest supervisor, whose host policies seeds must obey."""
 _BATCH = 2000
 _MAX_REPORTED = 5
 _MAX_SHOWN_CHARACTERS = 200
@@ -124,7 +122,7 @@ class SeedPoster:
 
 def _read_settings(db: Database) -> Settings | None:
     """Those of the latest supervisor; None: there was none, or it was of another version of the program."""
-    text = supervisors.get_meta(db, SETTINGS)
+    text = supervisors.get_meta(db, supervisors.SETTINGS)
     try:
         return None if text is None else Settings.from_json(text)
     except (ValueError, TypeError):

@@ -19,7 +19,8 @@ from engine.node.loading.messages import (
 from engine.node.steps.context import cut_text
 from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import NotApplicable, PageRequest, PageResponse, StepError
-from engine.plugins.loading import PluginLoader, PluginUnavailable, decode_files, describe_error
+from engine.plugins.file_text import decode_files
+from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
 from engine.runtime.frames import receive_frame
 
 _DEFAULT_HEADERS = MappingProxyType({"content-type": "text/html; charset=utf-8"})

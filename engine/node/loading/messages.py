@@ -11,7 +11,7 @@ import orjson
 
 from engine.model.step import PluginFile
 from engine.node.extraction_wire import InvalidAnswer
-from engine.plugins.loading import encode_files
+from engine.plugins.file_text import encode_files
 from engine.runtime.frames import encode_frame
 
 MAX_HEADERS = 512

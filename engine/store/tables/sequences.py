@@ -98,8 +98,9 @@ _RECHECK_SKIPPED_OF_HOST = (
 )
 _MARK_RECHECKED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
 _UNSETTLED = """
-SELECT id, kind, iif(absent = 0, 3, absent) FROM sequences
-WHERE run = ? AND (absent = 2 OR (absent > 0 OR paused = 2) AND ready + delayed > 0) LIMIT ?
+SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0)
+UNION ALL SELECT id, kind, 3 FROM sequences WHERE run = ? AND paused = 2 AND absent = 0 AND ready + delayed > 0
+LIMIT ?
 """
 _COUNT_OPEN_EXTRACTS = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
 _COUNT_FAILED_EXTRACTS = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
@@ -283,7 +284,7 @@ def recheck_skipped_of_host(db: Database, host: int) -> None:
 
 def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
     """Ids and kinds of sequences whose jobs must be skipped (1: group absent, 3: stopped) or requeued (2)."""
-    return [(int(id_), str(kind), int(absent)) for id_, kind, absent in db.all(_UNSETTLED, (run, limit))]
+    return [(int(id_), str(kind), int(why)) for id_, kind, why in db.all(_UNSETTLED, (run, run, limit))]
 
 
 def mark_rechecked(db: Database, sequence: int) -> None:

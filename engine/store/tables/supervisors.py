@@ -16,6 +16,8 @@ _CURRENT = "SELECT epoch, identity, run FROM supervisors WHERE ended_at IS NULL 
 _ALIVE = "SELECT 1 FROM supervisors WHERE epoch = ? AND ended_at IS NULL"
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _GET = "SELECT value FROM meta WHERE name = ?"
+SETTINGS = "settings"
+"""The metadata key for the settings of the latest supervisor, whose host policies posted seeds must obey."""
 _SALT = "secret_salt"
 _HELPERS = "helpers"
 
