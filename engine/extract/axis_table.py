@@ -14,6 +14,7 @@ from engine.model.axis import FACT, ITEM, Axis, AxisTable, DateConverter
 from engine.model.java_date import DateInvalid, format_date, parse_date, roll_day
 from engine.model.job_key import locator_key
 from engine.model.record import ExtractedLink
+from engine.model.stored_form import SourcePosition
 from engine.model.variables import render
 
 _MAX_INDEX = 10_000
@@ -21,7 +22,11 @@ _MAX_INDEX = 10_000
 
 
 class TableInvalid(Exception):
-    """The page does not have the table that the defs describe."""
+    """The page does not have the table that the defs describe. `place`: what says so in the defs."""
+
+    def __init__(self, text: str, place: SourcePosition | None = None) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 @dataclass(slots=True)
@@ -125,7 +130,7 @@ class AxisTableReader:
             return None
         url = urls.resolve(value, self._table.base_url or budget.page.base)
         if url is None:
-            raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}")
+            raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}", item.place)
         # a locator of its own: pages of locators with different names give their rows each
         key = locator_key(group, budget.context.locator, url, "GET", None)
         return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)
@@ -169,7 +174,8 @@ class _PageReader:
                 if axis.break_after:
                     raise TableInvalid(
                         f"{axis.name}: no value equals {' or '.join(map(repr, axis.break_after))} of `breakAfter`; "
-                        f"the data ends at index {index}"
+                        f"the data ends at index {index}",
+                        axis.place,
                     )
                 return
             values.set(name, axis, index, value)

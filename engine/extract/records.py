@@ -173,9 +173,12 @@ class RecordExtractor:
         links: list[ExtractedLink] = []
         rejected: list[Rejection] = []
         filtered = 0
+        failure = ""
         try:
             rows, links, filtered = self._table.read(budget)
-        except (TableInvalid, PatternTimeout, BudgetExceeded, ValueError) as error:
+        except TableInvalid as error:
+            failure = f"{error} ({error.place or self._data_def.place})"
+        except (PatternTimeout, BudgetExceeded, ValueError) as error:
             rejected.append(self._rejection("", str(error), str(self._data_def.place)))
         kept = () if links_only else tuple(rows)
         return Extraction(
@@ -185,6 +188,7 @@ class RecordExtractor:
             rejected=tuple(rejected),
             filtered=0 if links_only else filtered,
             counts=RecordCounts(len(kept) + len(rejected), len(rejected), ()),
+            failure=failure,
         )
 
     def _scopes(self, page: Page) -> Iterator[Scope]:

@@ -65,3 +65,5 @@ class Extraction:
     filtered: int = 0
     """Records dropped by a filter."""
     counts: RecordCounts = NO_RECORDS
+    failure: str = ""
+    """Why the page fails its task; empty: it does not."""

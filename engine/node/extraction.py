@@ -40,6 +40,9 @@ _COPIES = 2
 """The body, which is its text in UTF-8 as a rule, and one in lower case that is kept for the guards."""
 
 
+_PARSER_STEP, _PARSER_CODE = "parser", "table"
+
+
 class UnreadablePage(Exception):
     """The page cannot be extracted at all; the text says why, and what the user may do."""
 
@@ -64,7 +67,7 @@ class ExtractedPage:
     counts: tuple[tuple[int, RecordCounts], ...] = ()
     """How the records were filled, by index of their dataDef."""
     results: tuple[tuple[int, StepResult], ...] = ()
-    """What became of users' steps, by index of their dataDef."""
+    """What became of users' steps, and of parsers that failed, by index of their dataDef."""
     stops: tuple[tuple[int, int], ...] = ()
     """DataDefs whose rows a command works on next: their index, and that of the command in the chain."""
 
@@ -127,6 +130,7 @@ def apply_data_defs(
     links: list[tuple[ExtractedLink, ...]] = []
     rejected: list[Rejection] = []
     counts: list[tuple[int, RecordCounts]] = []
+    results: list[tuple[int, StepResult]] = []
     dropped = filtered = 0
     for index, (extractor, wants_rows) in enumerate(data_defs):
         if progress is not None:
@@ -144,11 +148,20 @@ def apply_data_defs(
             filtered += extraction.filtered
             if extractor.has_fields:
                 counts.append((index, extraction.counts))
+            if extraction.failure:
+                results.append((index, failed_parser(extraction.failure)))
     noindex = page.robots(context.agent).noindex
     if noindex and context.meta_noindex:
         rows, rejected, counts = [], [], []
     kept, more = limit_links(links, max_links)
-    return ExtractedPage(tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts))
+    return ExtractedPage(
+        tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts), tuple(results)
+    )
+
+
+def failed_parser(reason: str, task: str = "") -> StepResult:
+    """The outcome of a built-in parser that fails its task on a page."""
+    return StepResult(task, _PARSER_STEP, "error", _PARSER_CODE, 0.0, reason)
 
 
 def parse_page(

@@ -15,6 +15,7 @@ from engine.fetch.robots import product_token
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
+from engine.model.step import StepResult
 from engine.node import extraction_wire as wire
 from engine.node.child_jobs import ChildJobs
 from engine.node.db_access import DbAccess
@@ -204,7 +205,7 @@ class PageExtractor:
             later_children,
             list(answer.links.to_links()) if copied is not None and len(answer.links.urls) <= MAX_LINKS else None,
             self._selector_warnings.warn(compiled, answer.page_kind),
-            tuple([UnitResult(compiled[index].id, job.group, result) for index, result in answer.results]),
+            self._unit_results(job, compiled, answer.results),
             runs_users_code,
             calls.stored_values,
         )
@@ -299,7 +300,21 @@ class PageExtractor:
             counts=_page_counts(compiled, extracted.counts),
             links=extracted.links if len(extracted.links) <= MAX_LINKS else None,
             warnings=self._selector_warnings.warn(compiled, page.kind),
+            results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
         )
+
+    def _unit_results(
+        self, job: LeasedJob, compiled: Sequence[CompiledDataDef], results: Sequence[tuple[int, StepResult]]
+    ) -> tuple[UnitResult, ...]:
+        """The results; those of a built-in parser get the first task that uses their dataDef."""
+        group = self._def_cache.definitions(job.defs_version).task_group(job.group)
+        tasks = group.tasks if group is not None else ()
+        named = []
+        for index, result in results:
+            unit = compiled[index]
+            task = result.task or next((task.name for task in tasks if task.data_def == unit.data_def), "")
+            named.append(UnitResult(unit.id, job.group, result._replace(task=task)))
+        return tuple(named)
 
 
 async def _pack_large(body: Body) -> None:

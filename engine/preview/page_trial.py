@@ -100,6 +100,9 @@ class PageTrial:
     def run(self, document: TrialDocument, origin: PageOrigin) -> TrialResult:
         """Extract the page. Raises PageUnavailable where it is not text, nested too deep, or past a limit."""
         context = self._context(document.url, origin)
+        group = self._definitions.task_group(origin.group)
+        tasks = group.tasks if group is not None else ()
+        task = next((task.name for task in tasks if task.data_def == self._data_def.name), "")
         kind, extracted = self._client.extract(document, self._definitions, self._data_def, context)
         return TrialResult(
             page_kind=kind,
@@ -107,7 +110,7 @@ class PageTrial:
             links=tuple(self._followable_links(extracted.links, origin.depth + 1)),
             rejected=extracted.rejected,
             filtered=extracted.filtered,
-            results=tuple(result for _, result in extracted.results),
+            results=tuple(result if result.task else result._replace(task=task) for _, result in extracted.results),
         )
 
     def _context(self, url: str, origin: PageOrigin) -> Context:

@@ -85,12 +85,27 @@ def test_locators_of_different_names_give_their_rows_each_with_one_fetch(project
     assert len(project.rows("price")) == 4
 
 
-def test_a_table_without_its_end_gives_no_row_and_says_why(project: Project, site: Site) -> None:
+def test_a_table_without_its_end_fails_its_task_and_says_why(project: Project, site: Site) -> None:
     write_site(site)
     project.write(DEFS.format(base=site.url("")).replace("breakAfter: [End]", "breakAfter: [Total]"))
-    project.crawl(nodes=1)
+    done = project.crawl(nodes=1, code=1)
+    assert done.summary["jobs"]["failed"] == 2
     assert project.rows("sheet") == []
-    assert "no value equals 'Total' of `breakAfter`; the data ends at index 5" in project.run_with_data("events").out
+    assert len(project.rows("price")) == 1, "other tasks keep their rows"
+    reason = (
+        "table/parser: item: no value equals 'Total' of `breakAfter`; the data ends at index 5 (defs/crawl.yml:25:15)"
+    )
+    assert reason in project.run_with_data("jobs", "--state", "FAILED", "--json").out
+    tried = project.run_command("try", "sheet", site.url("/a"), "--defs", "defs", "--data", "data")
+    assert tried.code == 1
+    assert reason.partition(": ")[2] in tried.err
+    site.clear_log()
+    project.write(DEFS.format(base=site.url("")))
+    retried = project.run_with_data("retry")
+    assert retried.code == 0, retried.err
+    project.crawl(nodes=1)
+    assert len(project.rows("sheet")) == 12
+    assert site.paths == [], "the stored pages are read again"
 
 
 def test_a_saved_table_is_re_extracted(project: Project, site: Site) -> None:

@@ -19,7 +19,7 @@ from engine.model.definition import DataDef, Definitions, Task, TaskGroup
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from engine.model.step import StepResult
 from engine.model.text_value import to_text
-from engine.node.extraction import ExtractedPage, apply_data_defs, encode_row
+from engine.node.extraction import ExtractedPage, apply_data_defs, encode_row, failed_parser
 from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.page_task import PageTask
@@ -74,6 +74,8 @@ class UsersCode:
             else:
                 extraction = extractor.extract(page, task.context, self._slot)
             unit_results = _converter_warnings(context)
+            if extraction.failure:
+                unit_results.append(failed_parser(extraction.failure, context.task))
             if chain is None:
                 extraction = _with_links(extraction, context)
             else:
