@@ -97,7 +97,7 @@ class SelectorShell:
     def completions(self) -> list[str]:
         """Completions of a line."""
         try:
-            names = [d.name for d in load(self._defs).definitions.data_defs]
+            names = [d.name for d in load(self._defs, self._settings.default_steps).definitions.data_defs]
         except CrawlError:
             names = []
         return [f":{name}" for name in (*MODES, *self._commands())] + [f":fields {name}" for name in names]
@@ -244,7 +244,7 @@ class SelectorShell:
         """The defs as they are on disk now; empty where there are none."""
         if not self._defs.exists():
             return Definitions()
-        return complete_tables(load(self._defs).definitions, self._settings)
+        return complete_tables(load(self._defs, self._settings.default_steps).definitions, self._settings)
 
     def _print_page(self, _: str) -> None:
         document = self._document

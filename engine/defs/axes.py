@@ -42,6 +42,7 @@ class _Use:
     flavour: SelectorFlavour | None = None
     makes_links: bool = False
     converters: tuple[DateConverter, ...] = field(default=())
+    is_used: bool = True
 
 
 def is_table(data_def: YamlNode) -> bool:
@@ -55,7 +56,7 @@ def read(root: YamlNode, whole_chains: Chains, problems: Problems) -> dict[str, 
     tables = {}
     for name, entry in root.entries_of("dataDefs"):
         if is_table(entry.node):
-            tables[name] = _Reader(entry.node, problems, uses.get(name, _Use())).read(entry)
+            tables[name] = _Reader(entry.node, problems, uses.get(name, _Use(is_used=False))).read(entry)
     return tables
 
 
@@ -121,7 +122,8 @@ class _Reader:
                 self._problems.add(entry.place, "bad-name", f"a dim cannot be named `{name}`: that is a column already")
         facts = axes["facts"] or [Axis(name=FACT, selector=self._selector, place=entry.place)]
         everything = [*axes["items"], *axes["dims"], *facts]
-        if not axes["facts"] and self._selector is None and not self._use.makes_links:
+        only_links = not self._use.is_used and all(axis.link_group for axis in axes["items"])
+        if not axes["facts"] and self._selector is None and not self._use.makes_links and not only_links:
             self._problems.add(entry.place, "missing-key", "a table needs `query.selector`, or `facts`")
         self._check_selectors(everything, entry)
         return AxisTable(

@@ -1,6 +1,6 @@
 """Compiles the steps of each task into a chain: built-in sets, sets of sets, overrides, insertions, side branches."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 
 from engine.defs.problems import Problems
@@ -45,15 +45,21 @@ class _Chain:
         return [step.name for step in (*self.main, *self.branches)]
 
 
-def compile_chains(root: YamlNode, catalog: Catalog, problems: Problems) -> Chains:
-    """Every step of each task. All problems are added, also those of sets that no task uses."""
+def compile_chains(
+    root: YamlNode, catalog: Catalog, problems: Problems, tables: Container[str], default_steps: str
+) -> Chains:
+    """Every step of each task. All problems are added, also those of sets that no task uses.
+
+    `tables`: the dataDefs whose tasks have the step set `default_steps` where they name none.
+    """
     compiler = _Compiler(root, catalog, problems)
     for name in dict(root.entries_of("steps")):
         compiler.resolve(name)
     chains = {}
     for group, entry in root.entries_of("taskGroups"):
         for task, task_entry in iter_tasks(entry.node):
-            chain = compiler.compile_task(task_entry.node)
+            is_table = (task_entry.node.text_of("dataDef") or "") in tables
+            chain = compiler.compile_task(task_entry.node, task_entry.place, default_steps if is_table else None)
             if chain is not None:
                 chains[group, task] = chain
     return chains
@@ -77,14 +83,16 @@ class _Compiler:
         self._resolved: dict[str, _Chain | None] = {}
         self._resolving: list[str] = []
 
-    def compile_task(self, task: YamlNode) -> tuple[ChainStep, ...] | None:
-        """The chain of a task; None: it has a problem."""
+    def compile_task(
+        self, task: YamlNode, place: SourcePosition, default_steps: str | None
+    ) -> tuple[ChainStep, ...] | None:
+        """The chain of a task; None: it has a problem. `default_steps`: its set if it names none."""
         chosen = task.get("steps")
         chain: _Chain | None
         if chosen is None:
             if "steps" in task.entries:
                 self._add(task.key_place("steps"), "wrong-type", "`steps` must be the name of a step set, not nothing")
-            return DEFAULT
+            return DEFAULT if default_steps is None else self._default_of_tables(default_steps, place)
         if chosen.kind == "list":
             self._add(chosen.place, "wrong-type", "`steps` must be the name of a step set, not a list")
             return None
@@ -99,6 +107,17 @@ class _Compiler:
         if chain is None:
             return None
         return (*chain.main, *chain.branches)
+
+    def _default_of_tables(self, name: str, place: SourcePosition) -> tuple[ChainStep, ...] | None:
+        """The chain of the set that the setting names: one of these defs, or a built-in one."""
+        if name not in self._names:
+            message = f"the setting default_steps names no step set: '{name}'{suggest(name, self._names)}"
+            self._add(place, "unknown-steps", message)
+            return None
+        if name not in self._custom:
+            return DEFAULT
+        chain = self.resolve(name)
+        return None if chain is None else (*chain.main, *chain.branches)
 
     def resolve(self, name: str) -> _Chain | None:
         """The chain of a set; None: it has a problem."""

@@ -27,6 +27,7 @@ from engine.defs.chains import compile_chains
 from engine.defs.language import Defs
 from engine.defs.merge import merge
 from engine.defs.problems import Problems
+from engine.defs.steps import DEFAULT_TABLE_STEPS
 from engine.defs.yaml_node import YamlNode
 from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions, Locator
@@ -42,8 +43,11 @@ class LoadedDefs:
     warnings: tuple[Problem, ...] = ()
 
 
-def load(path: Path) -> LoadedDefs:
-    """The defs in a directory tree or file. Raises only DefsError, with all problems."""
+def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS) -> LoadedDefs:
+    """The defs in a directory tree or file. Raises only DefsError, with all problems.
+
+    `default_steps`: the setting, which names the step set of tables whose tasks have no `steps`.
+    """
     problems = Problems()
     def_files = sources.read(path, problems)
     files = tuple(source.display_path for source in def_files)
@@ -57,7 +61,8 @@ def load(path: Path) -> LoadedDefs:
     root = merge([root for root in roots if root is not None], sources.root_place(path), problems)
     terms = _validate(root, problems)
     names.check(root, problems)
-    chains = compile_chains(root, catalog, problems)
+    table_names = {name for name, entry in root.entries_of("dataDefs") if axes.is_table(entry.node)}
+    chains = compile_chains(root, catalog, problems, table_names, default_steps)
     tables = axes.read(root, chains, problems)
     added = step_outputs.read(root, chains, problems)
     group_loaders.check(root, chains, problems)

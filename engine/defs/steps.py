@@ -20,6 +20,8 @@ STEP_SETS: Mapping[str, tuple[str, ...]] = {
     "htmlUnitDefault": _DEFAULT_STEPS,
 }
 """The built-in step sets: name → steps in order."""
+DEFAULT_TABLE_STEPS = "jsoupDefault"
+"""The default of the setting `default_steps`."""
 
 LOCATOR_SEEDER, PAGE_LOADER, DATA_FILTER, DATA_APPENDER = "LocatorSeeder", "PageLoader", "DataFilter", "DataAppender"
 DATA_CONVERTER, LOCATOR_CREATOR, COMMAND = "DataConverter", "LocatorCreator", "command"
@@ -29,6 +31,8 @@ _JAVA_PREFIX = "org.codetab.scoopi.step."
 _CLASS_ALIASES = {
     _JAVA_PREFIX + "extract.LocatorSeeder": LOCATOR_SEEDER,
     _JAVA_PREFIX + "extract.PageLoader": PAGE_LOADER,
+    _JAVA_PREFIX + "extract.DomLoader": PAGE_LOADER,
+    "DomLoader": PAGE_LOADER,
     _JAVA_PREFIX + "parse.jsoup.Parser": "JsoupParser",
     _JAVA_PREFIX + "parse.htmlunit.Parser": "HtmlUnitParser",
     _JAVA_PREFIX + "process.DataFilter": DATA_FILTER,
@@ -61,6 +65,8 @@ SUMMARIES: Mapping[str, str] = {
 
 _SCRIPTER = "Scripter"
 """Scoopi's step for JavaScript."""
+_DOM_LOADER = "DomLoader"
+"""Scoopi's loader by a browser."""
 _STEP_KEYS = ("class", "previous", "next", "plugins", "options", "run", "limit", "workers")
 _UsersKind = Literal["step", "parser", "loader"]
 _USERS_KINDS: Mapping[str, _UsersKind] = {"step": "step", "parser": "parser", "loader": "loader"}
@@ -112,6 +118,10 @@ def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, 
     )
 
 
+def _is_dom_loader(node: YamlNode) -> bool:
+    return (node.text_of("class") or "").rpartition(".")[2] == _DOM_LOADER
+
+
 def short_class_name(name: str) -> str:
     """The class of a name; Scoopi's Java names are aliases."""
     return _CLASS_ALIASES.get(name, name)
@@ -121,9 +131,12 @@ def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, probl
     """What a step is; None, with a problem, if its class does not exist or does not fit."""
     if class_name == COMMAND:
         return "command"
-    if class_name in STEP_CLASSES:
-        return "built-in"
     place = node.entries["class"].node.place
+    if class_name in STEP_CLASSES:
+        if _is_dom_loader(node):
+            message = "pages are fetched without a browser: what their scripts would write is not there"
+            problems.warn(place, "no-effect", message)
+        return "built-in"
     if class_name.rpartition(".")[2] == _SCRIPTER:
         problems.add(place, "not-built", "JavaScript is not run: write the step in Python, see docs/extending.md")
         return None
@@ -159,6 +172,8 @@ def _check_keys(node: YamlNode, class_name: str, kind: StepKind, catalog: Catalo
             usable = False
     if "plugins" in node.entries and class_name not in (DATA_CONVERTER, DATA_APPENDER):
         message = f"the plugins of {class_name} are not implemented yet"
+        if _is_dom_loader(node):
+            message = "JavaScript is not run: load the page by a class of your own, see docs/loaders.md"
         problems.add(node.key_place("plugins"), "not-built", message)
         usable = False
     if kind == "command":

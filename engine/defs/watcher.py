@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from engine.defs import plugin_files, sources
-from engine.defs.loader import load
+from engine.defs.loader import LoadedDefs, load
 from engine.defs.problems import Problems
 from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions
@@ -71,6 +71,7 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
         prepare: Callable[[PreparedDefs], Prepared],
         *,
         seal: Callable[[Definitions], Definitions],
+        load_defs: Callable[[Path], LoadedDefs] = load,
     ) -> None:
         """`loaded_fingerprint`: the fingerprint of the active defs, taken before they were loaded.
 
@@ -82,6 +83,7 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
         self._fingerprint = loaded_fingerprint
         self._prepare = prepare
         self._seal = seal
+        self._load_defs = load_defs
         self._lock = threading.Lock()
         self._result: LoadResult[Prepared] | None = None
         self._requested = self._completed = 0
@@ -149,7 +151,7 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
 
     def _load_once(self, ticket: int) -> LoadResult[Prepared]:
         try:
-            loaded = load(self._path)
+            loaded = self._load_defs(self._path)
         except DefsError as error:
             return LoadResult(edition=None, prepared=None, problems=tuple(error.problems), ticket=ticket)
         edition = PreparedDefs.from_definitions(self._seal(loaded.definitions))

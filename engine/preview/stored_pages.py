@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.defs.table_settings import complete_tables
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
 from engine.model.record import Rejection
@@ -75,6 +76,8 @@ def preview_stored_pages(
     Raises UsageError on an unknown dataDef or job, and where nothing was crawled; StorageError.
     """
     started_at = time.monotonic()
+    client_settings = client.settings if client is not None else Settings()
+    definitions = complete_tables(definitions, client_settings)
     target = find_data_def(definitions, data_def)
     if not (folder / CRAWL).exists():
         raise UsageError(f"{folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
@@ -82,7 +85,7 @@ def preview_stored_pages(
         db = stack.enter_context(contextlib.closing(Database.open(folder / CRAWL, read_only=True, busy_seconds=2)))
         require_current(db)
         bodies = stack.enter_context(contextlib.closing(PageStore(folder, read_only=True)))
-        trial = PageTrial(definitions, target, client or stack.enter_context(ExtractionClient(Settings())))
+        trial = PageTrial(definitions, target, client or stack.enter_context(ExtractionClient(client_settings)))
         run = runs.latest(db)
         if run is None:
             raise UsageError(f"{folder}: no run yet", "Run `crawl-console run` first.")

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from engine.defs.loader import load
 from engine.defs.sealing import seal_definitions, seal_url
 from engine.defs.table_settings import complete_tables
 from engine.defs.watcher import DefsWatcher
@@ -222,6 +223,7 @@ def _build_reloader(
             options.defs_fingerprint,
             prepare,
             seal=lambda definitions: seal_definitions(complete_tables(definitions, options.settings), vault),
+            load_defs=partial(load, default_steps=options.settings.default_steps),
         ),
         options.settings,
         output_dir=folder / "output" / run.id,

@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 
 from console.tui.state.live_preview import LivePreview
+from engine.settings import Settings
 
 from .library import Library
 from .project import Project, until
@@ -119,7 +120,7 @@ def test_commands_say_why_pages_cannot_be_used(project: Project, site: Site) -> 
     [(job,)] = project.query("SELECT min(id) FROM jobs WHERE url LIKE '%/book/%'")
     tried = project.run_with_data("try", "book", "--job", str(job), "--defs", str(project.defs))
     assert (tried.code, reason in tried.err) == (1, True), tried
-    lines = LivePreview(project.data, project.defs, "book").evaluate()
+    lines = LivePreview(project.data, project.defs, "book", Settings()).evaluate()
     assert lines[0][0] == f"no stored page of book: {reason}"
     rows = project.query("SELECT id, data FROM rows")
     extracted = project.run_with_data("extract", "--defs", str(project.defs))

@@ -18,6 +18,7 @@ from console.tui.state.live_preview import LivePreview
 from engine.defs.loader import load
 from engine.errors import UsageError
 from engine.preview.stored_pages import preview_stored_pages
+from engine.settings import Settings
 
 from .library import Library
 from .project import CRAWL, LAUNCH, Completed, Project
@@ -224,7 +225,7 @@ def test_the_live_preview_shows_what_each_save_changes(project: Project, site: S
     project.crawl()
     site.clear_log()
     stored = project.query("SELECT id, data FROM rows ORDER BY id")
-    live = LivePreview(project.data, project.defs, "book")
+    live = LivePreview(project.data, project.defs, "book", Settings())
 
     def preview_lines() -> list[str]:
         return [text for text, _ in live.evaluate()]

@@ -37,7 +37,7 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, data: Path, 
     settings = load_settings(assign)  # raises UsageError on what crawl.toml has wrong
     remedy = None
     try:
-        loaded = load(defs)
+        loaded = load(defs, settings.default_steps)
         definitions = loaded.definitions
         problems = [
             *loaded.warnings,

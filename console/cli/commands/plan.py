@@ -36,12 +36,13 @@ def plan(defs: Path, full: bool, as_json: bool, run_id: str | None, data: Path, 
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.plan import plan_defs
 
-    loaded = load(defs)
+    settings = load_settings(assign)
+    loaded = load(defs, settings.default_steps)
     for warning in loaded.warnings:
         write_stderr(str(warning))
     with (
         open_latest_run(data, run_id=run_id) as (db, run),
-        ExtractionClient(load_settings(assign)) as client,
+        ExtractionClient(settings) as client,
         _count_pages(shown=full) as on_page,
     ):
         result = plan_defs(db, data, run, loaded.definitions, client, full=full, on_page=on_page)

@@ -197,7 +197,7 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals")
     from engine.supervise.build import RunOptions, build_supervisor
 
     fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected
-    loaded = load(options.defs)
+    loaded = load(options.defs, options.settings.default_steps)
     names = [d.name for d in loaded.definitions.data_defs]
     if options.data_def is not None and options.data_def not in names:
         raise UsageError(

@@ -28,7 +28,7 @@ def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence
     if source == "-":
         raise UsageError("stdin cannot be the page: selectors are read from it", "Give a URL or a FILE.")
     try:
-        definitions = load(defs).definitions if defs.exists() else Definitions()
+        definitions = load(defs, settings.default_steps).definitions if defs.exists() else Definitions()
     except DefsError as error:
         click.echo(clean(f"warning: {error.problems[0]}; the defs are ignored"), err=True)
         definitions = Definitions()

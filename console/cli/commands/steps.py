@@ -48,7 +48,7 @@ def _print_tasks(defs: Path, task: str | None, settings: "Settings", *, as_json:
     from engine.defs.loader import load
     from engine.defs.table_settings import complete_tables
 
-    loaded = load(defs)
+    loaded = load(defs, settings.default_steps)
     for warning in loaded.warnings:
         write_stderr(str(warning))
     tasks = list_tasks(complete_tables(loaded.definitions, settings))

@@ -46,7 +46,7 @@ def try_(
     settings = load_settings(assign)
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
-    loaded = load(defs)
+    loaded = load(defs, settings.default_steps)
     definitions = complete_tables(loaded.definitions, settings)
     for warning in loaded.warnings:
         _write_stderr(str(warning))

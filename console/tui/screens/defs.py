@@ -241,7 +241,7 @@ class DefsView(View):
             self.console_app.show_toast(f"try: no group uses {row.key}", "warning")
             return
         options = self.console_app.options
-        self.live_preview = LivePreview(options.data, options.defs, str(row.key))
+        self.live_preview = LivePreview(options.data, options.defs, str(row.key), options.settings)
         self.text, self.pane.heading = (
             [("reading stored pages…", "accent")],
             f"preview of {row.key}, updated at each save",

@@ -13,8 +13,10 @@ from console.format import plural
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Span
 from engine.errors import CrawlError
+from engine.preview.extraction_client import ExtractionClient
 from engine.preview.row_changes import RowChange
 from engine.preview.stored_pages import PagePreview, Preview, preview_stored_pages
+from engine.settings import Settings
 
 _MAX_UNCHANGED_ROWS = 5
 """How many unchanged rows a page shows if nothing changed anywhere."""
@@ -25,10 +27,11 @@ _MARKS = {"added": ("+", "good"), "changed": ("~", "warn"), "vanished": ("−", 
 class LivePreview:
     """Previews one dataDef. `evaluate` may take some hundred milliseconds: for a worker thread, one at a time."""
 
-    def __init__(self, data: Path, defs: Path, data_def: str) -> None:
+    def __init__(self, data: Path, defs: Path, data_def: str, settings: Settings) -> None:
         self._data = data
         self._defs = defs
         self._data_def = data_def
+        self._settings = settings
         self._previous_rows: dict[int, Sequence[str]] | None = None
 
     def evaluate(self) -> list[Span]:
@@ -36,9 +39,11 @@ class LivePreview:
         from engine.defs.loader import load
 
         try:
-            preview = preview_stored_pages(
-                self._data, load(self._defs).definitions, self._data_def, before=self._previous_rows
-            )
+            definitions = load(self._defs, self._settings.default_steps).definitions
+            with ExtractionClient(self._settings) as client:
+                preview = preview_stored_pages(
+                    self._data, definitions, self._data_def, before=self._previous_rows, client=client
+                )
         except CrawlError as error:
             return [(line, "bad") for line in str(error).splitlines()]
         if not preview.pages:
