@@ -98,7 +98,7 @@ _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
         "a URL (https://acme.example/bot) or a mail address",
     ),
     "user_agent": (lambda text: _HEADER_TEXT.fullmatch(text) is not None, "printable ASCII text, such as acme-bot/1.0"),
-    "base_url": (lambda text: urls.normalize(text) is not None, "an http or https URL"),
+    "base_url": (urls.is_absolute, "an http or https URL, or a file: URL with allow_file"),
 }
 """By setting: whether a text is valid, which may raise ValueError, and what is."""
 

@@ -1,9 +1,12 @@
 """URLs by the WHATWG rules, as browsers read them: normalize, join, host, origin, credentials."""
 
 import re
+from pathlib import Path
 
 from ada_url import URL, join_url, normalize_url
 
+FILE_HOST_KEY = "file:0"
+"""The host key of all `file:` URLs."""
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _LOGIN = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#@]*:[^/?#]*@", re.IGNORECASE)
 """`user:password@` at the start of a text that lacks the scheme of a URL."""
@@ -40,6 +43,16 @@ def is_http_url(url: str) -> bool:
     return url[:8].lower().startswith(("http://", "https://"))
 
 
+def is_absolute(url: str) -> bool:
+    """Whether the text is a whole http(s) or `file:` URL."""
+    return normalize(url) is not None or (is_file_url(url) and _file_url(url) is not None)
+
+
+def is_file_url(url: str) -> bool:
+    """Whether the text is a `file:` URL; it may still be invalid."""
+    return url[:5].lower() == "file:"
+
+
 def host_of(url: str) -> str:
     """The host name of a normalized URL without port: lower case, punycode, IPv6 in brackets. Below 1 µs."""
     authority = _authority(url)
@@ -55,6 +68,8 @@ def host_without_www(url: str) -> str:
 def host_key(url: str) -> str:
     """`name:port` of a normalized URL, the default port filled in: the key for clocks and robots. Below 1 µs."""
     authority = _authority(url)
+    if not authority:
+        return FILE_HOST_KEY
     if ":" in authority and authority[-1] != "]":
         return authority
     return authority + _DEFAULT_PORTS[url[: url.index(":")]]
@@ -74,8 +89,25 @@ def userinfo_of(url: str) -> str:
 
 
 def resolve(url: str, base: str | None) -> str | None:
-    """The URL of a seed as written, normalized; `base`: of relative ones. None when it is invalid or not http(s)."""
+    """The URL of a seed as written, normalized; `base`: of relative ones. None when it is no http(s) or file URL.
+
+    A `file:` URL without a slash is relative to the current folder.
+    """
+    if is_file_url(url):
+        return _file_url(url)
+    if base and is_file_url(base) and not is_http_url(url):
+        folder = _file_url(base)
+        return None if folder is None else resolve_below(folder.rstrip("/") + "/", url)
     return join(base, url) if base else normalize(url)
+
+
+def resolve_below(folder: str, path: str) -> str | None:
+    """The `file:` URL of a path below a folder, which stands for a site: `/a` is in it. None for what is outside."""
+    try:
+        href = join_url(folder, path.lstrip("/"))
+    except ValueError:
+        return None
+    return href.partition("#")[0] if href.startswith(folder) else None
 
 
 def without_credentials(url: str) -> str:
@@ -93,6 +125,14 @@ def without_credentials(url: str) -> str:
         return parsed.href
     except ValueError:
         return _USERINFO.sub(r"\1", url)
+
+
+def _file_url(url: str) -> str | None:
+    try:
+        href = join_url(Path.cwd().as_uri() + "/", url if url[5:6] == "/" else url[5:])
+    except ValueError:
+        return None
+    return href.partition("#")[0] if href.startswith("file:///") else None
 
 
 def _strip_fragment(href: str) -> str | None:

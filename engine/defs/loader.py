@@ -90,8 +90,18 @@ def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePositio
         for group in definitions.locator_groups:
             for locator in group.locators:
                 for url in (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
-                    if not urls.is_http_url(url):
+                    if not urls.is_http_url(url) and not urls.is_file_url(url):
                         yield locator.place, url
+
+
+def find_file_urls(definitions: Definitions, base_url: str | None) -> Iterator[tuple[SourcePosition, str]]:
+    """The locators that read files, each with its place; `base_url`: instead of that of the defs."""
+    base = base_url or definitions.base_url
+    for group in definitions.locator_groups:
+        for locator in group.locators:
+            for url in (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
+                if urls.is_file_url(url) or (base and urls.is_file_url(base) and not urls.is_http_url(url)):
+                    yield locator.place, url
 
 
 def _validate(root: YamlNode, problems: Problems) -> Defs | None:

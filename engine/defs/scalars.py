@@ -15,7 +15,7 @@ from engine.errors import UsageError, suggest
 from engine.extract.selector_syntax import pattern_problem, selector_problem
 from engine.model import variables
 from engine.setting_values import duration_seconds, parse_share
-from engine.urls import join, without_credentials
+from engine.urls import is_file_url, join, resolve, without_credentials
 
 MAX_INTEGER = 2**31 - 1
 
@@ -114,6 +114,8 @@ def url_problem(url: str) -> str | None:
     bare = url.strip()
     shown = without_credentials(bare)
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", bare)
+    if is_file_url(bare):
+        return None if resolve(bare, None) is not None else f"'{shown}' is not a URL"
     if scheme and scheme.group(1).lower() not in ("http", "https"):
         if re.match(r"[^:/]+:[0-9]+(/|$)", bare):
             return f"'{shown}' has no scheme; write `http://{shown}`"
@@ -124,7 +126,7 @@ def url_problem(url: str) -> str | None:
 
 
 def _base_url_problem(text: str) -> str | None:
-    if not re.match(r"https?://", text, re.IGNORECASE) or "%{" in text:
+    if not re.match(r"https?://|file:", text, re.IGNORECASE) or "%{" in text:
         return "must be an absolute http:// or https:// URL, without variables"
     return url_problem(text)
 

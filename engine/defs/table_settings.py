@@ -6,7 +6,7 @@ from engine.defs.steps import HTML_UNIT_PARSER, PARSERS
 from engine.model.axis import SelectorFlavour
 from engine.model.definition import DataDef, Definitions
 from engine.settings import Settings
-from engine.urls import without_credentials
+from engine.urls import is_file_url, resolve, without_credentials
 
 
 def complete_tables(definitions: Definitions, settings: Settings) -> Definitions:
@@ -14,6 +14,8 @@ def complete_tables(definitions: Definitions, settings: Settings) -> Definitions
     if all(data_def.axis is None for data_def in definitions.data_defs):
         return definitions
     base = settings.base_url or definitions.base_url
+    if base is not None and is_file_url(base):
+        base = resolve(base, None)
     shown = None if base is None else without_credentials(base)
     data_defs = tuple(_complete(data_def, settings, shown) for data_def in definitions.data_defs)
     return replace(definitions, data_defs=data_defs, _index={})

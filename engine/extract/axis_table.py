@@ -128,12 +128,18 @@ class AxisTableReader:
             return None
         if value in item.link_break_on:
             return None
-        url = urls.resolve(value, self._table.base_url or budget.page.base)
+        url = None if urls.is_file_url(value) else self._resolve(value, budget.page.base)
         if url is None:
             raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}", item.place)
         # a locator of its own: pages of locators with different names give their rows each
         key = locator_key(group, budget.context.locator, url, "GET", None)
         return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)
+
+    def _resolve(self, value: str, page: str) -> str | None:
+        """The URL of a link. A file leads to files of its own folder, or of the folder `base_url`, alone."""
+        if self._table.base_url is None and urls.is_file_url(page) and not urls.is_http_url(value):
+            return urls.resolve_below(page[: page.rfind("/") + 1], value)
+        return urls.resolve(value, self._table.base_url or page)
 
 
 @lru_cache(maxsize=4096)

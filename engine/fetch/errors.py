@@ -19,8 +19,11 @@ FailureKind = Literal[
     "address",
     "secret",
     "loader",
+    "file",
 ]
 
+FILES_NOT_ALLOWED = "`file:` URLs are read only with --allow-file"
+"""Why a `file:` URL is refused."""
 _MAX_LENGTH = 200
 
 

@@ -41,6 +41,8 @@ class ChildJobs:
         children: dict[bytes, ChildJob] = {}
         for link in links:
             identity = link.key
+            if urls.is_file_url(link.url) and not self._may_read(job, link.url):
+                continue
             if identity in children or not within_depth(
                 link, depth, self._def_cache.task_group(job.defs_version, link.group)
             ):
@@ -56,3 +58,10 @@ class ChildJobs:
                 may_leave_host=link.may_leave_host,
             )
         return tuple(children.values())
+
+    def _may_read(self, job: LeasedJob, url: str) -> bool:
+        """Whether a page may lead to a file: below the folder of the page, or below that of a table's `baseUrl`."""
+        tables = [data_def.axis for data_def in self._def_cache.definitions(job.defs_version).data_defs]
+        bases = [f"{table.base_url.rstrip('/')}/" for table in tables if table is not None and table.base_url]
+        folders = [base for base in (*bases, job.url[: job.url.rfind("/") + 1]) if urls.is_file_url(base)]
+        return url.startswith(tuple(folders))

@@ -26,7 +26,7 @@ MAX_SITEMAP_URLS = 50_000
 KEY_BYTES = 16
 _MAX_REJECTION_TEXT = 300
 _MAX_INTEGER = 2**63 - 1
-_HTTP = ("http://", "https://")
+_SCHEMES = ("http://", "https://", "file:///")
 _OBJECT_START, _OBJECT_END = "{", "}"
 
 FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal"]
@@ -242,8 +242,8 @@ def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> Pa
     if len(body) != start + packed_urls + total * KEY_BYTES:
         raise ValueError("sizes do not add up")
     urls = read_lines(body[start : start + packed_urls], total, urls_size)
-    if not all(as_text(url).startswith(_HTTP) for url in urls):
-        raise ValueError("a link is not http")
+    if not all(as_text(url).startswith(_SCHEMES) for url in urls):
+        raise ValueError("a link is neither http nor a file")
     keys = body[start + packed_urls :]
     return PageAnswer(
         page_kind=_text(fields["page"]),

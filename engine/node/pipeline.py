@@ -74,6 +74,7 @@ class Pipeline:
             named_hosts=named_hosts,
             host_gates=host_gates,
             byte_budget=byte_budget,
+            settings=settings,
             group_loaders=group_loaders,
         )
         self._row_reuse = RowReuse(def_cache, db_access)

@@ -7,7 +7,8 @@ from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.challenge import REFUSAL_STATUSES, find_challenge
 from engine.fetch.client import Fetcher
 from engine.fetch.credentials import HostPart
-from engine.fetch.errors import AddressRefused
+from engine.fetch.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
+from engine.fetch.local_file import read_file
 from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
@@ -22,6 +23,7 @@ from engine.node.loading.page_loader import GroupLoader
 from engine.node.named_hosts import NamedHosts
 from engine.node.secrets import HostCredentials, SecretValues
 from engine.runtime.clock import boottime
+from engine.settings import Settings
 from engine.store.tables.answers import LAST_ANSWERS
 from engine.store.tables.host_speeds import NO_ANSWER
 from engine.store.transactions.outcome import JobOutcome
@@ -62,6 +64,7 @@ class RequestSender:
         named_hosts: NamedHosts,
         host_gates: HostGates,
         byte_budget: ByteBudget,
+        settings: Settings,
         group_loaders: GroupLoaders | None = None,
     ) -> None:
         """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none."""
@@ -73,6 +76,8 @@ class RequestSender:
         self._named_hosts = named_hosts
         self._host_gates = host_gates
         self._byte_budget = byte_budget
+        self._allow_file = settings.allow_file
+        self._max_body = settings.max_body
         self._group_loaders = group_loaders
         self._shares: dict[tuple[int, int], BodyShare] = {}
         self._stats: dict[tuple[int, int], _RequestStats] = {}
@@ -103,6 +108,8 @@ class RequestSender:
         FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it,
         HostBackingOff and SecretPending; in the last three cases nothing was sent.
         """
+        if urls.is_file_url(url):
+            return await self._read_file(job, url)
         part = await self._host_credentials.find(job, url)
         if request.headers or request.cookies or request.userinfo:
             request = await self._secrets.open_request(request)
@@ -127,6 +134,15 @@ class RequestSender:
                 raise
             response = await self._send(job, url, request, part, exempt=True)
         return self._count_response(job, host_key, stats, sent_at, response)
+
+    async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
+        stats = self._stats.setdefault(job.lease_key, _RequestStats())
+        if not self._allow_file:
+            raise FetchFailed(FILES_NOT_ALLOWED, kind="file", retryable=False)
+        stats.requests += 1
+        sent_at = boottime()
+        response = await read_file(url, max_body=self._max_body, share=self.share(job))
+        return self._count_response(job, urls.FILE_HOST_KEY, stats, sent_at, response)
 
     async def _load(
         self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats

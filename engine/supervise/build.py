@@ -278,7 +278,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             )
         if run is not None and not options.extract_only:
             _check_sealed(db, run)
-        check_seedable(options.definitions, base_url)
+        check_seedable(options.definitions, base_url, allow_file=options.settings.allow_file)
         if run is None:
             runs.supersede(db)
             run = runs.create(db, options.settings.base_url, now)

@@ -8,6 +8,7 @@ from itertools import islice
 
 from engine import urls
 from engine.errors import UsageError, suggest
+from engine.fetch.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Locator
 from engine.model.job import JobKind
 from engine.settings import Settings
@@ -111,6 +112,8 @@ class SeedPoster:
             problem = "no usable URL"
         elif userinfo and "@" in url:
             problem = "a password cannot be posted: write the URL in the defs"
+        elif urls.is_file_url(full) and not self._settings.allow_file:
+            problem = FILES_NOT_ALLOWED
         else:
             return Seed(urls.without_credentials(full) if userinfo else full, userinfo)
         self.result.unusable += 1

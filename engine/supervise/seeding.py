@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from engine import urls
-from engine.defs.loader import find_relative_urls
+from engine.defs.loader import find_file_urls, find_relative_urls
 from engine.errors import UsageError
+from engine.fetch.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.job import JobKind
 from engine.model.run import RunState
@@ -212,26 +213,30 @@ def create_next_seeder(
     )  # fmt: skip
 
 
-def check_seedable(definitions: Definitions, base_url: str | None) -> None:
+def check_seedable(definitions: Definitions, base_url: str | None, *, allow_file: bool) -> None:
     """Raise UsageError if a locator cannot give jobs: a relative URL without a base, an unreadable list."""
-    unseedable = find_unseedable(definitions, base_url)
+    unseedable = find_unseedable(definitions, base_url, allow_file=allow_file)
     if unseedable is not None:
         position, problem, remedy = unseedable
         raise UsageError(f"{position}: {problem}", remedy)
 
 
-def find_unseedable(definitions: Definitions, base_url: str | None) -> tuple[SourcePosition, str, str] | None:
+def find_unseedable(
+    definitions: Definitions, base_url: str | None, *, allow_file: bool
+) -> tuple[SourcePosition, str, str] | None:
     """The first locator that cannot give jobs: its position, the problem, the remedy.
 
     Raises UsageError on a base that is not a URL.
     """
-    if base_url is not None and urls.normalize(base_url) is None:
+    if base_url is not None and not urls.is_absolute(base_url):
         raise UsageError(
             f"--base-url {urls.without_credentials(base_url)}: not an http or https URL",
             "Write for example https://shop.example",
         )
     for position, url in () if base_url else find_relative_urls(definitions):
         return position, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
+    for position, url in () if allow_file else find_file_urls(definitions, base_url):
+        return position, f"{FILES_NOT_ALLOWED}: {url}", "Give --allow-file, or the setting allow_file."
     for locator in (each for group in definitions.locator_groups for each in group.locators):
         path = locator.from_file
         if path is not None and path != "-" and not os.access(path, os.R_OK):

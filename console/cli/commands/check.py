@@ -42,6 +42,7 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, data: Path, 
         problems = [
             *loaded.warnings,
             *_missing_base_warnings(definitions, settings),
+            *_file_warnings(definitions, settings),
             *_seed_warnings(definitions, settings),
         ]
     except DefsError as error:
@@ -71,6 +72,18 @@ def _missing_base_warnings(definitions: "Definitions", settings: "Settings") -> 
         message = f"relative URL '{url}': `run` needs --base-url, or write `baseUrl:`"
         yield Problem(
             file=place.file, line=place.line, column=place.column, code="no-base", message=message, warning=True
+        )
+
+
+def _file_warnings(definitions: "Definitions", settings: "Settings") -> "Iterator[Problem]":
+    """Warnings only: `run` may get the flag."""
+    from engine.defs.loader import find_file_urls
+    from engine.errors import Problem
+
+    for place, url in () if settings.allow_file else find_file_urls(definitions, settings.base_url):
+        message = f"'{url}': `run` reads files only with --allow-file"
+        yield Problem(
+            file=place.file, line=place.line, column=place.column, code="no-file", message=message, warning=True
         )
 
 

@@ -47,6 +47,7 @@ _MIN_TICK_SECONDS = 0.005
 @click.option("--nodes", type=Nodes(), metavar="N", help="Node processes: a number, or a range such as 1-4.")
 @click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
 @click.option("--base-url", metavar="U", help="Base URL of relative locators.")
+@click.option("--allow-file", is_flag=True, default=None, help="Read `file:` locators.")
 @click.option("--fresh", is_flag=True, help="Start a new run even if one is unfinished.")
 @click.option("--no-ui", is_flag=True, help="Headless: progress and errors go to stderr.")
 @summary_option

@@ -132,7 +132,9 @@ class Reloader:
 
     def _find_unseedable(self, definitions: Definitions, run: Run) -> tuple[Problem, ...]:
         try:
-            unseedable = find_unseedable(definitions, self._settings.base_url or run.base_url)
+            unseedable = find_unseedable(
+                definitions, self._settings.base_url or run.base_url, allow_file=self._settings.allow_file
+            )
         except UsageError as error:
             unseedable = (SourcePosition(str(self._output_dir.name), 1, 1), error.message, error.remedy)
         if unseedable is None:
