@@ -3,7 +3,7 @@
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.defs.sealing import seal_definitions
@@ -107,7 +107,8 @@ def plan_defs(
     """
     if run.defs_version is None:
         raise UsageError(f"{folder}: no run yet", "Start one with `crawl-console run`.")
-    definitions = complete_tables(definitions, client.settings)
+    settings = replace(client.settings, base_url=client.settings.base_url or run.base_url)
+    definitions = complete_tables(definitions, settings)
     salt = supervisors.find_secret_salt(db)
     sealed = definitions if salt is None else seal_definitions(definitions, SecretVault(salt))
     current = PreparedDefs.from_definitions(versions.read(db, run.defs_version))

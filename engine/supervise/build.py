@@ -106,7 +106,7 @@ def build_supervisor(
     db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:
         vault = SecretVault(_retry(lambda: supervisors.get_secret_salt(db), cancelled))
-        options = _seal_options(options, vault)
+        options = _seal_options(options, vault, _retry(lambda: _chosen_run(db, options), cancelled))
         defs = PreparedDefs.from_definitions(options.definitions)
         _retry(lambda: fence_leftovers(db, folder), cancelled)
         begun = _retry(lambda: _begin_run(db, options, folder, defs, vault), cancelled)
@@ -251,21 +251,24 @@ def _make_dirs(folder: Path) -> None:
         raise StorageError(f"{error.filename}: {error.strerror}", "Fix it, or use another --data.") from error
 
 
-def _seal_options(options: RunOptions, vault: SecretVault) -> RunOptions:
-    """The options with their secrets in the vault: from here on, placeholders stand for them everywhere."""
-    base_url = options.settings.base_url
-    return replace(
-        options,
-        definitions=seal_definitions(complete_tables(options.definitions, options.settings), vault),
-        settings=replace(options.settings, base_url=None if base_url is None else seal_url(base_url, vault)),
-    )
+def _seal_options(options: RunOptions, vault: SecretVault, resumed: Run | None) -> RunOptions:
+    """The options with their secrets in the vault: placeholders stand for them. A resumed run keeps its base URL."""
+    given, kept = options.settings.base_url, resumed.base_url if resumed is not None else None
+    settings = replace(options.settings, base_url=kept if given is None else seal_url(given, vault))
+    definitions = seal_definitions(complete_tables(options.definitions, settings), vault)
+    return replace(options, definitions=definitions, settings=settings)
+
+
+def _chosen_run(db: Database, options: RunOptions) -> Run | None:
+    """The run that these options continue; None: a new one."""
+    return runs.latest(db) if options.extract_only else None if options.fresh else runs.latest_unfinished(db)
 
 
 def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDefs, vault: SecretVault) -> _BegunRun:
     """Choose the run, publish the defs and declare the outputs, in one transaction."""
     now = time.time()
     with db.transaction():
-        run = runs.latest(db) if options.extract_only else None if options.fresh else runs.latest_unfinished(db)
+        run = _chosen_run(db, options)
         if run is None and options.extract_only:
             raise UsageError(
                 f"{options.folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data."

@@ -1,6 +1,7 @@
 """Tables in a crawl: rows, links, outputs, a reload; and Scoopi's own examples, where they lie beside the project."""
 
 import re
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -121,6 +122,22 @@ def test_a_saved_table_is_re_extracted(project: Project, site: Site) -> None:
     assert len(rows) == 12
     assert {*rows[0]} == {"locator", "group", "item", "date", "fact"}
     assert site.paths.count("/a") == 1
+
+
+def test_a_resumed_run_keeps_the_base_of_its_tables(project: Project, site: Site) -> None:
+    write_site(site)
+    site["/b"] = Page(site.pages["/b"].body, delay=30)  # type: ignore[union-attr]
+    project.write(DEFS.format(base="http://other.example"))
+    running = project.start("--base-url", site.url(""), "--grace", "0", nodes=1)
+    assert until(lambda: "/b" in site.paths and project.status()["rows"].get("sheet") == 6, 20)
+    running.send(signal.SIGTERM)
+    running.wait()
+    write_site(site)
+    site.clear_log()
+    project.crawl(nodes=1)
+    assert site.paths == ["/b"]
+    assert project.query("SELECT count(*) FROM def_versions") == [(1,)], "the defs are the same"
+    assert len(project.rows("sheet")) == 12
 
 
 @pytest.mark.skipif(CORPUS is None, reason="Scoopi's examples do not lie beside the project, in */corpus/scoopi")
