@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from console.tui.state.live_preview import LivePreview
+from engine.settings import Settings
 from tests.sample import sampled
 
 from .project import Project, until
@@ -74,6 +76,12 @@ def test_rows_links_and_exports(project: Project, site: Site) -> None:
     lines = exported.out.splitlines()
     assert len(lines) == 13
     assert {"acme|start|Price|1.50", "acme|sheet|Share Capital|2016|aShare Capital1"} <= set(lines)
+    live = LivePreview(project.data, project.defs, "sheet", Settings(fact_blank="~"))
+    assert live.evaluate()[0][0].startswith("2 pages: +0 added, ~0 changed, −0 vanished, 12 same")
+    project.write(DEFS.format(base=site.url("")).replace("index: 2", "index: 3"))
+    assert live.evaluate()[0][0].startswith("2 pages: +0 added, ~8 changed, −4 vanished, 0 same")
+    planned = project.run_with_data("plan", "--defs", "defs", "--set", "fact_blank=~")
+    assert "publishing them over v1: sheet: changed, 2 pages to re-extract\n" in planned.out
 
 
 def test_locators_of_different_names_give_their_rows_each_with_one_fetch(project: Project, site: Site) -> None:

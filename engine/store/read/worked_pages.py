@@ -66,8 +66,8 @@ def get_by_job(db: Database, job: int) -> WorkedPage | None:
 def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> list[WorkedPage]:
     """The last pages of these groups that were fetched and are DONE in the run, newest first; at most `count`.
 
-    Reads a limited number of documents, so that it is quick in a run of any size. Redirected pages are skipped: the
-    URL of their job differs from that of the document.
+    Reads a limited number of documents, so that it is quick in a run of any size. Where the URLs of documents lead to
+    too few jobs, as with redirects and the links of tables, the last jobs follow, those included that a step failed.
     """
     pages: dict[int, WorkedPage] = {}
     last, scanned = 2**62, 0
@@ -83,7 +83,19 @@ def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> 
             if len(pages) >= count:
                 break
         last, scanned = int(documents[-1][0]), scanned + len(documents)
+    if len(pages) < count:
+        for page in _iterate_back(db, run, groups):
+            pages.setdefault(page.job, page)
+            if len(pages) >= count:
+                break
     return list(pages.values())[:count]
+
+
+def _iterate_back(db: Database, run: int, groups: Collection[str]) -> Iterator[WorkedPage]:
+    """The pages among the last jobs of the run, newest first."""
+    first, last = _read_ids(db, run)
+    for end in range(last + 1, max(first, last - _PARTS * _RANGE), -_RANGE):
+        yield from reversed(_list_range(db, run, groups, max(first, end - _RANGE), end))
 
 
 def iterate_done(db: Database, run: int, groups: Collection[str]) -> Iterator[WorkedPage]:
