@@ -61,27 +61,29 @@ def _read_plugins(plugins: Any, step: str, place: SourcePosition, problems: Prob
         if not path or path in (".", ".."):
             problems.add(place, "missing-key", f"{step}: a FileAppender needs `file`")
             continue
-        delimiter = _read_encoder(plugin.get("plugins"), step, place, problems)
-        if delimiter is not None:
+        encoder = _read_encoder(plugin.get("plugins"), step, place, problems)
+        if encoder is not None:
             shown = str(plugin.get("name") or PurePosixPath(path).stem)
-            yield AppenderDef(name=shown, type=SCOOPI, path=path, delimiter=delimiter, place=place)
+            delimiter, tags = encoder
+            yield AppenderDef(name=shown, type=SCOOPI, path=path, delimiter=delimiter, include_tags=tags, place=place)
 
 
-def _read_encoder(plugins: Any, step: str, place: SourcePosition, problems: Problems) -> str | None:
-    """The delimiter of the encoder, `|` without one; None: it has a problem."""
-    delimiter = "|"
+def _read_encoder(plugins: Any, step: str, place: SourcePosition, problems: Problems) -> tuple[str, bool] | None:
+    """The delimiter of the encoder, `|` without one, and whether it writes tags; None: it has a problem."""
+    delimiter, tags = "|", False
     for plugin in _plugins_of(plugins, step, place, problems) if plugins is not None else ():
         name = _class_of(plugin, _ENCODER_PREFIX, (_CSV_ENCODER,), step, place, problems)
         if name is None or not _check_keys(plugin, _ENCODER_KEYS, name, step, place, problems):
             return None
-        if plugin.get("includeTags") not in (None, False):
-            problems.add(place, "not-built", f"{step}: `includeTags` is not built; leave it out")
-            return None
+        tags = str(plugin.get("includeTags", "false")).lower() == "true"
+        if tags:
+            message = f"{step}: `includeTags`: page, index and item are always 1, as pages are not numbered here"
+            problems.warn(place, "no-effect", message)
         delimiter = str(plugin.get("delimiter", delimiter))
         if len(delimiter) != 1 or delimiter in "\r\n":
             problems.add(place, "out-of-range", f"{step}: `delimiter` must be one character")
             return None
-    return delimiter
+    return delimiter, tags
 
 
 def _plugins_of(plugins: Any, step: str, place: SourcePosition, problems: Problems) -> Iterator[Mapping[str, Any]]:

@@ -197,6 +197,8 @@ class AppenderDef:
     delimiter: str = ","
     escape_formulas: bool = field(default=False, metadata=ADDED_LATER)
     """Whether text that a spreadsheet would evaluate gets a leading `'` in CSV."""
+    include_tags: bool = field(default=False, metadata=ADDED_LATER)
+    """Of the type `scoopi`: whether page, index and item stand behind the group."""
     path: str | None = None
     kind: AppenderKind = field(default="built-in", metadata=ADDED_LATER)
     """What `type` names: a built-in type of files, a users' class that encodes files or that rows are delivered to, or

@@ -109,6 +109,7 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
             "delimiter": appender.delimiter,
         }
         | ({"escape_formulas": True} if appender.escape_formulas else {})
+        | ({"include_tags": True} if appender.include_tags else {})
         | _class_settings(data_def, appender)
     )
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.append.registry import create_encoder
 from engine.defs.loader import LoadedDefs, load
 from engine.errors import DefsError
+from engine.supervise.outputs import output_settings
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://a.b/"}]}}
@@ -48,6 +50,21 @@ def test_data_defs_that_share_a_file_get_one_each(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("written", ["true", "false"])
+def test_tags_are_written_with_a_warning(tmp_path: Path, written: str) -> None:
+    result = loaded(tmp_path, f"{FILE}, {ENCODER.replace('delimiter', f'includeTags: {written}, delimiter')}")
+    _, added = result.definitions.appenders
+    assert added.include_tags == (written == "true")
+    data_def = result.definitions.data_def("a")
+    assert data_def is not None
+    columns = ["locator", "group", "item", "fact"]
+    encoder = create_encoder("scoopi", {**output_settings(data_def, added), "columns": columns})
+    line = encoder.rows(['{"locator": "acme", "group": "g", "item": "x", "fact": "7"}']).decode()
+    assert line == ("acme;g;1;1;1;x;7\n" if added.include_tags else "acme;g;x;7\n")
+    messages = [warning.message for warning in result.warnings if "includeTags" in warning.message]
+    assert len(messages) == added.include_tags
+
+
 def test_a_list_appender_is_a_warning(tmp_path: Path) -> None:
     result = loaded(tmp_path, "class: ListAppender")
     assert len(result.definitions.appenders) == 1
@@ -64,10 +81,6 @@ def test_a_list_appender_is_a_warning(tmp_path: Path) -> None:
         ("class: FileAppender, file: x, fiel: y", "unknown-key appender: unknown key 'fiel' in FileAppender"),
         ("class: FileAppender, file: x, plugins: [a]", "wrong-type appender: an entry of `plugins` must be"),
         (f"{FILE}, {ENCODER.replace('CsvEncoder', 'XmlEncoder')}", "unknown-step-class appender: unknown plugin"),
-        (
-            f"{FILE}, {ENCODER.replace('delimiter', 'includeTags: true, delimiter')}",
-            "not-built appender: `includeTags`",
-        ),
         (f"{FILE}, {ENCODER.replace(';', ';;')}", "out-of-range appender: `delimiter` must be one character"),
     ],
 )
