@@ -1,14 +1,18 @@
 """Parses the value of a setting, from a flag, an environment variable or crawl.toml."""
 
+import contextlib
 import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from engine import urls
 from engine.errors import UsageError
 from engine.model.node_range import NodeRange
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", re.ASCII)
 _CONTACT = re.compile(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
@@ -71,6 +75,42 @@ def parse_share(text: str) -> float:
     return float(match[1]) / 100
 
 
+def parse_run_time(text: str, pattern: str | None) -> "datetime":
+    """The setting `run_time` as a date in UTC, which it is taken to be unless it says otherwise.
+
+    `pattern`: the setting `date_time_pattern`. Raises UsageError, which names both forms.
+    """
+    from datetime import UTC, datetime  # most processes have no such setting
+
+    from engine.model.java_date import DateInvalid, parse_date
+
+    date: datetime | None = None
+    if pattern is not None:
+        with contextlib.suppress(DateInvalid):
+            date = parse_date(text, (pattern,))
+    if date is None:
+        with contextlib.suppress(ValueError):
+            date = datetime.fromisoformat(text)
+    try:
+        if date is not None:
+            return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)
+    except OverflowError:  # beyond the year 1 or 9999 in UTC
+        pass
+    form = "of `date_time_pattern`, which is not set" if pattern is None else f"{pattern!r} of `date_time_pattern`"
+    remedy = f"Write it as ISO 8601, such as 2024-01-31T09:05:00Z, or in the pattern {form}."
+    raise UsageError(f"run_time cannot be {text!r}", remedy)
+
+
+def _is_date_pattern(text: str) -> bool:
+    from engine.model.java_date import DateInvalid, check_pattern
+
+    try:
+        check_pattern(text)
+    except DateInvalid as error:
+        raise UsageError(str(error), "Write a Java date pattern, such as dd-MM-yyyy HH:mm:ss.") from None
+    return True
+
+
 _TIMES = frozenset(
     {
         "delay", "deadline", "file_drain", "grace", "heart_timeout", "max_time", "node_drain", "node_idle",
@@ -85,7 +125,7 @@ _MINIMUMS: Mapping[str, float] = {
     "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
     "max_body": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
     "refresh": 0.1, "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000,
-    "max_links": 0, "stop_within": 1, "node_drain": 1, "file_drain": 1, "send_drain": 0,
+    "max_links": 0, "stop_within": 1, "node_drain": 1, "file_drain": 1, "send_drain": 0, "seed_retries": 0,
     "heart_timeout": 0.5, "start_timeout": 1,
 }  # fmt: skip
 
@@ -99,6 +139,7 @@ _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     ),
     "user_agent": (lambda text: _HEADER_TEXT.fullmatch(text) is not None, "printable ASCII text, such as acme-bot/1.0"),
     "base_url": (urls.is_absolute, "an http or https URL, or a file: URL with allow_file"),
+    "date_time_pattern": (_is_date_pattern, "a Java date pattern, such as dd-MM-yyyy HH:mm:ss"),
 }
 """By setting: whether a text is valid, which may raise ValueError, and what is."""
 

@@ -1,4 +1,4 @@
-"""Loads and validates settings. Precedence: flag, CRAWL_* environment variable, crawl.toml, default."""
+"""Loads and validates settings: from flags, CRAWL_* variables, crawl.toml, scoopi.properties, in that order."""
 
 import json
 import os
@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from engine import __version__
 from engine.errors import UsageError, suggest
 from engine.helper_settings import HelperError, parse_helpers
 from engine.model.helper import Helper
 from engine.model.node_range import NodeRange
-from engine.setting_values import duration_seconds, parse_share, parse_value
+from engine.setting_values import duration_seconds, parse_run_time, parse_share, parse_value
+
+if TYPE_CHECKING:
+    from engine.scoopi_properties import ScoopiValue
 
 _STOP_RESERVE = 3.0
 _ONE_NODE = NodeRange(1, 1)
@@ -63,6 +66,8 @@ class Settings:
     max_attempts: int = 4
     max_body: int = 10_000_000
     max_redirects: int = 10
+    seed_retries: int = 3
+    """How often a list of URLs that cannot be read is read again."""
     max_failed: int = 0
     min_rows: int | None = None
     """Rows of a complete run below which the exit code is 1."""
@@ -79,6 +84,8 @@ class Settings:
     delay: float = 0.0
     host_concurrency: int = 8
     live: str = "PT0S"
+    documents: bool = True
+    """Whether groups that do not say keep the bodies of their pages beyond the end of the run."""
     on_reload: Literal["reextract", "new_only"] = "reextract"
     on_save: Literal["publish", "ask"] = "publish"
     """`ask`: saved defs wait until an operator publishes them."""
@@ -154,61 +161,94 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value and its origin: `flag`, `env CRAWL_X`, `crawl.toml`, `default`."""
+    """One value and its origin: `flag`, `env CRAWL_X`, `crawl.toml`, `scoopi.properties`, `default`."""
 
     name: str
     value: Any
     origin: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A value that is not parsed yet. `place`: for messages."""
+
+    value: Any
+    origin: str
+    place: str
+
+
 def load_settings(
     assigned: Mapping[str, Any], *, flags: Mapping[str, Any] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None, folder: Path = Path(),
+    properties: "Mapping[str, ScoopiValue]" = MappingProxyType({}),
 ) -> Settings:  # fmt: skip
     """The settings in force. `assigned` holds the values of `--set`, `flags` those of own flags; None: not given.
 
-    Raises UsageError on an unknown name or an invalid value, naming its place.
+    `properties`: the values of a scoopi.properties. Raises UsageError on an unknown name or an invalid value, naming
+    its place.
     """
-    resolved = resolve_settings(assigned, flags=flags, environment=environment, folder=folder)
+    resolved = resolve_settings(assigned, flags=flags, environment=environment, folder=folder, properties=properties)
     return Settings(**{setting.name: setting.value for setting in resolved})
 
 
 def resolve_settings(
     assigned: Mapping[str, Any], *, flags: Mapping[str, Any] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None, folder: Path = Path(),
+    properties: "Mapping[str, ScoopiValue]" = MappingProxyType({}),
 ) -> list[Setting]:  # fmt: skip
     """Every setting with its origin, in order of declaration. Raises as `load_settings` does."""
     environment = os.environ if environment is None else environment
     path = folder / "crawl.toml"
     text = _read_text(path)
-    written = _parse_toml(path, text)
+    toml = _parse_toml(path, text)
     for name in assigned:
         _check_name(name, "--set")
-    for name in written:
+    for name in toml:
         _check_name(name, _place_in_toml(text, name))
-    settings, hints = [], get_type_hints(Settings)
+    settings, places, hints = [], {}, get_type_hints(Settings)
     for field in fields(Settings):
         name, variable = field.name, f"CRAWL_{field.name.upper()}"
         if flags.get(name) is not None:
-            value, origin, place = flags[name], "flag", f"--{name.replace('_', '-')}"
+            written = _Written(flags[name], "flag", f"--{name.replace('_', '-')}")
         elif assigned.get(name) is not None:
-            value, origin, place = assigned[name], "flag", f"--set {name}"
+            written = _Written(assigned[name], "flag", f"--set {name}")
         elif variable in environment:
-            value, origin, place = environment[variable], f"env {variable}", f"env {variable}"
-        elif name in written:
-            value, origin, place = written[name], "crawl.toml", _place_in_toml(text, name)
+            written = _Written(environment[variable], f"env {variable}", f"env {variable}")
+        elif name in toml:
+            written = _Written(toml[name], "crawl.toml", _place_in_toml(text, name))
+        elif name in properties:
+            written = _Written(properties[name], "scoopi.properties", properties[name].place)
         else:
             settings.append(Setting(name, default_nodes() if name == "nodes" else field.default, "default"))
             continue
-        try:
-            typed = origin == "crawl.toml"
-            parsed = parse_helpers(value) if name == "helpers" else parse_value(name, hints[name], value, typed=typed)
-        except UsageError as error:
-            if typed and isinstance(error, HelperError):
-                place = _place_in_toml(text, *error.keys)
-            raise UsageError(f"{place}: {error.message}", error.remedy) from None
-        settings.append(Setting(name, parsed, origin))
+        places[name] = written.place
+        settings.append(Setting(name, _parse(name, hints[name], written, text), written.origin))
+    _check_run_time({setting.name: setting.value for setting in settings}, places)
     return settings
+
+
+def _parse(name: str, hint: Any, written: _Written, toml: str) -> Any:
+    """The value of a setting. `toml`: the text of crawl.toml. Raises UsageError with the place of the value."""
+    if written.origin == "scoopi.properties":
+        return written.value.parse(name, hint)
+    typed, place = written.origin == "crawl.toml", written.place
+    try:
+        if name == "helpers":
+            return parse_helpers(written.value)
+        return parse_value(name, hint, written.value, typed=typed)
+    except UsageError as error:
+        if typed and isinstance(error, HelperError):
+            place = _place_in_toml(toml, *error.keys)
+        raise UsageError(f"{place}: {error.message}", error.remedy) from None
+
+
+def _check_run_time(values: Mapping[str, Any], places: Mapping[str, str]) -> None:
+    """Raise UsageError if `run_time` is no date: its form depends on another setting."""
+    if values["run_time"] is not None:
+        try:
+            parse_run_time(values["run_time"], values["date_time_pattern"])
+        except UsageError as error:
+            raise UsageError(f"{places['run_time']}: {error.message}", error.remedy) from None
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

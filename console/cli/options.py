@@ -119,6 +119,16 @@ def load_settings(assign: Sequence[str], **flags: Any) -> Any:
     return load_settings(dict(parse_assignment(text) for text in assign), flags=flags)
 
 
+def load_settings_of(defs: Path, assign: Sequence[str], **flags: Any) -> tuple[Any, Sequence[Any]]:
+    """The settings in force for these defs, with those of a `scoopi.properties` beside them, and its warnings."""
+    from engine.scoopi_properties import read_scoopi_properties
+    from engine.settings import load_settings, parse_assignment
+
+    assigned = dict(parse_assignment(text) for text in assign)
+    written = read_scoopi_properties(defs)
+    return load_settings(assigned, flags=flags, properties=written.values), written.warnings
+
+
 def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[str], dict[str, str]]:
     """The arguments of a new process without a base URL that holds a password, and the environment that gives it.
 

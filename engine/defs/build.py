@@ -62,11 +62,13 @@ _TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
 
 def build_definitions(
     terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path], chains: Chains, catalog: Catalog,
-    tables: Mapping[str, AxisTable], step_outputs: tuple[AppenderDef, ...],
+    tables: Mapping[str, AxisTable], step_outputs: tuple[AppenderDef, ...], *,
+    keep_documents: bool,
 ) -> Definitions:  # fmt: skip
     """The defs as the engine uses them. `paths` maps display paths to files; `root` holds the source positions.
 
     `tables`: of the dataDefs in axis mode, by name. `step_outputs`: the appenders that steps add.
+    `keep_documents`: of the groups that do not say.
 
     Parts are sorted by name, so moving a part to another file changes nothing.
     """
@@ -85,7 +87,7 @@ def build_definitions(
             key: stored_chain(chains[name, key], is_table=task.data_def in tables)
             for key, task in (term.__pydantic_extra__ or {}).items()
         }
-        return _task_group(name, term, entry, stored, catalog)
+        return _task_group(name, term, entry, stored, catalog, keep_documents=keep_documents)
 
     def data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
         return _table(name, term, tables[name], entry) if name in tables else _data_def(name, term, entry, catalog)
@@ -153,8 +155,9 @@ def _encode_form_value(text: str) -> str:
 
 
 def _task_group(
-    name: str, term: TaskGroupTerm, entry: Entry, chains: Mapping[str, tuple[ChainStep, ...]], catalog: Catalog
-) -> TaskGroup:
+    name: str, term: TaskGroupTerm, entry: Entry, chains: Mapping[str, tuple[ChainStep, ...]], catalog: Catalog, *,
+    keep_documents: bool,
+) -> TaskGroup:  # fmt: skip
     tasks = term.__pydantic_extra__ or {}
     return TaskGroup(
         name=name,
@@ -163,7 +166,7 @@ def _task_group(
         max_depth=term.max_depth,
         max_pages=term.max_pages,
         priority=_or_default(term.priority, 0),
-        documents=_or_default(term.documents, True),
+        documents=_or_default(term.documents, keep_documents),
         place=entry.place,
     )
 

@@ -43,10 +43,11 @@ class LoadedDefs:
     warnings: tuple[Problem, ...] = ()
 
 
-def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS) -> LoadedDefs:
+def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents: bool = True) -> LoadedDefs:
     """The defs in a directory tree or file. Raises only DefsError, with all problems.
 
     `default_steps`: the setting, which names the step set of tables whose tasks have no `steps`.
+    `keep_documents`: the setting `documents`, for groups that do not say.
     """
     problems = Problems()
     def_files = sources.read(path, problems)
@@ -68,7 +69,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS) -> LoadedDefs:
     group_loaders.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
-    reuse.check(root, problems)
+    reuse.check(root, problems, keep_documents=keep_documents)
     appenders.check(root, catalog, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
@@ -76,7 +77,9 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS) -> LoadedDefs:
     if terms is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
     paths = {source.display_path: source.path for source in def_files}
-    definitions = build_definitions(terms, root, files, paths, chains, catalog, tables, added)
+    definitions = build_definitions(
+        terms, root, files, paths, chains, catalog, tables, added, keep_documents=keep_documents
+    )
     reuse.warn_of_volatile_rows(definitions, root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:

@@ -9,23 +9,26 @@ from engine.model.row_reuse import list_volatile_variables
 _REUSING_KEYS = ("live", "revalidate")
 
 
-def check(root: YamlNode, problems: Problems) -> None:
-    """Checks that a group without documents reuses none."""
+def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
+    """Checks that a group without documents reuses none. `keep_documents`: of groups that do not say."""
     for name, group in root.entries_of("taskGroups"):
         documents = group.node.get("documents")
-        if documents is None or documents.value() is not False:
+        if (keep_documents if documents is None else documents.value()) is not False:
             continue
-        remedy = f"remove it, or `documents: false` of '{name}'"
+        if documents is None:
+            cause, remedy = "the setting `documents = false`", f"remove it, or write `documents: true` in '{name}'"
+        else:
+            cause, remedy = "`documents: false`", f"remove it, or `documents: false` of '{name}'"
         for key in _REUSING_KEYS:
             entry = group.node.entries.get(key)
             if entry is not None and entry.node.value() is not False:
-                message = f"`{key}` reuses stored pages, and `documents: false` deletes them at the end of the run"
+                message = f"`{key}` reuses stored pages, and {cause} deletes them at the end of the run"
                 problems.add(entry.place, "conflict", f"{message}; {remedy}")
         for _, task in iter_tasks(group.node):
             persist = task.node.get("persist")
             data = persist.get("data") if persist is not None else None
             if data is not None and data.value() is True:
-                message = "`persist` copies the rows of stored pages, and `documents: false` deletes the pages"
+                message = f"`persist` copies the rows of stored pages, and {cause} deletes the pages"
                 problems.add(task.node.key_place("persist"), "conflict", f"{message}; {remedy}")
 
 

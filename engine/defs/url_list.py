@@ -7,10 +7,14 @@ from pathlib import Path
 from engine.errors import UsageError
 
 
+class ListUnreadable(UsageError):
+    """The system refused to open or read a list; it may succeed later."""
+
+
 def read_urls(path: str) -> Iterator[tuple[int, str]]:
     """Line number and URL of a file's lines, or of stdin for `-`; skips blank lines and lines that start with #.
 
-    Raises UsageError.
+    Raises ListUnreadable.
     """
     try:
         with sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="replace") as file:
@@ -19,7 +23,7 @@ def read_urls(path: str) -> Iterator[tuple[int, str]]:
                 if text and not text.startswith("#"):
                     yield number, text
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "Fix the `from` of the locator, or the file.") from error
+        raise ListUnreadable(f"{path}: {error.strerror}", "Fix the `from` of the locator, or the file.") from error
 
 
 def shown_path(path: str) -> str:

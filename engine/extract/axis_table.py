@@ -10,7 +10,7 @@ from engine import urls
 from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, quote_variables
 from engine.extract.budget import Budget
 from engine.extract.patterns import TimedPattern
-from engine.model.axis import FACT, ITEM, Axis, AxisTable, DateConverter
+from engine.model.axis import FACT, FROM_DATE_PATTERN, ITEM, Axis, AxisTable, DateConverter
 from engine.model.java_date import DateInvalid, format_date, parse_date, roll_day
 from engine.model.job_key import locator_key
 from engine.model.record import ExtractedLink
@@ -217,5 +217,7 @@ class _PageReader:
         return self._found[place]
 
     def _from_date(self) -> str:
+        if self._table.from_date is not None:
+            return self._table.from_date
         fetched = datetime.fromtimestamp(self._budget.page.fetched_at, UTC)
-        return format_date(fetched, self._table.date_pattern or "yyyy-MM-dd'T'HH:mm:ss'Z'")
+        return format_date(fetched, self._table.date_pattern or FROM_DATE_PATTERN)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.model.stored_form import NO_POSITION, SourcePosition
+from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition
 
 ITEM, FACT = "item", "fact"
 LEADING_COLUMNS = ("locator", "group", ITEM)
@@ -11,6 +11,8 @@ LEADING_COLUMNS = ("locator", "group", ITEM)
 SelectorFlavour = Literal["css", "xpath"]
 FROM_DATE_SCRIPT = "document.getFromDate()"
 """The one script that needs no interpreter: when the document was fetched."""
+FROM_DATE_PATTERN = "yyyy-MM-dd'T'HH:mm:ss'Z'"
+"""Its form where the setting `date_time_pattern` has no value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ class AxisTable:
     fact_not_found: str = "not found"
     date_pattern: str | None = None
     """A Java date pattern for the document's fetch date; None: ISO 8601."""
+    from_date: str | None = field(default=None, metadata=ADDED_LATER)
+    """The date to give instead of the document's fetch date."""
     base_url: str | None = None
     """Of relative links; None: the URL of their page."""
     place: SourcePosition = field(default=NO_POSITION)

@@ -164,6 +164,7 @@ def build_supervisor(
             published.version,
             placements,
             SeedSecrets(vault, node_pool.share_secrets, node_pool.complete_secrets),
+            retries=settings.seed_retries,
         ),
         defs_sync=defs_sync,
         commands=CommandHandlers(
@@ -223,7 +224,9 @@ def _build_reloader(
             options.defs_fingerprint,
             prepare,
             seal=lambda definitions: seal_definitions(complete_tables(definitions, options.settings), vault),
-            load_defs=partial(load, default_steps=options.settings.default_steps),
+            load_defs=partial(
+                load, default_steps=options.settings.default_steps, keep_documents=options.settings.documents
+            ),
         ),
         options.settings,
         output_dir=folder / "output" / run.id,

@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from engine import urls
 from engine.defs.loader import find_file_urls, find_relative_urls
+from engine.defs.url_list import ListUnreadable
 from engine.errors import UsageError
 from engine.fetch.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Definitions, Locator, LocatorGroup
@@ -33,7 +35,11 @@ _SMALL_GROUP = 20
 _MAX_TOGETHER = 50
 """Such groups in one transaction: 0.1 s."""
 _MAX_REPORTED = 5
+_RETRY_SECONDS = 1.0
+"""Until a list that could not be read is read again; doubled each time, up to a minute."""
+_MAX_DOUBLINGS = 6
 
+_T = TypeVar("_T")
 _OpenGroup = tuple[LocatorGroup, str]
 """A group that is not seeded yet, and the content hash of its seeder."""
 _Batch = tuple[LocatorGroup, Locator, list[Seed], JobKind]
@@ -45,14 +51,18 @@ class Seeder:
 
     def __init__(
         self, db: Database, run: Run, definitions: Definitions, version: int, placements: PlacementCache,
-        secrets: SeedSecrets, previous: "Seeder | None" = None,
+        secrets: SeedSecrets, previous: "Seeder | None" = None, *, retries: int,
     ) -> None:  # fmt: skip
-        """`previous`: the seeder of the version before; its unread part of stdin is kept."""
+        """`previous`: the seeder of the version before; its unread part of stdin is kept.
+
+        `retries`: how often a list that cannot be read is read again.
+        """
         self._db = db
         self._run = run
         self._definitions = definitions
         self._base = run.base_url or definitions.base_url
         self._version = version
+        self._retries = retries
         self._jobs = SeedJobs(db, run.seq, definitions, placements)
         self.secrets = secrets
         self.reader: SeedReader = SeedReader(
@@ -64,7 +74,10 @@ class Seeder:
         self.done = False
 
     def step(self) -> list[int]:
-        """Write one batch; returns the sequences to ring. Sets `done` after the last."""
+        """Write one batch; returns the sequences to ring. Sets `done` after the last.
+
+        Raises UsageError if a list cannot be read, in spite of all retries.
+        """
         try:
             return next(self._batches)
         except StopIteration:
@@ -88,7 +101,9 @@ class Seeder:
         run = self._run.seq
         yield (yield from self._retry_busy(self._mark_seeding))
         groups = [(group, seeder_hash(group, self._run.base_url)) for group in self._definitions.locator_groups]
-        complete = {g.name for g, hash_ in groups if checkpoints.is_complete(self._db, run, SEEDER, g.name, hash_)}
+        complete = yield from self._retry_busy(
+            lambda: {g.name for g, hash_ in groups if checkpoints.is_complete(self._db, run, SEEDER, g.name, hash_)}
+        )
         for group in self._definitions.locator_groups:
             if group.name in complete:  # before anything is seeded: the nodes lease its jobs already
                 yield from ([] for _ in self.secrets.recall(group, self._base))
@@ -105,7 +120,7 @@ class Seeder:
         self.secrets.mark_complete()
         yield from self._retry_busy(self._mark_ready)
 
-    def _retry_busy(self, work: Callable[[], list[int]]) -> Generator[list[int], None, list[int]]:
+    def _retry_busy(self, work: Callable[[], _T]) -> Generator[list[int], None, _T]:
         """The result of `work`; each busy database costs one step, since a generator that raises is finished."""
         while True:
             try:
@@ -127,13 +142,40 @@ class Seeder:
     def _seed_group(self, group: LocatorGroup) -> Iterator[list[int]]:
         self._empty_lists = []
         for locator in group.locators:
-            is_empty = locator.from_file is not None
-            for kind, seeds in self.reader.list_seeds(locator):
-                while batch := take_batch(seeds):
-                    is_empty = False
-                    yield (yield from self._retry_busy(partial(self._write_batch, group, locator, batch, kind)))
-            if is_empty:
+            count = yield from self._retry_reading(group, locator)
+            if locator.from_file is not None and count == 0:
                 self._empty_lists.append("standard input" if locator.from_file == "-" else str(locator.from_file))
+
+    def _retry_reading(self, group: LocatorGroup, locator: Locator) -> Generator[list[int], None, int]:
+        """Seed a locator, again from its start where its list could not be read; returns the number of its seeds.
+
+        What was seeded before is known by its keys, and not seeded twice.
+        """
+        for attempt in range(self._retries):
+            try:
+                return (yield from self._seed_locator(group, locator))
+            except ListUnreadable as error:
+                if locator.from_file == "-":  # what was read of it is gone
+                    raise
+                seconds = min(60.0, _RETRY_SECONDS * 2 ** min(attempt, _MAX_DOUBLINGS))
+                text = f"{error.message}; retry {attempt + 1} of {self._retries} in {seconds:g} s"
+                yield from self._retry_busy(partial(self._record_warning, text))
+                resume_at = time.monotonic() + seconds
+                while time.monotonic() < resume_at:
+                    yield []
+        return (yield from self._seed_locator(group, locator))
+
+    def _seed_locator(self, group: LocatorGroup, locator: Locator) -> Generator[list[int], None, int]:
+        count = 0
+        for kind, seeds in self.reader.list_seeds(locator):
+            while batch := take_batch(seeds):
+                count += len(batch)
+                yield (yield from self._retry_busy(partial(self._write_batch, group, locator, batch, kind)))
+        return count
+
+    def _record_warning(self, text: str) -> None:
+        with self._db.transaction():
+            events.add(self._db, self._run.seq, [Event(time.time(), "WARNING", "supervisor", "seed", text)])
 
     def _combine_small(self, groups: list[_OpenGroup]) -> Iterator[list[_OpenGroup]]:
         """The groups in order, neighbours together where they are small: each transaction waits for the disk."""
@@ -209,7 +251,7 @@ def create_next_seeder(
     """The seeder of a version that was just published."""
     return Seeder(
         db, runs.get(db, run), definitions, version, create_placements(run, definitions, settings),
-        previous.secrets, previous,
+        previous.secrets, previous, retries=settings.seed_retries,
     )  # fmt: skip
 
 

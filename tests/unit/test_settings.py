@@ -80,7 +80,7 @@ BAD: list[tuple[str, Any]] = [
     ("batch", "0"), ("concurrency", 0),
     ("delay", "-0.1"), ("delay", "nan"), ("deadline", "0"), ("max_attempts", 0), ("refresh", "0"), ("max_pages", "0"),
     ("robots", "maybe"), ("robots", 2), ("on_reload", "never"), ("cpu_affinity", "0,1"),
-    ("cpu_affinity", False), ("max_time", "soon"), ("grace", []),
+    ("cpu_affinity", False), ("max_time", "soon"), ("grace", []), ("seed_retries", -1),
 ]  # fmt: skip
 
 
@@ -175,6 +175,26 @@ def test_incomplete_and_negative_durations_are_rejected(text: str) -> None:
 def test_an_invalid_duration_is_rejected_when_settings_are_loaded() -> None:
     with pytest.raises(UsageError):
         load_settings({"live": "banana"}, environment={})
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "reads"),
+    [
+        ("2024-01-31T09:05:00Z", None, True), ("2024-01-31", "dd-MM-yyyy", True), ("31-01-2024", "dd-MM-yyyy", True),
+        ("31-01-2024", None, False), ("soon", "dd-MM-yyyy", False), ("0001-01-01T00:00+05:00", None, False),
+    ],
+)  # fmt: skip
+def test_the_run_time_is_iso_8601_or_of_the_pattern(
+    tmp_path: Path, text: str, pattern: str | None, reads: bool
+) -> None:
+    assigned = {"run_time": text, "date_time_pattern": pattern}
+    if reads:
+        assert load_settings(assigned, environment={}, folder=tmp_path).run_time == text
+        return
+    with pytest.raises(UsageError, match=f"--set run_time: run_time cannot be '{re.escape(text)}'") as raised:
+        load_settings(assigned, environment={}, folder=tmp_path)
+    assert "ISO 8601" in raised.value.remedy
+    assert (pattern or "which is not set") in raised.value.remedy
 
 
 @pytest.mark.parametrize("contact", ["https://acme.example/bot", "bot@acme.example"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import FilePath, common_options, load_settings
+from console.cli.options import FilePath, common_options, load_settings_of
 from console.format import plural
 
 _MAX_SEEDS_READ, _MAX_SEED_WARNINGS = 100_000, 5
@@ -34,19 +34,20 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, data: Path, 
     if defs is not None and defs_flag is not None:
         raise UsageError("DEFS and --defs are the same", "Give one of them.")
     defs = defs or defs_flag or Path("defs")
-    settings = load_settings(assign)  # raises UsageError on what crawl.toml has wrong
+    settings, warnings = load_settings_of(defs, assign)  # raises UsageError on what crawl.toml has wrong
     remedy = None
     try:
-        loaded = load(defs, settings.default_steps)
+        loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
         definitions = loaded.definitions
         problems = [
+            *warnings,
             *loaded.warnings,
             *_missing_base_warnings(definitions, settings),
             *_file_warnings(definitions, settings),
             *_seed_warnings(definitions, settings),
         ]
     except DefsError as error:
-        problems, remedy = error.problems, error.remedy
+        problems, remedy = [*warnings, *error.problems], error.remedy
     valid = remedy is None
     if as_json:
         click.echo(orjson.dumps({"ok": valid, "problems": [problem_as_dict(p) for p in problems]}))

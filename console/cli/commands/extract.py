@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from console.cli.options import common_options, defs_option, load_settings, summary_option
+from console.cli.options import common_options, defs_option, load_settings_of, summary_option
 
 
 @click.command()
@@ -21,7 +21,11 @@ def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign:
     from console.client import require_database_path
 
     require_database_path(data)  # before taking the lock creates the folder
-    settings = replace(load_settings(assign), on_reload="reextract", max_pages=None)  # nothing is fetched
+    settings, warnings = load_settings_of(defs, assign)
+    settings = replace(settings, on_reload="reextract", max_pages=None)  # nothing is fetched
     return run_headless(
-        HeadlessOptions(defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def)
-    )
+        HeadlessOptions(
+            defs=defs, data=data, settings=settings, setting_warnings=warnings, json=as_json, extract_only=True,
+            data_def=data_def,
+        )
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import common_options, defs_option, load_settings, run_option
+from console.cli.options import common_options, defs_option, load_settings_of, run_option
 from console.cli.output import write_stderr
 from console.sanitize import clean
 
@@ -36,9 +36,9 @@ def plan(defs: Path, full: bool, as_json: bool, run_id: str | None, data: Path, 
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.plan import plan_defs
 
-    settings = load_settings(assign)
-    loaded = load(defs, settings.default_steps)
-    for warning in loaded.warnings:
+    settings, warnings = load_settings_of(defs, assign)
+    loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
+    for warning in (*warnings, *loaded.warnings):
         write_stderr(str(warning))
     with (
         open_latest_run(data, run_id=run_id) as (db, run),

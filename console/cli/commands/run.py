@@ -22,13 +22,13 @@ from console.cli.options import (
     common_options,
     defs_option,
     hide_base_url,
-    load_settings,
+    load_settings_of,
     summary_option,
     without_option,
 )
 from console.cli.output import write_stderr
 from console.terminal import interactive
-from engine.errors import StorageError, UsageError, suggest
+from engine.errors import Problem, StorageError, UsageError, suggest
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
 from engine.supervise.lock import Lock
@@ -78,7 +78,7 @@ def run(
     progress: str, output: Path | None, only_new: bool, read_only: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one; attach the console."""
-    settings = load_settings(assign, **flags)
+    settings, warnings = load_settings_of(defs, assign, **flags)
     rows_to_stdout = output is not None and str(output) == "-"
     if rows_to_stdout and (as_json or only_new):
         raise UsageError(f"-o - and {'--json' if as_json else '--only-new'} exclude each other", "Give -o a file.")
@@ -99,8 +99,9 @@ def run(
         raise UsageError("--read-only needs the console", "Without one, use `crawl-console status`.")
     return run_headless(
         HeadlessOptions(
-            defs=defs, data=data, settings=settings, fresh=fresh, output=None if rows_to_stdout else output,
-            rows_to_stdout=rows_to_stdout, only_new=only_new, json=as_json, progress=progress,
+            defs=defs, data=data, settings=settings, setting_warnings=warnings, fresh=fresh,
+            output=None if rows_to_stdout else output, rows_to_stdout=rows_to_stdout, only_new=only_new, json=as_json,
+            progress=progress,
         )
     )  # fmt: skip
 
@@ -112,6 +113,7 @@ class HeadlessOptions:
     defs: Path
     data: Path
     settings: Settings
+    setting_warnings: Sequence[Problem] = ()
     fresh: bool = False
     output: Path | None = None
     rows_to_stdout: bool = False
@@ -198,7 +200,7 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals")
     from engine.supervise.build import RunOptions, build_supervisor
 
     fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected
-    loaded = load(options.defs, options.settings.default_steps)
+    loaded = load(options.defs, options.settings.default_steps, keep_documents=options.settings.documents)
     names = [d.name for d in loaded.definitions.data_defs]
     if options.data_def is not None and options.data_def not in names:
         raise UsageError(
@@ -206,7 +208,7 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals")
         )
     if options.rows_to_stdout:
         only_data_def(loaded.definitions)  # before anything is fetched
-    for warning in loaded.warnings if options.messages_enabled else ():
+    for warning in (*options.setting_warnings, *loaded.warnings) if options.messages_enabled else ():
         write_stderr(str(warning))
     return build_supervisor(
         RunOptions(

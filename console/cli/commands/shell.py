@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from console.cli.options import common_options, defs_option, load_settings
+from console.cli.options import common_options, defs_option, load_settings_of
 from console.sanitize import clean
 from engine.errors import DefsError, UsageError
 
@@ -24,9 +24,11 @@ def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence
     from engine.defs.loader import load
     from engine.model.definition import Definitions
 
-    settings = load_settings(assign)
+    settings, warnings = load_settings_of(defs, assign)
     if source == "-":
         raise UsageError("stdin cannot be the page: selectors are read from it", "Give a URL or a FILE.")
+    for warning in warnings:
+        click.echo(clean(str(warning)), err=True)
     try:
         definitions = load(defs, settings.default_steps).definitions if defs.exists() else Definitions()
     except DefsError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import common_options, defs_option, load_settings
+from console.cli.options import common_options, defs_option, load_settings_of
 from console.format import plural
 from console.sanitize import clean
 from engine.errors import PageUnavailable, UsageError
@@ -43,12 +43,12 @@ def try_(
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.page_trial import PageTrial, find_data_def, groups_using, locator_origin
 
-    settings = load_settings(assign)
+    settings, warnings = load_settings_of(defs, assign)
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
-    loaded = load(defs, settings.default_steps)
+    loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
     definitions = complete_tables(loaded.definitions, settings)
-    for warning in loaded.warnings:
+    for warning in (*warnings, *loaded.warnings):
         _write_stderr(str(warning))
     target = find_data_def(definitions, data_def)
     if job is not None:

@@ -36,7 +36,8 @@ def preview_saved_defs(data: Path, defs: Path, settings: Settings) -> SavedPrevi
     """Compare stored pages with the defs on disk. May take seconds: for a worker thread."""
     try:
         with open_latest_run(data) as (db, run), ExtractionClient(settings) as client:
-            plan = plan_defs(db, data, run, load(defs, settings.default_steps).definitions, client)
+            loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
+            plan = plan_defs(db, data, run, loaded.definitions, client)
     except CrawlError as error:
         lines = [(line, "bad") for line in str(error).splitlines()]
         return SavedPreview("", lines, was_busy=isinstance(error, DatabaseBusy))

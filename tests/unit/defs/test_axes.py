@@ -90,6 +90,23 @@ def test_settings_complete_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("item", "pattern", "run_time", "expected"),
+    [
+        ("script: document.getFromDate()", None, None, None),
+        ("script: document.getFromDate()", None, "2024-01-31T10:05:00+01:00", "2024-01-31T09:05:00Z"),
+        ("script: document.getFromDate()", "dd.MM.yy", "31.01.24", "31.01.24"),
+        ("script: document.getFromDate()", "dd.MM.yy", "2024-01-31", "31.01.24"),
+        ("index: 1", "dd.MM.yy", "31.01.24", None),
+    ],
+)
+def test_the_run_time_replaces_the_fetch_date(
+    tmp_path: Path, item: str, pattern: str | None, run_time: str | None, expected: str | None
+) -> None:
+    settings = Settings(date_time_pattern=pattern, run_time=run_time)
+    assert table(complete_tables(loaded(tmp_path, item), settings)).from_date == expected
+
+
+@pytest.mark.parametrize(
     ("item", "steps", "expected"),
     [
         ("indexRange: 6-2", "jsoupDefault", "10:41: out-of-range `indexRange` must be like 2-6, 5- or 3"),

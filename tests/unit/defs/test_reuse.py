@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
+from engine.errors import DefsError
 from engine.model.definition import DataDef, Definitions, Field, FilterRule, Task, TaskGroup
 from engine.model.row_reuse import list_copied_data_defs, list_volatile_variables
 
@@ -33,6 +34,30 @@ def test_a_group_without_documents_reuses_none(tmp_path: Path, keys: str) -> Non
     problems = load_problems(write_defs(tmp_path, text))
     assert [(p.code, (p.line, p.column)) for p in problems] == [("conflict", place) for place in places]
     assert all("`documents: false`" in p.message and "remove it" in p.message for p in problems)
+
+
+@pytest.mark.parametrize(
+    ("keys", "kept"),
+    [
+        ("    t: {dataDef: d}", False),
+        ("    §live: PT1S\n    t: {dataDef: d, §persist: {data: true}}", None),
+        ("    documents: false\n    §live: PT1S\n    t: {dataDef: d}", None),
+        ("    documents: true\n    live: PT1S\n    t: {dataDef: d, persist: {data: true}}", True),
+    ],
+)
+def test_the_setting_documents_is_for_groups_that_do_not_say(tmp_path: Path, keys: str, kept: bool | None) -> None:
+    text, places = marked(DEFS.format(keys=keys, value="x"))
+    path = write_defs(tmp_path, text)
+    if kept is None:
+        with pytest.raises(DefsError) as raised:
+            load(path, keep_documents=False)
+        problems = raised.value.problems
+        assert [(p.code, (p.line, p.column)) for p in problems] == [("conflict", place) for place in places]
+        by_setting = "documents" not in keys
+        assert all(("write `documents: true` in 'g'" in p.message) is by_setting for p in problems)
+    else:
+        (group,) = load(path, keep_documents=False).definitions.task_groups
+        assert group.documents is kept
 
 
 @pytest.mark.parametrize(

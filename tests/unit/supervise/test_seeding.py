@@ -4,67 +4,21 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
 from engine.errors import UsageError
-from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
+from engine.model.definition import Locator, LocatorGroup, TaskGroup
 from engine.model.run import RunState
 from engine.model.secret import SecretVault
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
-from engine.store.tables import checkpoints, runs, sequences, versions
-from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.placement import PlacementCache
+from engine.store.db.schema import CRAWL
+from engine.store.tables import checkpoints, runs, sequences
 from engine.supervise import seed_reader, seed_secrets
 from engine.supervise.seed_jobs import encode_request
-from engine.supervise.seed_secrets import SeedSecrets
-from engine.supervise.seeding import Seeder
 
-SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
-
-
-class SeedingHarness:
-    """A run without jobs yet."""
-
-    def __init__(self, folder: Path) -> None:
-        migrate_databases(folder)
-        self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
-        self.folder = folder
-        self.vault = SecretVault(b"salt")
-        self.shared: list[tuple[int, int]] = []
-        self.completed: list[int] = []
-        with self.db.transaction():
-            self.run = runs.create(self.db, None, 0.0).seq
-
-    def seeding(self, *groups: LocatorGroup, **more: Any) -> Seeder:
-        defs = Definitions(locator_groups=groups, **more)
-        with self.db.transaction():
-            version = versions.publish(self.db, defs, 0.0)
-            runs.set_version(self.db, self.run, version)
-        places = PlacementCache(self.run, lambda _: HostPolicy(0.0, 8, False), lambda _: None)
-        secrets = SeedSecrets(self.vault, self.share, lambda: self.completed.append(len(self.vault.values_from(0))))
-        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places, secrets)
-
-    def share(self) -> None:
-        """Record how many secrets were shared before how many jobs existed."""
-        self.shared.append((len(self.vault.values_from(0)), len(self.urls())))
-
-    def seed(self, *groups: LocatorGroup, **more: Any) -> Seeder:
-        made = self.seeding(*groups, **more)
-        for _ in range(1000):
-            made.step()
-            if made.done:
-                return made
-        raise AssertionError("it never ends")
-
-    def urls(self) -> list[str]:
-        return [row[0] for row in self.db.all("SELECT url FROM jobs ORDER BY id")]
-
-    def state(self) -> RunState:
-        return runs.get(self.db, self.run).state
+from .seeding_harness import SHOP, SeedingHarness
 
 
 @pytest.fixture
@@ -182,7 +136,8 @@ def test_urls_come_from_standard_input(harness: SeedingHarness, monkeypatch: pyt
 
 
 def test_a_file_that_is_missing_is_named(harness: SeedingHarness, tmp_path: Path) -> None:
-    made = harness.seeding(LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(tmp_path / "gone")),)))
+    group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(tmp_path / "gone")),))
+    made = harness.seeding(group, retries=0)
     with pytest.raises(UsageError, match="gone"):
         for _ in range(9):
             made.step()

@@ -1,0 +1,58 @@
+"""A run without jobs yet, whose locators a test seeds step by step."""
+
+from pathlib import Path
+from typing import Any
+
+from engine.model.definition import Definitions, Locator, LocatorGroup
+from engine.model.run import RunState
+from engine.model.secret import SecretVault
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.tables import runs, versions
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.placement import PlacementCache
+from engine.supervise.seed_secrets import SeedSecrets
+from engine.supervise.seeding import Seeder
+
+SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
+
+
+class SeedingHarness:
+    """A run without jobs yet."""
+
+    def __init__(self, folder: Path) -> None:
+        migrate_databases(folder)
+        self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
+        self.folder = folder
+        self.vault = SecretVault(b"salt")
+        self.shared: list[tuple[int, int]] = []
+        self.completed: list[int] = []
+        with self.db.transaction():
+            self.run = runs.create(self.db, None, 0.0).seq
+
+    def seeding(self, *groups: LocatorGroup, retries: int = 3, **more: Any) -> Seeder:
+        defs = Definitions(locator_groups=groups, **more)
+        with self.db.transaction():
+            version = versions.publish(self.db, defs, 0.0)
+            runs.set_version(self.db, self.run, version)
+        places = PlacementCache(self.run, lambda _: HostPolicy(0.0, 8, False), lambda _: None)
+        secrets = SeedSecrets(self.vault, self.share, lambda: self.completed.append(len(self.vault.values_from(0))))
+        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places, secrets, retries=retries)
+
+    def share(self) -> None:
+        """Record how many secrets were shared before how many jobs existed."""
+        self.shared.append((len(self.vault.values_from(0)), len(self.urls())))
+
+    def seed(self, *groups: LocatorGroup, **more: Any) -> Seeder:
+        made = self.seeding(*groups, **more)
+        for _ in range(1000):
+            made.step()
+            if made.done:
+                return made
+        raise AssertionError("it never ends")
+
+    def urls(self) -> list[str]:
+        return [row[0] for row in self.db.all("SELECT url FROM jobs ORDER BY id")]
+
+    def state(self) -> RunState:
+        return runs.get(self.db, self.run).state

@@ -1,0 +1,90 @@
+"""Lists that cannot be read are read again, as often as the setting `seed_retries` says."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.defs.url_list import ListUnreadable
+from engine.errors import UsageError
+from engine.model.definition import Locator, LocatorGroup
+from engine.store.db.connector import DatabaseBusy
+from engine.store.tables import checkpoints
+from engine.supervise import seed_reader, seeding
+from engine.supervise.seeding import Seeder
+
+from .seeding_harness import SHOP, SeedingHarness
+
+
+@pytest.fixture
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SeedingHarness]:
+    monkeypatch.setattr(seeding, "_RETRY_SECONDS", 0.01)
+    harness = SeedingHarness(tmp_path)
+    yield harness
+    harness.db.close()
+
+
+def seed_list(harness: SeedingHarness, listed: Path, *, retries: int) -> Iterator[Seeder]:
+    """The seeder of a list, after each step."""
+    group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
+    made = harness.seeding(group, retries=retries)
+    while not made.done:
+        made.step()
+        yield made
+
+
+def retries_recorded(harness: SeedingHarness) -> list[str]:
+    return [text.partition("; ")[2] for (text,) in harness.db.all("SELECT text FROM events WHERE kind = 'seed'")]
+
+
+def test_a_list_that_cannot_be_read_is_read_again(
+    harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = tmp_path / "urls.txt"
+    for _ in seed_list(harness, listed, retries=5):
+        if len(retries_recorded(harness)) == 2 and not listed.exists():
+            listed.write_text("http://a/1\nhttp://a/2\n")
+    assert harness.urls() == ["http://a/1", "http://a/2"]
+    assert retries_recorded(harness) == ["retry 1 of 5 in 0.01 s", "retry 2 of 5 in 0.02 s"]
+
+
+def test_after_its_retries_a_list_ends_the_seeding(
+    harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        list(seed_list(harness, tmp_path / "gone", retries=2))
+    assert len(retries_recorded(harness)) == 2
+
+
+def test_a_list_that_breaks_off_is_seeded_once(
+    harness: SeedingHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
+    reads: list[str] = []
+
+    def break_off(path: str) -> Iterator[tuple[int, str]]:
+        reads.append(path)
+        for number in range(1, 6):
+            if number == 4 and len(reads) == 1:
+                raise ListUnreadable("Input/output error", "")
+            yield number, f"http://a/{number}"
+
+    monkeypatch.setattr(seed_reader, "read_urls", break_off)
+    list(seed_list(harness, tmp_path, retries=1))
+    assert harness.urls() == [f"http://a/{number}" for number in range(1, 6)]
+    assert len(reads) == 2
+
+
+def test_a_busy_database_costs_steps_and_no_retry(harness: SeedingHarness) -> None:
+    made = harness.seeding(SHOP, retries=0)
+    made.step()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "is_complete", _raise_busy)
+        assert made.step() == made.step() == []
+    while not made.done:
+        made.step()
+    assert len(harness.urls()) == 6
+
+
+def _raise_busy(*_: object) -> bool:
+    raise DatabaseBusy("busy")
