@@ -159,19 +159,26 @@ def _task_group(
     keep_documents: bool,
 ) -> TaskGroup:  # fmt: skip
     tasks = term.__pydantic_extra__ or {}
+    documents = _or_default(term.documents, keep_documents)
     return TaskGroup(
         name=name,
-        tasks=tuple(_task(key, task, entry.node.entries[key], chains[key], catalog) for key, task in tasks.items()),
+        tasks=tuple(
+            _task(key, task, entry.node.entries[key], chains[key], catalog, documents=documents)
+            for key, task in tasks.items()
+        ),
         live=_or_default(term.live, None),
         max_depth=term.max_depth,
         max_pages=term.max_pages,
         priority=_or_default(term.priority, 0),
-        documents=_or_default(term.documents, keep_documents),
+        documents=documents,
         place=entry.place,
     )
 
 
-def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog) -> Task:
+def _task(
+    name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog, *, documents: bool
+) -> Task:
+    """`documents`: whether its group keeps them; else there are no rows to copy."""
     persist: bool | None = getattr(term.persist, "data", None)
     classes = [step.class_name for step in chain if step.kind in ("parser", "step")]
     names_file = any(is_plugin_path(argument) for step in chain for argument in step.run)
@@ -181,7 +188,7 @@ def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...],
         data_def=term.data_def,
         steps=entry.node.text_of("steps"),
         persist=persist is not False,
-        copy_rows=persist is True,
+        copy_rows=persist is True and documents,
         chain=chain,
         code=catalog.code_hash(classes, files),
         loader_code=catalog.code_hash(step.class_name for step in chain if step.kind == "loader"),

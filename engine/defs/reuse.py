@@ -1,35 +1,47 @@
 """Checks the keys of task groups by which later jobs reuse stored pages and rows."""
 
+from collections.abc import Iterator
+
 from engine.defs.problems import Problems
 from engine.defs.references import iter_tasks
 from engine.defs.yaml_node import YamlNode
 from engine.model.definition import Definitions
 from engine.model.row_reuse import list_volatile_variables
+from engine.model.stored_form import SourcePosition
 
 _REUSING_KEYS = ("live", "revalidate")
 
 
 def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
-    """Checks that a group without documents reuses none. `keep_documents`: of groups that do not say."""
+    """Check that a group without documents reuses none. `keep_documents`: of groups that do not say.
+
+    What the group itself says is refused; where the setting decides, its keys have no effect, which is a warning.
+    """
     for name, group in root.entries_of("taskGroups"):
         documents = group.node.get("documents")
         if (keep_documents if documents is None else documents.value()) is not False:
             continue
-        if documents is None:
-            cause, remedy = "the setting `documents = false`", f"remove it, or write `documents: true` in '{name}'"
-        else:
-            cause, remedy = "`documents: false`", f"remove it, or `documents: false` of '{name}'"
-        for key in _REUSING_KEYS:
-            entry = group.node.entries.get(key)
-            if entry is not None and entry.node.value() is not False:
-                message = f"`{key}` reuses stored pages, and {cause} deletes them at the end of the run"
-                problems.add(entry.place, "conflict", f"{message}; {remedy}")
-        for _, task in iter_tasks(group.node):
-            persist = task.node.get("persist")
-            data = persist.get("data") if persist is not None else None
-            if data is not None and data.value() is True:
-                message = f"`persist` copies the rows of stored pages, and {cause} deletes the pages"
-                problems.add(task.node.key_place("persist"), "conflict", f"{message}; {remedy}")
+        by_group = documents is not None
+        cause = "`documents: false`" if by_group else "the setting `documents = false`"
+        for place, claim, what in _list_reusing_keys(group.node):
+            message = f"{claim}, and {cause} deletes {what}"
+            if by_group:
+                problems.add(place, "conflict", f"{message}; remove it, or `documents: false` of '{name}'")
+            else:
+                problems.warn(place, "no-effect", f"{message}; write `documents: true` in '{name}' to keep them")
+
+
+def _list_reusing_keys(group: YamlNode) -> Iterator[tuple[SourcePosition, str, str]]:
+    """The keys by which a group reuses what is stored: place, what they do, and what they need."""
+    for key in _REUSING_KEYS:
+        entry = group.entries.get(key)
+        if entry is not None and entry.node.value() is not False:
+            yield entry.place, f"`{key}` reuses stored pages", "them at the end of the run"
+    for _, task in iter_tasks(group):
+        persist = task.node.get("persist")
+        data = persist.get("data") if persist is not None else None
+        if data is not None and data.value() is True:
+            yield task.node.key_place("persist"), "`persist` copies the rows of stored pages", "the pages"
 
 
 def warn_of_volatile_rows(definitions: Definitions, root: YamlNode, problems: Problems) -> None:

@@ -40,7 +40,7 @@ def test_a_group_without_documents_reuses_none(tmp_path: Path, keys: str) -> Non
     ("keys", "kept"),
     [
         ("    t: {dataDef: d}", False),
-        ("    §live: PT1S\n    t: {dataDef: d, §persist: {data: true}}", None),
+        ("    §live: PT1S\n    t: {dataDef: d, §persist: {data: true}}", False),
         ("    documents: false\n    §live: PT1S\n    t: {dataDef: d}", None),
         ("    documents: true\n    live: PT1S\n    t: {dataDef: d, persist: {data: true}}", True),
     ],
@@ -51,13 +51,15 @@ def test_the_setting_documents_is_for_groups_that_do_not_say(tmp_path: Path, key
     if kept is None:
         with pytest.raises(DefsError) as raised:
             load(path, keep_documents=False)
-        problems = raised.value.problems
-        assert [(p.code, (p.line, p.column)) for p in problems] == [("conflict", place) for place in places]
-        by_setting = "documents" not in keys
-        assert all(("write `documents: true` in 'g'" in p.message) is by_setting for p in problems)
-    else:
-        (group,) = load(path, keep_documents=False).definitions.task_groups
-        assert group.documents is kept
+        assert [(p.code, (p.line, p.column)) for p in raised.value.problems] == [
+            ("conflict", place) for place in places
+        ]
+        return
+    loaded = load(path, keep_documents=False)
+    (group,) = loaded.definitions.task_groups
+    assert (group.documents, group.tasks[0].copy_rows) == (kept, kept and "persist" in keys)
+    assert [(p.code, (p.line, p.column)) for p in loaded.warnings] == [("no-effect", place) for place in places]
+    assert all("write `documents: true` in 'g' to keep them" in p.message for p in loaded.warnings)
 
 
 @pytest.mark.parametrize(
