@@ -1,0 +1,190 @@
+"""Converts definitions with tables to definitions with records, as far as the values stay the same."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from engine.defs.conversion.links import convert_links, find_origin
+from engine.defs.conversion.notes import ConversionNote, NotConvertible
+from engine.defs.conversion.obstacles import Obstacle, find_obstacles
+from engine.defs.conversion.records import Records, convert_rows
+from engine.defs.conversion.yaml_parts import Part, tree, without
+from engine.defs.references import iter_tasks
+from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.yaml_writer import write
+from engine.model.axis import AxisTable
+from engine.model.definition import AppenderDef, DataDef, Definitions
+from engine.model.stored_form import SourcePosition
+
+_SECTIONS = ("baseUrl", "locatorGroups", "taskGroups", "dataDefs", "steps", "hosts", "appenders")
+_KEPT_KEYS = ("key", "expect")
+_HEAD = "Converted from definitions of Scoopi. What is not converted, and in what a record differs, is said above it."
+_WORDS: Mapping[str, str] = {"kept": "not converted", "differs": "differs"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """Converted definitions, and what is to be said of them."""
+
+    root: YamlNode
+    converted: tuple[str, ...]
+    kept: tuple[str, ...]
+    """The dataDefs that are still tables."""
+    notes: tuple[ConversionNote, ...]
+
+    def text(self, file: str | None = None) -> str:
+        """The YAML text; of what was written in one file, or of all of it."""
+        comments = defaultdict(list)
+        for note in self.notes:
+            comments["dataDefs", note.name].append(f"{_WORDS[note.kind]}: {note.text}")
+        root = self.root if file is None else _part_of(self.root, file)
+        return write(root, _SECTIONS, [_HEAD], comments)
+
+
+@dataclass(slots=True)
+class _Converter:
+    """Converts the dataDefs of one set of definitions."""
+
+    root: YamlNode
+    definitions: Definitions
+    data_defs: dict[str, YamlNode] = field(default_factory=dict)
+    """The converted ones."""
+    kept: list[str] = field(default_factory=list)
+    notes: list[ConversionNote] = field(default_factory=list)
+
+    def convert(self, name: str, entry: Entry) -> None:
+        """Convert one dataDef, if it is a table."""
+        data_def = self.definitions.data_def(name)
+        if data_def is None or data_def.axis is None:
+            return
+        obstacles = [*self._step_obstacles(name, entry.place), *find_obstacles(data_def.axis)]
+        records: Records | None = None
+        if not obstacles:
+            try:
+                records = self._records(data_def, data_def.axis)
+            except NotConvertible as error:
+                obstacles = [Obstacle(entry.place, str(error))]
+        for place, text in dict.fromkeys(obstacles):
+            self.notes.append(ConversionNote(place=place, kind="kept", name=name, text=text))
+        if records is None:
+            self.kept.append(name)
+            return
+        parts = dict(records.parts)
+        differences = [*records.differences, *self._add_keys(data_def, entry.node, parts)]
+        self.data_defs[name] = tree(parts)
+        self.notes += [
+            ConversionNote(place=entry.place, kind="differs", name=name, text=text) for text in differences
+        ]  # fmt: skip
+
+    def _records(self, data_def: DataDef, table: AxisTable) -> Records:
+        if table.makes_links:
+            return convert_links(table, find_origin(data_def.name, self.definitions))
+        return convert_rows(table)
+
+    def _step_obstacles(self, name: str, place: SourcePosition) -> Iterable[Obstacle]:
+        """Steps of users' code get the rows of the table, one for each item."""
+        for group in self.definitions.task_groups:
+            for task in group.tasks:
+                if task.data_def == name and task.chain:
+                    yield Obstacle(place, f"steps of your own in '{group.name}/{task.name}' read its rows")
+
+    def _add_keys(self, data_def: DataDef, node: YamlNode, parts: dict[str, Part]) -> Iterable[str]:
+        """Add `key` and `expect` where they mean the same; says which do not."""
+        fields = parts.get("fields")
+        names = set(fields) if isinstance(fields, Mapping) else set()
+        table = data_def.axis
+        for key in _KEPT_KEYS:
+            part = node.get(key)
+            if part is None:
+                continue
+            used = {item.text for item in part.items} | {name for name, _ in part.entries_of("filled")}
+            if used <= names and table is not None and (key == "key" or len(table.items) == 1):
+                parts[key] = part
+            else:
+                yield f"`{key}` is left out: it counts or names what the records do not have"
+
+
+def convert(root: YamlNode, definitions: Definitions) -> Conversion:
+    """The converted definitions. `definitions`: with their settings, see `complete_tables`; `root`: as written."""
+    converter = _Converter(root, definitions)
+    for name, entry in root.entries_of("dataDefs"):
+        converter.convert(name, entry)
+    return Conversion(
+        root=_replaced(root, converter.data_defs, definitions),
+        converted=tuple(converter.data_defs),
+        kept=tuple(converter.kept),
+        notes=tuple(converter.notes),
+    )
+
+
+def _replaced(root: YamlNode, data_defs: Mapping[str, YamlNode], definitions: Definitions) -> YamlNode:
+    """The tree with the converted dataDefs, and without the steps that nothing needs now."""
+    sections = dict(root.entries)
+    sections["dataDefs"] = _with_entries(
+        sections["dataDefs"],
+        {name: Entry(e.place, data_defs.get(name, e.node)) for name, e in root.entries_of("dataDefs")},
+    )
+    groups: dict[str, Entry] = {}
+    for name, entry in root.entries_of("taskGroups"):
+        tasks = dict(entry.node.entries)
+        for task, task_entry in iter_tasks(entry.node):
+            if task_entry.node.text_of("dataDef") in data_defs:
+                tasks[task] = Entry(task_entry.place, without(task_entry.node, "steps"))
+        groups[name] = _with_entries(entry, tasks)
+    if groups:
+        sections["taskGroups"] = _with_entries(sections["taskGroups"], groups)
+    used = _used_sets(root, groups)
+    sets = {name: entry for name, entry in root.entries_of("steps") if name in used}
+    if sets:
+        sections["steps"] = _with_entries(sections["steps"], sets)
+    else:
+        sections.pop("steps", None)
+    outputs = [each for each in definitions.appenders if set(each.data_defs) & set(data_defs)]
+    written = dict(root.entries_of("appenders"))
+    added = {each.name: Entry(each.place, _appender(each)) for each in outputs if each.name not in written}
+    if added:
+        place = next(iter(added.values())).place
+        first = written or {"rows": Entry(place, tree({"type": "csv"}))}  # the default, which others replace
+        sections["appenders"] = Entry(place, YamlNode("mapping", place, entries={**first, **added}))
+    return YamlNode("mapping", root.place, entries=sections)
+
+
+def _appender(output: AppenderDef) -> YamlNode:
+    """An output that a step adds, as an appender of its own."""
+    parts: dict[str, Part] = {"type": output.type, "dataDefs": list(output.data_defs), "delimiter": output.delimiter}
+    return tree({**parts, "path": output.path or ""})
+
+
+def _used_sets(root: YamlNode, groups: Mapping[str, Entry]) -> set[str]:
+    """The step sets that tasks name, and those that these are made of."""
+    sets = dict(root.entries_of("steps"))
+    todo: list[str] = []
+    for entry in groups.values():
+        for _, task in iter_tasks(entry.node):
+            steps = task.node.get("steps")
+            todo += [] if steps is None else [steps.text, *steps.entries]
+    used: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in sets and name not in used:
+            used.add(name)
+            todo += sets[name].node.entries
+    return used
+
+
+def _with_entries(entry: Entry, entries: Mapping[str, Entry]) -> Entry:
+    return Entry(entry.place, YamlNode("mapping", entry.node.place, entries=dict(entries)))
+
+
+def _part_of(root: YamlNode, file: str) -> YamlNode:
+    """What was written in one file."""
+    sections: dict[str, Entry] = {}
+    for key, entry in root.entries.items():
+        if entry.node.kind != "mapping":
+            if entry.place.file == file:
+                sections[key] = entry
+            continue
+        entries = {name: part for name, part in entry.node.entries.items() if part.place.file == file}
+        if entries:
+            sections[key] = _with_entries(entry, entries)
+    return YamlNode("mapping", root.place, entries=sections)
