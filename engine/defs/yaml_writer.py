@@ -26,8 +26,8 @@ Comments = Mapping[tuple[str, str], Sequence[str]]
 class _Dumper(yaml.SafeDumper):
     """Indents lists in mappings."""
 
-    def increase_indent(self, flow: bool = False, **_options: bool) -> Any:
-        return super().increase_indent(flow)
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - yaml's signature
+        super().increase_indent(flow, False)
 
 
 def write(root: YamlNode, sections: Iterable[str], head: Sequence[str], comments: Comments) -> str:
@@ -72,10 +72,10 @@ def _node(node: YamlNode) -> Node:
 
 
 def _scalar(text: str) -> ScalarNode:
-    """A text: unquoted where no reader takes it for something else, else in double quotes, unless they need escapes."""
+    """A text: unquoted where no reader takes it for something else, else in the quotes that need fewer escapes."""
     read = YamlNode("scalar", NO_POSITION, text=text, plain=True).value()
     is_plain = isinstance(read, str) and _resolve(text) == f"{_TAG}str" and _allows_plain(text)
-    quotes = "'" if "\\" in text or '"' in text else '"'
+    quotes = "'" if text.isprintable() and ("\\" in text or '"' in text) else '"'
     return ScalarNode(f"{_TAG}str", text, style=None if is_plain else quotes)
 
 
@@ -87,7 +87,7 @@ def _resolve(text: str) -> str:
 
 def _allows_plain(text: str) -> bool:
     analysis = Emitter(io.StringIO(), allow_unicode=True).analyze_scalar(text)
-    return bool(text) and analysis.allow_block_plain and not analysis.multiline
+    return text.isprintable() and bool(text) and analysis.allow_block_plain
 
 
 def _indented(text: str) -> str:

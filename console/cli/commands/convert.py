@@ -48,7 +48,7 @@ def convert(source: str, folder: Path, out: Path | None, as_json: bool, data: Pa
     for line in _report(conversion, definitions, folder):
         write_stderr(clean(line))
     if text is not None:
-        write_lines(text.splitlines())
+        write_lines(text.removesuffix("\n").split("\n"))
     else:
         write_stderr(clean(f"{out}: {', '.join(str(path.relative_to(out)) for path in paths if out is not None)}"))
     return 0

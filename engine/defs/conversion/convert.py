@@ -4,12 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from engine.defs import references
 from engine.defs.conversion.links import convert_links, find_origin
 from engine.defs.conversion.notes import ConversionNote, NotConvertible
 from engine.defs.conversion.obstacles import Obstacle, find_obstacles
 from engine.defs.conversion.records import Records, convert_rows
 from engine.defs.conversion.yaml_parts import Part, tree, without
+from engine.defs.problems import Problems
 from engine.defs.references import iter_tasks
+from engine.defs.steps import RECORD_DEFAULT
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.defs.yaml_writer import write
 from engine.model.axis import AxisTable
@@ -19,6 +22,7 @@ from engine.model.stored_form import SourcePosition
 _SECTIONS = ("baseUrl", "locatorGroups", "taskGroups", "dataDefs", "steps", "hosts", "appenders")
 _KEPT_KEYS = ("key", "expect")
 _HEAD = "Converted from definitions of Scoopi. What is not converted, and in what a record differs, is said above it."
+_SEEDED = "nothing leads to this group; with `steps` written out it is accepted, for `seed` to fill"
 _WORDS: Mapping[str, str] = {"kept": "not converted", "differs": "differs"}
 
 
@@ -36,9 +40,19 @@ class Conversion:
         """The YAML text; of what was written in one file, or of all of it."""
         comments = defaultdict(list)
         for note in self.notes:
-            comments["dataDefs", note.name].append(f"{_WORDS[note.kind]}: {note.text}")
+            section = "taskGroups" if note.text == _SEEDED else "dataDefs"
+            comments[section, note.name].append(f"{_WORDS[note.kind]}: {note.text}")
         root = self.root if file is None else _part_of(self.root, file)
         return write(root, _SECTIONS, [_HEAD], comments)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A table as records, or why it is none."""
+
+    place: SourcePosition
+    records: Records | None = None
+    obstacles: list[Obstacle] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -52,29 +66,53 @@ class _Converter:
     kept: list[str] = field(default_factory=list)
     notes: list[ConversionNote] = field(default_factory=list)
 
-    def convert(self, name: str, entry: Entry) -> None:
-        """Convert one dataDef, if it is a table."""
-        data_def = self.definitions.data_def(name)
-        if data_def is None or data_def.axis is None:
-            return
-        obstacles = [*self._step_obstacles(name, entry.place), *find_obstacles(data_def.axis)]
-        records: Records | None = None
+    def convert_all(self) -> None:
+        """Convert the tables."""
+        attempts = {
+            name: self._attempt(name, entry.place, data_def, data_def.axis)
+            for name, entry in self.root.entries_of("dataDefs")
+            if (data_def := self.definitions.data_def(name)) is not None and data_def.axis is not None
+        }
+        self._keep_neighbours(attempts)
+        for name, attempt in attempts.items():
+            data_def = self.definitions.data_def(name)
+            entry = self.root.entries["dataDefs"].node.entries[name]
+            assert data_def is not None
+            for place, text in dict.fromkeys(attempt.obstacles):
+                self.notes.append(ConversionNote(place=place, kind="kept", name=name, text=text))
+            if attempt.records is None:
+                self.kept.append(name)
+                continue
+            parts = dict(attempt.records.parts)
+            for text in (*attempt.records.differences, *self._add_keys(data_def, entry.node, parts)):
+                self.notes.append(ConversionNote(place=entry.place, kind="differs", name=name, text=text))
+            self.data_defs[name] = tree(parts)
+
+    def _attempt(self, name: str, place: SourcePosition, data_def: DataDef, table: AxisTable) -> _Attempt:
+        obstacles = [*self._step_obstacles(name, place), *find_obstacles(table)]
         if not obstacles:
             try:
-                records = self._records(data_def, data_def.axis)
+                return _Attempt(place, records=self._records(data_def, table))
             except NotConvertible as error:
-                obstacles = [Obstacle(entry.place, str(error))]
-        for place, text in dict.fromkeys(obstacles):
-            self.notes.append(ConversionNote(place=place, kind="kept", name=name, text=text))
-        if records is None:
-            self.kept.append(name)
-            return
-        parts = dict(records.parts)
-        differences = [*records.differences, *self._add_keys(data_def, entry.node, parts)]
-        self.data_defs[name] = tree(parts)
-        self.notes += [
-            ConversionNote(place=entry.place, kind="differs", name=name, text=text) for text in differences
-        ]  # fmt: skip
+                obstacles = [Obstacle(place, str(error))]
+        return _Attempt(place, obstacles=obstacles)
+
+    def _keep_neighbours(self, attempts: Mapping[str, _Attempt]) -> None:
+        """Keep tables of links into a group that a kept one leads to: a page that both link to would be read twice."""
+        groups = {
+            name: {link.group for link in data_def.links}
+            for name in attempts
+            if (data_def := self.definitions.data_def(name)) is not None
+        }
+        todo = [name for name, attempt in attempts.items() if attempt.records is None]
+        while todo:
+            kept = todo.pop()
+            for name, attempt in attempts.items():
+                if attempt.records is not None and groups[name] & groups[kept]:
+                    attempt.records = None
+                    text = f"'{kept}' is kept, and leads into the same group: a page of both would be read twice"
+                    attempt.obstacles.append(Obstacle(attempt.place, text))
+                    todo.append(name)
 
     def _records(self, data_def: DataDef, table: AxisTable) -> Records:
         if table.makes_links:
@@ -107,14 +145,39 @@ class _Converter:
 def convert(root: YamlNode, definitions: Definitions) -> Conversion:
     """The converted definitions. `definitions`: with their settings, see `complete_tables`; `root`: as written."""
     converter = _Converter(root, definitions)
-    for name, entry in root.entries_of("dataDefs"):
-        converter.convert(name, entry)
+    converter.convert_all()
+    new_root = _replaced(root, converter.data_defs, definitions)
+    for place, group in _unreachable(new_root):
+        converter.notes.append(ConversionNote(place=place, kind="differs", name=group, text=_SEEDED))
+        new_root = _with_steps(new_root, group)
     return Conversion(
-        root=_replaced(root, converter.data_defs, definitions),
+        root=new_root,
         converted=tuple(converter.data_defs),
         kept=tuple(converter.kept),
         notes=tuple(converter.notes),
     )
+
+
+def _unreachable(root: YamlNode) -> list[tuple[SourcePosition, str]]:
+    """The groups that nothing leads to. Tables may have them, since steps may lead anywhere."""
+    problems = Problems()
+    references.check(root, problems)
+    places = [(p.file, p.line, p.column) for p in problems.in_file_order(()) if p.code == "unreachable-group"]
+    groups = [(entry.place, name) for name, entry in root.entries_of("taskGroups")]
+    return [(place, name) for place, name in groups if (place.file, place.line, place.column) in places]
+
+
+def _with_steps(root: YamlNode, group: str) -> YamlNode:
+    """The tree with the default steps written out in the tasks of a group."""
+    sections = dict(root.entries)
+    groups = dict(root.entries_of("taskGroups"))
+    tasks = dict(groups[group].node.entries)
+    for task, entry in iter_tasks(groups[group].node):
+        named = {**entry.node.entries, "steps": Entry(entry.place, tree(RECORD_DEFAULT))}
+        tasks[task] = _with_entries(entry, named)
+    groups[group] = _with_entries(groups[group], tasks)
+    sections["taskGroups"] = _with_entries(sections["taskGroups"], groups)
+    return YamlNode("mapping", root.place, entries=sections)
 
 
 def _replaced(root: YamlNode, data_defs: Mapping[str, YamlNode], definitions: Definitions) -> YamlNode:

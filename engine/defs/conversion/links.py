@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from engine import urls
 from engine.defs.conversion.notes import NotConvertible
 from engine.defs.conversion.records import Records
-from engine.defs.conversion.selectors import fill, on_page, spread
+from engine.defs.conversion.selectors import MISSED_BLOCK, RecordSelector, fill, on_page, spread
 from engine.defs.conversion.yaml_parts import Part
 from engine.model.axis import ITEM, Axis, AxisTable
 from engine.model.definition import Definitions, LocatorGroup
@@ -59,14 +59,16 @@ def convert_links(table: AxisTable, origin: LinkOrigin) -> Records:
     links: list[Part] = []
     for item in followed:
         differences += [text for text in _check_base(item, table, origin) if text not in differences]
-        links.append(_link(item, table))
+        found = _selector_of(item, table)
+        links.append(_link(item, found))
+        differences += [f"'{item.name}' {MISSED_BLOCK}"] * found.misses_block
     names = {locator.name for group in origin.locators for locator in group.locators}
     if len(names) > 1:
         differences.append("a page that several locators lead to gives its rows once, with the name of the first")
     return Records(parts={"links": links}, differences=tuple(differences))
 
 
-def _link(item: Axis, table: AxisTable) -> dict[str, Part]:
+def _selector_of(item: Axis, table: AxisTable) -> RecordSelector:
     flavour = table.flavour or "css"
     block, selector = table.block, item.selector or ""
     in_block = f"{ITEM}.index" in variable_names(block)
@@ -82,7 +84,10 @@ def _link(item: Axis, table: AxisTable) -> dict[str, Part]:
         selector = spread(selector, "index", item.first, item.last, flavour)
     elif item.first != item.last:
         raise NotConvertible(f"'{item.name}' has several indexes, and its selector none")
-    found = on_page(fill(block, texts, flavour), fill(selector, texts, flavour), flavour, as_written=True)
+    return on_page(fill(block, texts, flavour), fill(selector, texts, flavour), flavour, as_written=True)
+
+
+def _link(item: Axis, found: RecordSelector) -> dict[str, Part]:
     link: dict[str, Part] = {"selector": found.selector}
     if found.attribute not in (None, _ATTRIBUTE):
         link["attribute"] = found.attribute or ""

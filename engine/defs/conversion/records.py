@@ -7,7 +7,15 @@ import regex
 
 from engine.defs.conversion.notes import NotConvertible
 from engine.defs.conversion.obstacles import date_format
-from engine.defs.conversion.selectors import RecordSelector, block_selector, fill, in_block, on_page, spread
+from engine.defs.conversion.selectors import (
+    MISSED_BLOCK,
+    RecordSelector,
+    block_selector,
+    fill,
+    in_block,
+    on_page,
+    spread,
+)
 from engine.defs.conversion.yaml_parts import Part
 from engine.model.axis import FACT, ITEM, Axis, AxisTable
 from engine.model.variables import variable_names
@@ -18,7 +26,7 @@ _PAGE = "html"
 _FETCHED = "%{document.fetchedAt}"
 _FIRST: Mapping[str, str] = {
     "css": "a field takes the first element that matches; the table joins the texts of all",
-    "xpath": "a field takes the first node that matches; the table takes the last",
+    "xpath": "a field takes the first node that matches; the table takes the last, of the last block",
 }
 _SPECIAL = frozenset("\\.^$*+?{}[]()|")
 
@@ -54,7 +62,7 @@ class _Builder:
         if constant is not None:
             self.fields[name] = {"value": self._value(axis, constant)}
         else:
-            spec = self._selected(axis, variable)
+            spec = self._selected(name, axis, variable)
             if is_fact:
                 self._complete_fact(axis, spec)
             self.fields[name] = spec
@@ -72,7 +80,7 @@ class _Builder:
             )
         return _escaped(text)
 
-    def _selected(self, axis: Axis, variable: str) -> dict[str, Part]:
+    def _selected(self, name: str, axis: Axis, variable: str) -> dict[str, Part]:
         if axis.selector is None:
             raise NotConvertible(f"'{axis.name}' has no selector")
         flavour = self.table.flavour or "css"
@@ -87,11 +95,9 @@ class _Builder:
         spec = _selector_parts(found)
         self.takes_first |= not found.all
         if found.all:
-            self.differences.append(f"'{axis.name}' has all matches, joined in CSV as in the table, else a list")
+            self.differences.append(f"'{name}' has all matches: joined in CSV as in the table, else a list")
         if found.misses_block:
-            self.differences.append(
-                f"'{axis.name}' is searched for in the block; in the table it may be the block itself"
-            )
+            self.differences.append(f"'{name}' {MISSED_BLOCK}")
         converter = next((c for c in self.table.converters if c.column == _column(variable)), None)
         written = None if converter is None else date_format(converter)
         if written is not None:

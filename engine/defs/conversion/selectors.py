@@ -1,5 +1,6 @@
 """Writes the selectors of a table as selectors of records."""
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ _CALL = re.compile(r"(normalize-space|string)\((.*)\)", re.DOTALL)
 _TAG = re.compile(r"[A-Za-z][\w-]*|\*")
 _CONTENTS = frozenset(("text", "ownText", "html", "outerHtml"))
 """Attributes of a page that a field cannot name: there they mean its content."""
+
+MISSED_BLOCK = "is searched for below the block; in the table the block itself counts, too"
+"""What is said of a selector with `misses_block`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +85,10 @@ def in_block(block: str, text: str, flavour: SelectorFlavour) -> RecordSelector:
     css, attribute = _split_css(text)
     if not css:
         raise NotConvertible("a selector is empty")
-    is_compound = not _outside(css, " >+~")
-    misses_block = is_compound and (bool(_outside(block + css, ",")) or _merge(block, css) is not None)
+    may_be_block = bool(_outside(block + css, ",")) or _merge(block, css) is not None
+    misses_block = may_be_block and len(_parts(css)) == 1
+    if misses_block and _means_block(block, css):
+        raise NotConvertible(f"`{css}` may be meant to match the block itself, which a field cannot select")
     return RecordSelector(selector=_checked(css), attribute=attribute, all=_ends_in_any(css), misses_block=misses_block)
 
 
@@ -96,8 +102,17 @@ def on_page(block: str, text: str, flavour: SelectorFlavour, *, as_written: bool
     if flavour == "xpath":
         return RecordSelector(selector=_checked(f"{XPATH_PREFIX} {_join_xpath(block, text)}"))
     css, attribute = _split_css(text)
-    joined = css if block == "html" else _join_css(block, css)
-    return RecordSelector(selector=_checked(joined), attribute=attribute, all=_ends_in_any(css))
+    if block == "html":
+        return RecordSelector(selector=_checked(css), attribute=attribute, all=_ends_in_any(css))
+    own, below = _join_css(block, css)
+    first, *rest = _parts(css)
+    takes_all = _ends_in_any(css)
+    if own is None or not _means_block(block, first):
+        return RecordSelector(
+            selector=_checked(below), attribute=attribute, all=takes_all, misses_block=own is not None
+        )
+    takes_all |= not rest  # there may be several with the block, and the first one blank
+    return RecordSelector(selector=_checked(f"{own}, {below}"), attribute=attribute, all=takes_all)
 
 
 def text_test(text: str) -> str | None:
@@ -129,34 +144,57 @@ def _split_css(text: str) -> tuple[str, str]:
     return css.strip(), attribute or "ownText"
 
 
-def _join_css(block: str, selector: str) -> str:
-    """The selector below the block, and with the block as its first part where that may match."""
+def _join_css(block: str, selector: str) -> tuple[str | None, str]:
+    """The selector with the block as its first part, None where that matches nothing, and the one below the block."""
     if _outside(block, ",") or _outside(selector, ","):
         raise NotConvertible("a selector has a comma, and would have to be written for each of its parts")
-    gaps = _outside(selector, " >+~")
-    first, rest = (selector[: gaps[0]], selector[gaps[0] :]) if gaps else (selector, "")
+    first, *_ = _parts(selector)
+    rest = selector[len(first) :]
     below = f"{block} {selector}"
     own = _merge(block, first)
     if own is None or rest.lstrip()[:1] in ("+", "~"):  # a sibling of the block is not in it
-        return below
-    return f"{own}{rest}, {below}"
+        return None, below
+    return f"{own}{rest}", below
+
+
+def _means_block(block: str, compound: str) -> bool:
+    """Whether a selector that may match the block is likely to be meant so: `*`, or the tag of the block."""
+    return compound[:1] == "*" or _tag(compound) == _tag(_last_part(block)) != ""
 
 
 def _merge(block: str, first: str) -> str | None:
     """The block, if it matches another compound selector, too; None: it cannot, their tags differ."""
-    gaps = _outside(block, " >+~")
-    start = gaps[-1] + 1 if gaps else 0
-    head, last = block[:start], block[start:]
-    tags = [match.group() if (match := _TAG.match(part)) else "" for part in (last, first)]
-    names = [tag.lower().strip("*") for tag in tags]
-    if all(names) and names[0] != names[1]:
+    last = _last_part(block)
+    tags = (_tag(last), _tag(first))
+    if all(tags) and tags[0] != tags[1]:
         return None
-    return f"{head}{tags[0] if names[0] else tags[1] if names[1] else ''}{last[len(tags[0]) :]}{first[len(tags[1]) :]}"
+    head = block[: len(block) - len(last)]
+    return f"{head}{tags[0] or tags[1]}{_without_tag(last)}{_without_tag(first)}"
+
+
+def _parts(css: str) -> list[str]:
+    """The compound selectors, without what stands between them."""
+    gaps = [-1, *_outside(css, " >+~"), len(css)]
+    return [css[start + 1 : end] for start, end in itertools.pairwise(gaps) if end > start + 1] or [css]
+
+
+def _last_part(css: str) -> str:
+    return _parts(css)[-1]
+
+
+def _tag(compound: str) -> str:
+    """The tag of a compound selector; empty: any."""
+    match = _TAG.match(compound)
+    return match.group().lower().strip("*") if match is not None else ""
+
+
+def _without_tag(compound: str) -> str:
+    match = _TAG.match(compound)
+    return compound if match is None else compound[match.end() :]
 
 
 def _ends_in_any(css: str) -> bool:
-    gaps = _outside(css, " >+~")
-    return css[gaps[-1] + 1 if gaps else 0 :] == "*"
+    return _last_part(css) == "*"
 
 
 def _join_xpath(block: str, text: str) -> str:
