@@ -28,6 +28,8 @@ _FIRST: Mapping[str, str] = {
     "css": "a field takes the first element that matches; the table joins the texts of all",
     "xpath": "a field takes the first node that matches; the table takes the last, of the last block",
 }
+_IN_BLOCKS = "a record is one block, so that an index has as many rows as blocks, and none without one"
+_ITEMS_AS_FIELDS = "a page is one record, and its items are fields, not rows"
 _SPECIAL = frozenset("\\.^$*+?{}[]()|")
 
 
@@ -71,8 +73,8 @@ class _Builder:
     def _value(self, axis: Axis, text: str) -> str:
         if axis.script is not None and axis.value is None and axis.match is None:
             if self.table.date_pattern is not None:
-                text_of = f"'{axis.name}' is written as 2024-01-31T09:05:00Z, not as {self.table.date_pattern}"
-                self.differences.append(text_of)
+                difference = f"'{axis.name}' is written as 2024-01-31T09:05:00Z, not as {self.table.date_pattern}"
+                self.differences.append(difference)
             return "".join(reversed([_escaped(prefix) for prefix in axis.prefix])) + _FETCHED
         if not text.strip() or text != " ".join(text.split()):
             raise NotConvertible(
@@ -114,9 +116,8 @@ class _Builder:
             raise NotConvertible(f"a filter of the fact would drop '{default}', which stands for a missing one")
         spec["default"] = default
         blank = self.table.fact_blank
-        difference = f"a blank fact is '{default}' like a missing one; in the table it is '{blank}'"
         if blank != default:
-            self.differences.append(difference)
+            self.differences.append(f"a blank fact is '{default}' like a missing one; in the table it is '{blank}'")
 
 
 def convert_rows(table: AxisTable) -> Records:
@@ -155,9 +156,9 @@ def convert_rows(table: AxisTable) -> Records:
     parts["fields"] = builder.fields
     if builder.filters:
         parts["filters"] = builder.filters
-    general = ["a record is one block, so that an index without a block has no row"] if in_blocks else []
+    general = [_IN_BLOCKS] if in_blocks else [_ITEMS_AS_FIELDS] if constant_items else []
     general += [_FIRST[flavour]] if builder.takes_first else []
-    differences = tuple(dict.fromkeys(["; ".join(general)] * bool(general) + builder.differences))
+    differences = tuple(dict.fromkeys(general + builder.differences))
     return Records(parts=parts, differences=differences)
 
 

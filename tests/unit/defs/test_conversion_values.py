@@ -135,9 +135,9 @@ def test_dates_of_one_pattern_are_typed(tmp_path: Path) -> None:
 
 def test_what_a_record_reads_in_another_way_is_said(tmp_path: Path) -> None:
     definitions = converted(tmp_path, css("name: b, value: b, indexRange: 1-9", ".p"), settings=Settings())
-    assert definitions.notes("differs")[:3] == [
-        "a record is one block, so that an index without a block has no row; a field takes the first element that "
-        "matches; the table joins the texts of all",
+    assert definitions.notes("differs")[:4] == [
+        "a record is one block, so that an index has as many rows as blocks, and none without one",
+        "a field takes the first element that matches; the table joins the texts of all",
         "'fact' is searched for below the block; in the table the block itself counts, too",
         "a blank fact is 'not found' like a missing one; in the table it is '-'",
     ]
