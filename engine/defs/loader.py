@@ -40,6 +40,8 @@ class LoadedDefs:
     """Valid defs and their warnings."""
 
     definitions: Definitions
+    root: YamlNode
+    """As they are written, merged over all files."""
     warnings: tuple[Problem, ...] = ()
 
 
@@ -84,7 +86,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     for group in definitions.locator_groups:
         for locator in group.locators:
             _check_seed_file(locator, problems)
-    return LoadedDefs(definitions=definitions, warnings=tuple(problems.in_file_order(files)))
+    return LoadedDefs(definitions=definitions, root=root, warnings=tuple(problems.in_file_order(files)))
 
 
 def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]:

@@ -11,8 +11,8 @@ from engine.extract.budget import Budget
 from engine.extract.css import CssExpression
 from engine.extract.page import Page
 from engine.extract.patterns import TimedPattern
+from engine.extract.selector_syntax import split_attribute
 
-_ATTRIBUTE = re.compile(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 _PSEUDO = re.compile(r"([A-Za-z][\w-]*|\*)?((?:\[[^\]]*\]|[.#][\w-]+)*):(contains|containsOwn|matches|matchesOwn)\(")
 _COMBINATOR = re.compile(r"[\s>+~,]")
 _CELL = re.compile(
@@ -59,8 +59,7 @@ class CssFinder:
         """The texts joined by one space, blanks left out."""
         if self._page.tree is None or self._page.shape is None:
             return None
-        match = _ATTRIBUTE.match(selector)
-        text, attribute = (match.group(1), match.group(2)) if match is not None else (selector, "")
+        text, attribute = split_attribute(selector)
         if block not in self._blocks:
             nodes = _compile(self._mark_texts(block)).find_on_page(self._page.tree, self._page.shape)
             self._blocks[block] = nodes
@@ -179,8 +178,7 @@ def check_selector(text: str, flavour: str) -> None:
     if flavour == "xpath":
         _compile_xpath(text)
         return
-    match = _ATTRIBUTE.match(text)
-    plain = match.group(1) if match is not None else text
+    plain, _ = split_attribute(text)
 
     def check(test: _TextTest) -> str:
         if test.pseudo.startswith("matches"):

@@ -7,6 +7,7 @@ import regex
 XPATH_PREFIX = "xpath:"
 JMESPATH_PREFIX = "jmespath:"
 MAX_LENGTH = 4_000
+_ATTRIBUTE = re.compile(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 
 _CSS_HINTS = (
     (re.compile(r"::?text\b"), "`::text` is not CSS; the text is the default, or write `attribute: ownText`"),
@@ -44,6 +45,12 @@ def selector_problem(text: str) -> str | None:
     if bare.startswith(JMESPATH_PREFIX):
         return _jmespath_problem(bare.removeprefix(JMESPATH_PREFIX).strip())
     return _css_problem(bare)
+
+
+def split_attribute(text: str) -> tuple[str, str]:
+    """A selector of a table, and the attribute that its suffix ` attribute: href` takes; empty: the text."""
+    match = _ATTRIBUTE.match(text)
+    return (text, "") if match is None else (match.group(1), match.group(2))
 
 
 def pattern_problem(text: str) -> str | None:
