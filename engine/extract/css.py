@@ -42,6 +42,8 @@ class CssExpression:
         self._text = text
         self._selector_list = parse_selector(text)
         self._self_contained = self._selector_list.self_contained
+        self.is_flat = self._self_contained
+        """Whether its time does not depend on the depth of a page."""
         self.cost = self._selector_list.cost
         """How the parser's own time may grow with the size of a page."""
         self._scoped_text = self._selector_list.scope(_BLOCK_MARK)

@@ -64,6 +64,12 @@ class FieldReader:
             *[reader.cost for reader in self._nested],
         )
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether its time does not depend on the depth of an HTML page. Markup is written by recursion."""
+        selector = self._selector
+        return (selector is None or selector.is_flat) and not self._nested and self._field.attribute not in _MARKUP
+
     def read_value(self, scope: Scope, budget: Budget) -> Any:
         """The field's value in a page or block: a JSON type or `Decimal`, None when missing.
 

@@ -68,6 +68,11 @@ class LinkFinder:
             Cost.SQUARE if self._allow or self._deny else Cost.LINEAR,
         )
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether its time does not depend on the depth of an HTML page."""
+        return self._selector is None or self._selector.is_flat
+
     def find_links(self, budget: Budget, max_links: int) -> tuple[dict[str, ExtractedLink], int]:
         """The first links by URL, in document order, and how many elements beyond `max_links` were left.
 
@@ -183,6 +188,11 @@ class LinkExtractor:
     def cost(self) -> Cost:
         """That of the costliest link."""
         return max((finder.cost for finder in self._finders), default=Cost.LINEAR)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all links are."""
+        return all(finder.is_flat for finder in self._finders)
 
     def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
         """The first links of a page, each URL once per group (the first finder wins), and the links that failed.

@@ -102,6 +102,13 @@ class RecordExtractor:
             self._link_extractor.cost,
         )
 
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether the time for a page does not depend on its depth: each selector is searched once, and alone."""
+        if self._table is not None or self._block is not None:
+            return False
+        return all(reader.is_flat for reader in self._readers) and self._link_extractor.is_flat
+
     def extract(
         self,
         page: Page,

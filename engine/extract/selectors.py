@@ -82,6 +82,10 @@ class Selector(Protocol):
     def cost(self) -> Cost:
         """How its time may grow with the size of a page."""
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether its time does not depend on the depth of an HTML page."""
+
     def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match in document order."""
 
@@ -109,6 +113,7 @@ class _CssSelector:
         self._text = text
         self._css = CssExpression(text)
         self.cost = self._css.cost
+        self.is_flat = self._css.is_flat
         self._xml_css: XmlCssExpression | None = None
 
     def first(self, scope: Scope) -> "SelectedNode | None":
@@ -154,6 +159,7 @@ class _XPathSelector:
 
         self._expression = XPathExpression(text)
         self.cost = self._expression.cost
+        self.is_flat = False
 
     def first(self, scope: Scope) -> "_Element | str | None":
         return next(iter(self._select(scope)), None)
@@ -171,6 +177,7 @@ class _XPathSelector:
 
 class _JmesPathSelector:
     cost = Cost.LINEAR
+    is_flat = True
 
     def __init__(self, text: str) -> None:
         import jmespath
@@ -205,6 +212,7 @@ class _JmesPathSelector:
 
 class _SelfSelector:
     cost = Cost.LINEAR
+    is_flat = True
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         if scope.node is not None:

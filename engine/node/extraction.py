@@ -84,10 +84,10 @@ def may_be_inline(body: bytes, content_type: str) -> bool:
     return len(body) <= MAX_INLINE_BYTES and not needs_detection(body, content_type)
 
 
-def is_plain(page: Page, body: bytes, extractors: Iterable[RecordExtractor]) -> bool:
+def is_plain(page: Page, body: bytes, extractors: Sequence[RecordExtractor]) -> bool:
     """Whether the page is parsed, and searched by these dataDefs, in bounded time: no storm of attributes, not deep.
 
-    Some counts, about 10 µs; where it has many tags, a walk over the tree.
+    Some counts, about 10 µs; where it has many tags, and a selector whose time depends on the depth, a walk over it.
     """
     cost = max((extractor.cost for extractor in extractors), default=Cost.LINEAR)
     if cost is not Cost.LINEAR and page.markup.tags > _MAX_INLINE_TAGS[cost]:
@@ -102,6 +102,8 @@ def is_plain(page: Page, body: bytes, extractors: Iterable[RecordExtractor]) -> 
         return False
     if page.kind == "xml":
         return not exceeds_depth(body, MAX_INLINE_DEPTH)
+    if all(extractor.is_flat for extractor in extractors):
+        return True
     return page.shape is None or not page.shape.is_deeper(MAX_INLINE_DEPTH)
 
 

@@ -119,6 +119,8 @@ Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure | NodeCallReques
 
 def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ...]:
     """The number of rejected records, by dataDef."""
+    if not rejected:
+        return ()
     return tuple(Counter([rejection.data_def for rejection in rejected]).items())
 
 

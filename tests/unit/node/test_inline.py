@@ -1,12 +1,14 @@
 """Which pages a node extracts on its fetch loop: none that may hold up the loop for long."""
 
+from typing import Any
+
 import pytest
 
 from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
+from engine.model.definition import DataDef, Field, Link
 from engine.node.extraction import INLINE_SECONDS, apply_data_defs, is_plain, may_be_inline, parse_page
 
 CONTEXT = Context(
@@ -37,7 +39,6 @@ def is_inline(body: str, content_type: str = "text/html", selector: str = "b") -
         (f"<p {QUOTED}/>", "application/xml"),
         (f"<p>{FORMATTING}{'<div>x</div>' * 700}", "text/html"),  # a million elements of 22 KB
         (f"<p>{'<i><b><u>' * 14}{'<p>x' * 15_000}", "text/html"),
-        ("<div>" * 300, "text/html"),
         (f"[{'1,' * 30_000}1]", "application/json"),
     ],
 )
@@ -59,6 +60,13 @@ def test_usual_pages_are_inline(body: str, content_type: str) -> None:
     assert is_inline(body, content_type)
 
 
+@pytest.mark.parametrize("selector", ["div b", "div > b", "xpath: //b"])
+def test_depth_matters_where_a_search_depends_on_it(selector: str) -> None:
+    assert is_inline("<div>" * 150, selector=selector)
+    assert not is_inline("<div>" * 300, selector=selector)
+    assert is_inline("<div>" * 300, selector="b, b.x:nth-child(2)")
+
+
 @pytest.mark.parametrize(
     "selector", ["li:has(b)", "p:has(~ p:has(u))", "xpath: //tr[../tr[../tr = 1]]", "xpath: //td[/html/a[/html/b]]"]
 )
@@ -71,6 +79,21 @@ def test_nested_searches_are_inline_on_small_pages_only(selector: str) -> None:
 def test_paths_from_the_root_in_a_predicate_cost_a_square() -> None:
     assert extractor("xpath: //td[. = /html/body/p]").cost is Cost.SQUARE
     assert extractor("xpath: /html/body/p[b/i = 1]").cost is Cost.LINEAR
+
+
+@pytest.mark.parametrize(
+    ("parts", "flat"),
+    [
+        ({"fields": (Field(name="f", selector="b"), Field(name="g", value="x"))}, True),
+        ({"fields": (Field(name="f", selector="b", all=True),), "links": (Link(selector="a[href]"),)}, True),
+        ({"fields": (Field(name="f", selector="b", attribute="html"),)}, False),
+        ({"fields": (Field(name="f", selector="b", fields=(Field(name="g", selector="i"),)),)}, False),
+        ({"block": "div", "fields": (Field(name="f", selector="b"),)}, False),
+        ({"fields": (Field(name="f", selector="b"),), "links": (Link(selector="nav a"),)}, False),
+    ],
+)
+def test_one_search_of_one_compound_is_flat(parts: dict[str, Any], flat: bool) -> None:
+    assert RecordExtractor(DataDef(name="d", **parts)).is_flat == flat
 
 
 @pytest.mark.parametrize(
