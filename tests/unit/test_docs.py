@@ -82,8 +82,10 @@ def test_every_refused_key_is_documented():
     documented = section(DEFS, "Keys that are not implemented")
     refused = {key for term in vars(language).values() for key in getattr(term, "not_built", {})}
     assert refused
-    for key in {*refused, *language.AXES}:
+    for key in refused:
         assert f"`{key}`" in documented
+    tables = (ROOT / "docs/tables.md").read_text("utf-8")
+    assert all(f"`{key}`" in tables for key in language.AXES)
 
 
 @pytest.mark.parametrize("key", ["login", "auth", "proxy", "tls", "http2"])
