@@ -99,7 +99,8 @@ class ScoopiValue:
         except UsageError as error:
             remedy = error.remedy
             if self.kind == "milliseconds":
-                remedy = f"It is the setting {setting}, here in milliseconds. {remedy}"
+                bounds = error.remedy.removeprefix("Use ").partition(", or a time")[0]
+                remedy = f"Use a number of milliseconds, such as 30000. It is the setting {setting}: {bounds}."
         raise UsageError(f"{self.place}: {self.key} cannot be {self.text[:_MAX_SHOWN]!r}", remedy)
 
 

@@ -24,6 +24,7 @@ from engine.model.axis import (
     DateConverter,
     SelectorFlavour,
 )
+from engine.model.stored_form import NO_POSITION, SourcePosition
 from engine.model.variables import render, variable_names
 
 _AXIS_KEYS = (
@@ -43,6 +44,7 @@ class _Use:
     makes_links: bool = False
     converters: tuple[DateConverter, ...] = field(default=())
     is_used: bool = True
+    converter_place: SourcePosition = field(default=NO_POSITION, compare=False)
 
 
 def is_table(data_def: YamlNode) -> bool:
@@ -50,13 +52,19 @@ def is_table(data_def: YamlNode) -> bool:
     return any(key in data_def.entries for key in AXES)
 
 
-def read(root: YamlNode, whole_chains: Chains, problems: Problems) -> dict[str, AxisTable]:
-    """The tables by the name of their dataDef. `whole_chains`: every step of each task."""
+def read(
+    root: YamlNode, whole_chains: Chains, problems: Problems, default_flavour: SelectorFlavour
+) -> dict[str, AxisTable]:
+    """The tables by the name of their dataDef. `whole_chains`: every step of each task.
+
+    `default_flavour`: that of the selectors of tasks that name no steps.
+    """
     uses = _find_uses(root, whole_chains, problems)
     tables = {}
     for name, entry in root.entries_of("dataDefs"):
         if is_table(entry.node):
-            tables[name] = _Reader(entry.node, problems, uses.get(name, _Use(is_used=False))).read(entry)
+            use = uses.get(name, _Use(is_used=False))
+            tables[name] = _Reader(entry.node, problems, use, default_flavour).read(entry)
     return tables
 
 
@@ -80,14 +88,13 @@ def _find_uses(root: YamlNode, whole_chains: Chains, problems: Problems) -> dict
                     problems.add(task_entry.place, "conflict", message)
                 continue
             flavour = next((_FLAVOURS[step.class_name] for step in chain if step.class_name in _FLAVOURS), None)
+            converting = [step for step in chain if step.class_name == DATA_CONVERTER]
             converters = tuple(
-                converter
-                for step in chain
-                if step.class_name == DATA_CONVERTER
-                for converter in read_converters(step, task_entry.place, problems)
+                converter for step in converting for converter in read_converters(step, step.place, problems)
             )
             makes_links = any(step.class_name == LOCATOR_CREATOR for step in chain)
-            new = _Use(flavour, makes_links, converters)
+            place = converting[0].place if converting else task_entry.place
+            new = _Use(flavour, makes_links, converters, converter_place=place)
             if uses.setdefault(name, new) != new:
                 message = f"the tasks of '{name}' differ in their steps: give each a dataDef of its own"
                 problems.add(task_entry.place, "conflict", message)
@@ -95,10 +102,11 @@ def _find_uses(root: YamlNode, whole_chains: Chains, problems: Problems) -> dict
 
 
 class _Reader:
-    def __init__(self, node: YamlNode, problems: Problems, use: _Use) -> None:
+    def __init__(self, node: YamlNode, problems: Problems, use: _Use, default_flavour: SelectorFlavour) -> None:
         self._node = node
         self._problems = problems
         self._use = use
+        self._flavour = (use.flavour or default_flavour) if use.is_used else None
         query = node.get("query")
         self._block = (query.text_of("block") if query is not None else None) or "html"
         self._selector = query.text_of("selector") if query is not None else None
@@ -126,6 +134,8 @@ class _Reader:
         if not axes["facts"] and self._selector is None and not self._use.makes_links and not only_links:
             self._problems.add(entry.place, "missing-key", "a table needs `query.selector`, or `facts`")
         self._check_selectors(everything, entry)
+        self._check_converters([ITEM, *names, FACT])
+        self._check_ends(everything)
         return AxisTable(
             block=self._block, items=tuple(axes["items"]), dims=tuple(axes["dims"]), facts=tuple(facts),
             makes_links=self._use.makes_links, converters=self._use.converters, flavour=self._use.flavour,
@@ -183,7 +193,7 @@ class _Reader:
             elif match is not None and match.group(2) is None:
                 last = first
             if match is None or first < 1 or (last is not None and last < first):
-                message = f"`indexRange` must be like 2-6, 5- or 3, not {text!r}"
+                message = f"`indexRange` must be like 2-6, 5- or 3, from 1 on and upwards, not {text!r}"
                 self._problems.add(node.key_place("indexRange"), "out-of-range", message)
                 return 1, 1
             return first, last
@@ -227,23 +237,43 @@ class _Reader:
         texts = [("query.block", self._block, entry.place)]
         texts += [(axis.name, axis.selector, axis.place) for axis in axes if axis.selector is not None]
         for name, text, place in texts:
-            for variable in variable_names(text):
-                if variable not in known:
-                    message = f"{name}: unknown variable `%{{{variable}}}`{suggest(variable, sorted(known))}"
-                    self._problems.add(place, "unknown-variable", message)
-            plain = render(text, lambda variable: "1" if variable.endswith("index") else "x")
-            if self._use.flavour is not None:
-                from engine.extract.axis_finder import check_selector  # with the parsers, which other defs do not need
-
-                try:
-                    check_selector(plain, self._use.flavour)
-                except ValueError as error:
-                    self._problems.add(place, "bad-selector", f"{name}: {error}")
+            unknown = [variable for variable in variable_names(text) if variable not in known]
+            for variable in unknown:
+                message = f"{name}: unknown variable `%{{{variable}}}`{suggest(variable, sorted(known))}"
+                self._problems.add(place, "unknown-variable", message)
+            if not unknown:
+                self._check_selector(name, text, place)
         for axis in axes:
             sources = (axis.value, axis.match, axis.script, axis.selector)
             if axis.name != FACT and all(source is None for source in sources):
                 message = f"'{axis.name}' needs one of `value`, `match`, `script`, `selector`"
                 self._problems.add(axis.place, "missing-key", message)
+
+    def _check_selector(self, name: str, text: str, place: SourcePosition) -> None:
+        if self._flavour is None:
+            return
+        from engine.extract.axis_finder import check_selector  # with the parsers, which other defs do not need
+
+        plain = render(text, lambda variable: "1" if variable.endswith("index") else "x")
+        try:
+            check_selector(plain, self._flavour)
+        except ValueError as error:
+            steps, other = ("jsoupDefault", "XPath") if self._flavour == "css" else ("htmlUnitDefault", "CSS")
+            message = f"{name}: {error}; its steps are {steps}, and for {other} the task needs the other `steps`"
+            self._problems.add(place, "bad-selector", message)
+
+    def _check_ends(self, axes: list[Axis]) -> None:
+        """An open range of a constant ends where nothing else is selected: something must be."""
+        for axis in axes:
+            if axis.last is None and axis.selector is None and not any(other.selector for other in axes):
+                message = f"'{axis.name}' has no end: nothing is selected; write the last index, such as 1-20"
+                self._problems.add(axis.place, "out-of-range", message)
+
+    def _check_converters(self, columns: list[str]) -> None:
+        for converter in self._use.converters:
+            if converter.column not in columns:
+                message = f"no axis '{converter.column}' to convert{suggest(converter.column, columns)}"
+                self._problems.add(self._use.converter_place, "unknown-item", message)
 
     def _names(self) -> Iterator[str]:
         yield from (ITEM, FACT)

@@ -27,7 +27,7 @@ from engine.defs.chains import compile_chains
 from engine.defs.language import Defs
 from engine.defs.merge import merge
 from engine.defs.problems import Problems
-from engine.defs.steps import DEFAULT_TABLE_STEPS
+from engine.defs.steps import DEFAULT_TABLE_STEPS, default_flavour
 from engine.defs.yaml_node import YamlNode
 from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions, Locator
@@ -66,7 +66,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     names.check(root, problems)
     table_names = {name for name, entry in root.entries_of("dataDefs") if axes.is_table(entry.node)}
     chains = compile_chains(root, catalog, problems, table_names, default_steps)
-    tables = axes.read(root, chains, problems)
+    tables = axes.read(root, chains, problems, default_flavour(default_steps))
     added = step_outputs.read(root, chains, problems)
     group_loaders.check(root, chains, problems)
     converters.check(root, catalog, problems)

@@ -30,7 +30,7 @@ def read(root: YamlNode, whole_chains: Chains, problems: Problems) -> tuple[Appe
             data_def = task_entry.node.text_of("dataDef") or ""
             for step in whole_chains.get((group, task)) or ():
                 if step.class_name == DATA_APPENDER and "plugins" in step.options:
-                    for output in _read_plugins(step.options["plugins"], step.name, task_entry.place, problems):
+                    for output in _read_plugins(step.options["plugins"], step.name, step.place, problems):
                         outputs.setdefault((data_def, str(output.path)), replace(output, data_defs=(data_def,)))
     files = Counter(path for _, path in outputs)
     return tuple(

@@ -8,6 +8,7 @@ from engine.defs.problems import Problems
 from engine.defs.redaction import shown_key
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.errors import suggest
+from engine.model.axis import SelectorFlavour
 from engine.model.step import ChainStep, StepKind, is_plugin_path
 from engine.plugins.catalog import Catalog
 from engine.setting_values import parse_seconds
@@ -75,6 +76,11 @@ _MAX_WORKERS = 64
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
+def default_flavour(default_steps: str) -> SelectorFlavour:
+    """That of the selectors of tables whose tasks have no `steps`, by the setting."""
+    return "xpath" if PARSERS.get(default_steps) == HTML_UNIT_PARSER else "css"
+
+
 def default_chain(name: str = RECORD_DEFAULT) -> list[ChainStep]:
     """The chain of a built-in set."""
     classes = (LOCATOR_SEEDER, PAGE_LOADER, PARSERS[name], DATA_FILTER, DATA_APPENDER)
@@ -115,6 +121,7 @@ def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, 
         run=tuple(part.text for part in node.list_of("run")),
         limit=read_limit(node, problems),
         workers=_read_workers(node, problems),
+        place=entry.place,
     )
 
 
@@ -134,7 +141,10 @@ def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, probl
     place = node.entries["class"].node.place
     if class_name in STEP_CLASSES:
         if _is_dom_loader(node):
-            message = "pages are fetched without a browser: what their scripts would write is not there"
+            message = (
+                "DomLoader: pages are fetched without a browser, so what their scripts would write is not there; "
+                "for a browser, write a loader of your own, see docs/loaders.md"
+            )
             problems.warn(place, "no-effect", message)
         return "built-in"
     if class_name.rpartition(".")[2] == _SCRIPTER:
@@ -143,7 +153,10 @@ def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, probl
     plugin_class = catalog.find(class_name)
     if plugin_class is None:
         names = {*STEP_CLASSES, COMMAND}.union(*(catalog.names(kind) for kind in ("step", "parser", "loader")))
-        message = f"unknown step class '{class_name}'{suggest(class_name, sorted(names))}"
+        shown = suggest(
+            class_name.rpartition(".")[2] if class_name.startswith(_JAVA_PREFIX) else class_name, sorted(names)
+        )
+        message = f"unknown step class '{class_name}'{shown}"
         problems.add(place, "unknown-step-class", message)
         return None
     kind = _USERS_KINDS.get(name, "step")

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from engine.defs.steps import HTML_UNIT_PARSER, PARSERS
-from engine.model.axis import FROM_DATE_PATTERN, AxisTable, SelectorFlavour
+from engine.defs.steps import default_flavour
+from engine.model.axis import FROM_DATE_PATTERN, AxisTable
 from engine.model.definition import DataDef, Definitions
 from engine.model.java_date import format_date
 from engine.setting_values import parse_run_time
@@ -27,10 +27,9 @@ def _complete(data_def: DataDef, settings: Settings, base_url: str | None) -> Da
     table = data_def.axis
     if table is None:
         return data_def
-    default: SelectorFlavour = "xpath" if PARSERS.get(settings.default_steps) == HTML_UNIT_PARSER else "css"
     completed = replace(
         table,
-        flavour=table.flavour or default,
+        flavour=table.flavour or default_flavour(settings.default_steps),
         fact_blank=settings.fact_blank,
         fact_not_found=settings.fact_not_found,
         date_pattern=settings.date_time_pattern,

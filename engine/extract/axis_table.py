@@ -157,6 +157,8 @@ class _PageReader:
         self._budget = budget
         self._finder: AxisFinder = XPathFinder(budget) if table.flavour == "xpath" else CssFinder(budget)
         self._found: dict[tuple[str, str], str | None] = {}
+        self._selected = 0
+        """How often a selector matched."""
 
     def close(self) -> None:
         """Leave the page as it was."""
@@ -177,17 +179,28 @@ class _PageReader:
         for index in range(axis.first, last + 1):
             value, is_missing = self._read(name, axis, index, values)
             if axis.last is None and is_missing:
-                if axis.break_after:
-                    raise TableInvalid(
-                        f"{axis.name}: no value equals {' or '.join(map(repr, axis.break_after))} of `breakAfter`; "
-                        f"the data ends at index {index}",
-                        axis.place,
-                    )
+                self._end_data(axis, index)
                 return
             values.set(name, axis, index, value)
-            yield from self._expand(rest, values, [*read, value])
+            rows = self._expand(rest, values, [*read, value])
+            if axis.last is None and axis.selector is None:  # it has a value at every index: the others say what ends
+                selected = self._selected
+                rows = iter(list(rows))
+                if self._selected == selected:
+                    self._end_data(axis, index)
+                    return
+            yield from rows
             if axis.last is None and value in axis.break_after:
                 return
+
+    def _end_data(self, axis: Axis, index: int) -> None:
+        """Note that an open range ends here. Raises TableInvalid where `breakAfter` should have ended it."""
+        if axis.break_after:
+            raise TableInvalid(
+                f"{axis.name}: no value equals {' or '.join(map(repr, axis.break_after))} of `breakAfter`; "
+                f"the data ends at index {index}",
+                axis.place,
+            )
 
     def _read(self, name: str, axis: Axis, index: int, values: _Values) -> tuple[str | None, bool]:
         """The value of an axis, prefix included, and whether the page has none."""
@@ -201,6 +214,7 @@ class _PageReader:
             value = self._from_date()
         else:
             value = None if axis.selector is None else self._select(axis.selector, index, values)
+            self._selected += value is not None
         if value is None:
             return None, True
         for prefix in axis.prefix if value.strip() else ():

@@ -78,7 +78,8 @@ class RecordExtractor:
     @property
     def has_fields(self) -> bool:
         """Whether it makes rows at all, and not links alone."""
-        return bool(self._readers) or self._table is not None
+        table = self._data_def.axis
+        return bool(self._readers) or (table is not None and not table.makes_links)
 
     @property
     def has_links(self) -> bool:
@@ -187,7 +188,7 @@ class RecordExtractor:
             failure = f"{error} ({error.place or self._data_def.place})"
         except (PatternTimeout, BudgetExceeded, ValueError) as error:
             rejected.append(self._rejection("", str(error), str(self._data_def.place)))
-        kept = () if links_only else tuple(rows)
+        kept = () if links_only or not self.has_fields else tuple(rows)
         return Extraction(
             data_def=self._data_def.name,
             rows=kept,

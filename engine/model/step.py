@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from engine.model.stored_form import NO_POSITION, SourcePosition
+
 Outcome = Literal["ok", "warning", "error", "not_applicable"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "warning", "error", "not_applicable")
 StepKind = Literal["built-in", "loader", "parser", "step", "command"]
@@ -28,6 +30,7 @@ class ChainStep:
     """Pages of a node that it works on at once."""
     previous: str = ""
     """Of a side branch: the step whose rows it gets. Empty in the main line."""
+    place: SourcePosition = field(default=NO_POSITION, compare=False)
 
     @property
     def is_users_code(self) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import FilePath, choice, common_options, load_settings
+from console.cli.options import FilePath, choice, common_options, load_settings_of
 from console.cli.output import write_lines, write_stderr
 from console.format import plural
 from console.sanitize import clean
@@ -32,14 +32,14 @@ def convert(source: str, folder: Path, out: Path | None, as_json: bool, data: Pa
     from engine.defs.loader import load
     from engine.defs.table_settings import complete_tables
 
-    settings = load_settings(assign)
-    loaded = load(folder)
-    for warning in loaded.warnings:
+    settings, warnings = load_settings_of(folder, assign)
+    loaded = load(folder, settings.default_steps, keep_documents=settings.documents)
+    for warning in (*warnings, *loaded.warnings):
         write_stderr(clean(str(warning)))
     definitions = complete_tables(loaded.definitions, settings)
     if all(data_def.axis is None for data_def in definitions.data_defs):
         raise UsageError(f"{folder}: nothing to convert, no dataDef has `items`", "Defs with `fields` run as they are.")
-    conversion = convert_defs(loaded.root, definitions)
+    conversion = convert_defs(loaded.root, definitions, default_steps=settings.default_steps)
     paths = [] if out is None else _write_files(folder, out, definitions, conversion)
     text = conversion.text() if out is None else None
     if as_json:
@@ -76,6 +76,8 @@ def note_as_dict(note: "ConversionNote") -> Mapping[str, object]:
 def _report(conversion: "Conversion", definitions: "Definitions", folder: Path) -> Sequence[str]:
     """The notes, what belongs to the defs and is no YAML, and how much was converted."""
     lines = [str(note) for note in conversion.notes]
+    if written := _written_settings(definitions, conversion):
+        lines.append(f"{folder}:1:1: note settings tables that are kept need these in crawl.toml: {', '.join(written)}")
     lines += [
         f"{locator.place}: note file '{locator.from_file}' is read from its place beside the defs: copy it, too"
         for group in definitions.locator_groups
@@ -89,6 +91,24 @@ def _report(conversion: "Conversion", definitions: "Definitions", folder: Path) 
     kept = f", {plural(len(conversion.kept), 'table')} kept" if conversion.kept else ""
     lines.append(f"{plural(len(conversion.converted), 'table')} converted{kept}")
     return lines
+
+
+def _written_settings(definitions: "Definitions", conversion: "Conversion") -> Sequence[str]:
+    """The settings of kept tables that are not the defaults: a `scoopi.properties` is not copied."""
+    from engine.settings import Settings
+
+    default = Settings()
+    kept = [data_def.axis for data_def in definitions.data_defs if data_def.name in conversion.kept]
+    found = {
+        name: value
+        for table in kept
+        if table is not None
+        for name, value in (
+            ("fact_blank", table.fact_blank), ("fact_not_found", table.fact_not_found),
+            ("date_time_pattern", table.date_pattern),
+        )
+    }  # fmt: skip
+    return [f"{name} = {value!r}" for name, value in found.items() if value != getattr(default, name)]
 
 
 def _write_files(folder: Path, out: Path, definitions: "Definitions", conversion: "Conversion") -> list[Path]:

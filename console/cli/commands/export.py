@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from console.cli.options import FilePath, common_options, empty_without_run, run_option, validate_assignments
+from console.cli.output import write_stderr
+from console.sanitize import clean
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import OUTPUT_TYPES, SCOOPI, output_type_for_suffix
 
@@ -174,6 +176,9 @@ def _open_seen_rows(db: "Database", data: Path, since: "Run", data_defs: "Sequen
 def _select_data_defs(definitions: "Definitions", name: str | None, *, tables: bool) -> "list[DataDef]":
     with_fields = [d for d in definitions.data_defs if d.fields and (d.axis is not None or not tables)]
     if name is None:
+        others = [d.name for d in definitions.data_defs if d.fields and d not in with_fields]
+        if others:
+            write_stderr(clean(f"not written, as they are no tables: {', '.join(others)}"))
         return with_fields
     data_def = definitions.data_def(name)
     if data_def is None:

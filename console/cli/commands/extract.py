@@ -21,11 +21,10 @@ def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign:
     from console.client import require_database_path
 
     require_database_path(data)  # before taking the lock creates the folder
-    settings, warnings = load_settings_of(defs, assign)
+    settings, _ = load_settings_of(defs, assign)
     settings = replace(settings, on_reload="reextract", max_pages=None)  # nothing is fetched
     return run_headless(
         HeadlessOptions(
-            defs=defs, data=data, settings=settings, setting_warnings=warnings, json=as_json, extract_only=True,
-            data_def=data_def,
+            defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def,
         )
     )  # fmt: skip

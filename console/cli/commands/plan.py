@@ -36,9 +36,9 @@ def plan(defs: Path, full: bool, as_json: bool, run_id: str | None, data: Path, 
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.plan import plan_defs
 
-    settings, warnings = load_settings_of(defs, assign)
+    settings, _ = load_settings_of(defs, assign)
     loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
-    for warning in (*warnings, *loaded.warnings):
+    for warning in loaded.warnings:
         write_stderr(str(warning))
     with (
         open_latest_run(data, run_id=run_id) as (db, run),

@@ -24,11 +24,9 @@ def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence
     from engine.defs.loader import load
     from engine.model.definition import Definitions
 
-    settings, warnings = load_settings_of(defs, assign)
+    settings, _ = load_settings_of(defs, assign)
     if source == "-":
         raise UsageError("stdin cannot be the page: selectors are read from it", "Give a URL or a FILE.")
-    for warning in warnings:
-        click.echo(clean(str(warning)), err=True)
     try:
         definitions = load(defs, settings.default_steps).definitions if defs.exists() else Definitions()
     except DefsError as error:

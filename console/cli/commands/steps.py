@@ -13,7 +13,6 @@ from engine.errors import UsageError, suggest
 
 if TYPE_CHECKING:
     from console.reports.steps import TaskSteps
-    from engine.errors import Problem
     from engine.settings import Settings
 
 
@@ -32,19 +31,17 @@ def steps(
     assign: Sequence[str],
 ) -> int:
     """Show the steps of each task, or of TASK: a name, or GROUP/TASK. Runs none of your code."""
-    settings, warnings = load_settings_of(defs, assign)
+    settings, _ = load_settings_of(defs, assign)
     if available:
         if task is not None:
             raise UsageError("--available lists classes, not the steps of a task", "Leave out TASK, or --available.")
         _print_classes(defs, as_json=as_json)
     else:
-        _print_tasks(defs, task, settings, warnings, as_json=as_json)
+        _print_tasks(defs, task, settings, as_json=as_json)
     return 0
 
 
-def _print_tasks(
-    defs: Path, task: str | None, settings: "Settings", warnings: "Sequence[Problem]", *, as_json: bool
-) -> None:
+def _print_tasks(defs: Path, task: str | None, settings: "Settings", *, as_json: bool) -> None:
     import orjson
 
     from console.reports.steps import list_tasks, task_as_dict, task_lines
@@ -52,7 +49,7 @@ def _print_tasks(
     from engine.defs.table_settings import complete_tables
 
     loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
-    for warning in (*warnings, *loaded.warnings):
+    for warning in loaded.warnings:
         write_stderr(str(warning))
     tasks = list_tasks(complete_tables(loaded.definitions, settings))
     if task is not None:

@@ -43,12 +43,12 @@ def try_(
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.page_trial import PageTrial, find_data_def, groups_using, locator_origin
 
-    settings, warnings = load_settings_of(defs, assign)
+    settings, _ = load_settings_of(defs, assign)
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
     loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
     definitions = complete_tables(loaded.definitions, settings)
-    for warning in (*warnings, *loaded.warnings):
+    for warning in loaded.warnings:
         _write_stderr(str(warning))
     target = find_data_def(definitions, data_def)
     if job is not None:

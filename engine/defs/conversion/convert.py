@@ -1,7 +1,7 @@
 """Converts definitions with tables to definitions with records, as far as the values stay the same."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engine.defs import references
@@ -12,7 +12,7 @@ from engine.defs.conversion.records import Records, convert_rows
 from engine.defs.conversion.yaml_parts import Part, tree, without
 from engine.defs.problems import Problems
 from engine.defs.references import iter_tasks
-from engine.defs.steps import RECORD_DEFAULT
+from engine.defs.steps import DEFAULT_TABLE_STEPS, RECORD_DEFAULT
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.defs.yaml_writer import write
 from engine.model.axis import AxisTable
@@ -142,11 +142,16 @@ class _Converter:
                 yield f"`{key}` is left out: it counts or names what the records do not have"
 
 
-def convert(root: YamlNode, definitions: Definitions) -> Conversion:
-    """The converted definitions. `definitions`: with their settings, see `complete_tables`; `root`: as written."""
+def convert(root: YamlNode, definitions: Definitions, default_steps: str = DEFAULT_TABLE_STEPS) -> Conversion:
+    """The converted definitions. `definitions`: with their settings, see `complete_tables`; `root`: as written.
+
+    `default_steps`: the setting. Where it is not the default, kept tables name their steps.
+    """
     converter = _Converter(root, definitions)
     converter.convert_all()
     new_root = _replaced(root, converter.data_defs, definitions)
+    if default_steps != DEFAULT_TABLE_STEPS:
+        new_root = _with_steps_of(new_root, converter.kept, default_steps)
     for place, group in _unreachable(new_root):
         converter.notes.append(ConversionNote(place=place, kind="differs", name=group, text=_SEEDED))
         new_root = _with_steps(new_root, group)
@@ -165,6 +170,20 @@ def _unreachable(root: YamlNode) -> list[tuple[SourcePosition, str]]:
     places = [(p.file, p.line, p.column) for p in problems.in_file_order(()) if p.code == "unreachable-group"]
     groups = [(entry.place, name) for name, entry in root.entries_of("taskGroups")]
     return [(place, name) for place, name in groups if (place.file, place.line, place.column) in places]
+
+
+def _with_steps_of(root: YamlNode, data_defs: Collection[str], steps: str) -> YamlNode:
+    """The tree with a step set named in the tasks of these dataDefs that name none."""
+    sections = dict(root.entries)
+    groups = {}
+    for name, group in root.entries_of("taskGroups"):
+        tasks = dict(group.node.entries)
+        for task, entry in iter_tasks(group.node):
+            if entry.node.text_of("dataDef") in data_defs and "steps" not in entry.node.entries:
+                tasks[task] = _with_entries(entry, {**entry.node.entries, "steps": Entry(entry.place, tree(steps))})
+        groups[name] = _with_entries(group, tasks)
+    sections["taskGroups"] = _with_entries(sections["taskGroups"], groups)
+    return YamlNode("mapping", root.place, entries=sections)
 
 
 def _with_steps(root: YamlNode, group: str) -> YamlNode:

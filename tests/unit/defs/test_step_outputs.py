@@ -84,8 +84,8 @@ def test_a_list_appender_is_a_warning(tmp_path: Path) -> None:
         (f"{FILE}, {ENCODER.replace(';', ';;')}", "out-of-range appender: `delimiter` must be one character"),
     ],
 )
-def test_a_problem_is_reported_at_the_task(tmp_path: Path, plugin: str, expected: str) -> None:
+def test_a_problem_is_reported_at_the_step(tmp_path: Path, plugin: str, expected: str) -> None:
     with pytest.raises(DefsError) as caught:
         loaded(tmp_path, plugin)
     texts = [f"{p.line}:{p.column}: {p.code} {p.message}" for p in caught.value.problems]
-    assert [text for text in texts if text.startswith(f"4:5: {expected}")], texts
+    assert [text for text in texts if text.startswith(f"12:7: {expected}")], texts

@@ -72,7 +72,7 @@ def test_a_setting_that_names_no_set_is_a_problem_of_the_task(tmp_path: Path) ->
 def test_a_browser_is_replaced_with_a_warning(tmp_path: Path) -> None:
     defs = loaded(tmp_path, LOADER.replace("PLUGINS", ""))
     [warning] = defs.warnings
-    assert "a.yml:3:63: warning no-effect pages are fetched without a browser" in str(warning)
+    assert "a.yml:3:63: warning no-effect DomLoader: pages are fetched without a browser" in str(warning)
     [group] = defs.definitions.task_groups
     assert group.tasks[0].chain == ()
 
@@ -83,6 +83,46 @@ def test_a_script_for_the_browser_names_the_python_way(tmp_path: Path) -> None:
         loaded(tmp_path, LOADER.replace("PLUGINS", plugin))
     problem = next(p for p in raised.value.problems if p.code == "not-built")
     assert "load the page by a class of your own, see docs/loaders.md" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("default_steps", "block", "expected"),
+    [
+        ("jsoupDefault", "//table", "query.block: not a CSS selector: '//table'; its steps are jsoupDefault"),
+        ("htmlUnitDefault", "ul#a", "its steps are htmlUnitDefault, and for CSS the task needs the other"),
+        ("jsoupDefault", "td:matchesOwn((x)", "query.block: "),
+    ],
+)  # fmt: skip
+def test_selectors_fit_the_steps_of_their_task(tmp_path: Path, default_steps: str, block: str, expected: str) -> None:
+    (tmp_path / "a.yml").write_text(DEFS.replace("STEPS", "").replace("block: table", f'block: "{block}"'), "utf-8")
+    with pytest.raises(DefsError) as raised:
+        load(tmp_path, default_steps)
+    assert any(p.code == "bad-selector" and expected in p.message for p in raised.value.problems)
+
+
+def test_a_converter_of_no_axis_is_refused_at_its_step(tmp_path: Path) -> None:
+    roller = "plugin: {class: DateFormater, item: itme, inPattern: yyyy, outPattern: yy}"
+    step = f"{{class: DataConverter, previous: filter, next: appender, plugins: [{roller}]}}"
+    steps = f", steps: {{jsoupDefault: {{c: {step}}}}}"
+    with pytest.raises(DefsError) as raised:
+        loaded(tmp_path, steps)
+    [problem] = raised.value.problems
+    assert (problem.line, problem.column) == (3, 47)
+    assert "no axis 'itme' to convert (did you mean 'item'?)" in problem.message
+
+
+def test_an_open_range_of_constants_alone_is_refused(tmp_path: Path) -> None:
+    text = (
+        DEFS.replace("STEPS", "")
+        .replace("selector: b}", "block: b}")
+        .replace("selector: a", "value: x, indexRange: 2-")
+    )
+    text = text.replace("{block: table, block: b}", "{block: table}").replace(
+        "}]}", "}], facts: [item: {name: f, value: y}]}"
+    )
+    (tmp_path / "a.yml").write_text(text, "utf-8")
+    with pytest.raises(DefsError, match="'item' has no end: nothing is selected"):
+        load(tmp_path)
 
 
 def test_links_that_no_task_makes_need_no_fact(tmp_path: Path) -> None:
