@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine import urls
 from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, quote_variables
@@ -29,6 +29,15 @@ class TableInvalid(Exception):
         self.place = place
 
 
+class TableRows(NamedTuple):
+    """What a table gives on a page. `missing`: by column, in how many rows the page had nothing for it."""
+
+    rows: list[dict[str, Any]]
+    links: list[ExtractedLink]
+    filtered: int
+    missing: tuple[tuple[str, int], ...]
+
+
 @dataclass(slots=True)
 class _Values:
     """The variables of the axes that are read so far."""
@@ -49,8 +58,8 @@ class AxisTableReader:
         self._priorities = priorities
         self._patterns: dict[str, TimedPattern] = {}
 
-    def read(self, budget: Budget) -> tuple[list[dict[str, Any]], list[ExtractedLink], int]:
-        """The rows of a page, its links, and how many rows were filtered out.
+    def read(self, budget: Budget) -> TableRows:
+        """The rows of a page, its links, and how they were filled.
 
         Raises TableInvalid, PatternTimeout, BudgetExceeded, and ValueError for a selector that cannot be parsed.
         """
@@ -60,26 +69,30 @@ class AxisTableReader:
         finally:
             page.close()
 
-    def _read_page(self, page: "_PageReader", budget: Budget) -> tuple[list[dict[str, Any]], list[ExtractedLink], int]:
+    def _read_page(self, page: "_PageReader", budget: Budget) -> TableRows:
         rows: list[dict[str, Any]] = []
         links: dict[str, ExtractedLink] = {}
+        missing = dict.fromkeys((ITEM, *(dim.name for dim in self._table.dims), FACT), 0)
         filtered = 0
         for item in self._table.items:
             for fact in self._table.facts:
-                for row, dropped in self._read_template(item, fact, page, budget):
+                for row, dropped, has_fact in self._read_template(item, fact, page, budget):
                     if dropped:
                         filtered += 1
                         continue
                     rows.append(row)
+                    for column in missing:
+                        missing[column] += row[column] is None
+                    missing[FACT] += not has_fact
                     link = self._link_of(item, row[ITEM], budget)
                     if link is not None:
                         links.setdefault(link.url, link)
-        return rows, list(links.values()), filtered
+        return TableRows(rows, list(links.values()), filtered, tuple(missing.items()))
 
     def _read_template(
         self, item: Axis, fact: Axis, page: "_PageReader", budget: Budget
-    ) -> Iterator[tuple[dict[str, Any], bool]]:
-        """Each row, and whether a filter drops it."""
+    ) -> Iterator[tuple[dict[str, Any], bool, bool]]:
+        """Each row, whether a filter drops it, and whether the page has its fact."""
         context = budget.context
         dims = [(f"dim.{dim.name}", dim) for dim in self._table.dims]
         for values in page.expand([(ITEM, item), *dims, (FACT, fact)]):
@@ -90,7 +103,8 @@ class AxisTableReader:
             row[FACT] = self._fact(fact_value)
             axes = (item, *self._table.dims, fact)
             dropped = any(self._drops(axis, value, budget) for axis, value in zip(axes, values, strict=True))
-            yield (row if dropped else self._convert(row)), dropped
+            has_fact = fact_value is not None and fact_value != "null" and not fact_value.isspace() and fact_value != ""
+            yield (row if dropped else self._convert(row)), dropped, has_fact
 
     def _fact(self, value: str | None) -> str:
         if value is None or value == "null":

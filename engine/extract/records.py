@@ -6,7 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from engine.extract.axis_table import AxisTableReader, TableInvalid
+from engine.extract.axis_table import AxisTableReader, TableInvalid, TableRows
 from engine.extract.budget import Budget, BudgetExceeded
 from engine.extract.context import Context
 from engine.extract.cost import Cost
@@ -18,7 +18,7 @@ from engine.extract.patterns import PatternTimeout
 from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
-from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
+from engine.model.record import Extraction, RecordCounts, Rejection
 
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
@@ -177,25 +177,23 @@ class RecordExtractor:
     def _read_table(self, budget: Budget, *, links_only: bool) -> Extraction:
         """The rows and links of a table; none at all if the page does not have it."""
         assert self._table is not None
-        rows: list[dict[str, Any]] = []
-        links: list[ExtractedLink] = []
+        read = TableRows([], [], 0, ())
         rejected: list[Rejection] = []
-        filtered = 0
         failure = ""
         try:
-            rows, links, filtered = self._table.read(budget)
+            read = self._table.read(budget)
         except TableInvalid as error:
             failure = f"{error} ({error.place or self._data_def.place})"
         except (PatternTimeout, BudgetExceeded, ValueError) as error:
             rejected.append(self._rejection("", str(error), str(self._data_def.place)))
-        kept = () if links_only or not self.has_fields else tuple(rows)
+        kept = () if links_only or not self.has_fields else tuple(read.rows)
         return Extraction(
             data_def=self._data_def.name,
             rows=kept,
-            links=tuple(links),
+            links=tuple(read.links),
             rejected=tuple(rejected),
-            filtered=0 if links_only else filtered,
-            counts=RecordCounts(len(kept) + len(rejected), len(rejected), ()),
+            filtered=0 if links_only else read.filtered,
+            counts=RecordCounts(len(kept) + len(rejected), len(rejected), read.missing if kept else ()),
             failure=failure,
         )
 

@@ -61,6 +61,7 @@ def test_items_by_dims_up_to_the_break_with_the_last_axis_fastest() -> None:
         ("Reserves", "Dec '15", "-"), ("Book Value", "Dec '16", "5"), ("Book Value", "Dec '15", "not found"),
     ]  # fmt: skip
     assert extract(TABLE).filtered == 2
+    assert extract(TABLE).counts == (6, 0, (("item", 0), ("year", 0), ("fact", 2))), "a replaced fact is missing"
 
 
 def test_the_same_by_xpath_with_the_table_body_a_browser_adds() -> None:
@@ -88,6 +89,16 @@ def test_a_break_that_never_comes_is_an_error_and_gives_no_row() -> None:
     extraction = extract(replace(TABLE, items=(replace(ITEMS, break_after=("Total",)),)))
     assert (extraction.rows, extraction.rejected) == ((), ())
     assert extraction.failure.startswith("item: no value equals 'Total' of `breakAfter`; the data ends at index 7 (")
+
+
+def test_an_open_range_of_a_constant_ends_where_nothing_else_is_found() -> None:
+    item = Axis(name="item", value="row", first=3, last=None)
+    fact = Axis(name="fact", selector="tr:nth-child(%{item.index}) > td:nth-child(2)")
+    date = Axis(name="date", script=FROM_DATE_SCRIPT)
+    table = AxisTable(block="table", items=(item,), dims=(date,), facts=(fact,), flavour="css")
+    assert len(values(table)) == 4
+    failed = extract(replace(table, items=(replace(item, break_after=("end",)),)))
+    assert "no value equals 'end' of `breakAfter`; the data ends at index 7" in failed.failure
 
 
 def test_an_open_range_ends_with_the_data() -> None:
