@@ -73,6 +73,11 @@ class LinkFinder:
         """Whether its time does not depend on the depth of an HTML page."""
         return self._selector is None or self._selector.is_flat
 
+    @property
+    def reads_embedded_json(self) -> bool:
+        """Whether its selector does."""
+        return self._selector is not None and self._selector.reads_embedded_json
+
     def find_links(self, budget: Budget, max_links: int) -> tuple[dict[str, ExtractedLink], int]:
         """The first links by URL, in document order, and how many elements beyond `max_links` were left.
 
@@ -193,6 +198,11 @@ class LinkExtractor:
     def is_flat(self) -> bool:
         """Whether all links are."""
         return all(finder.is_flat for finder in self._finders)
+
+    @property
+    def reads_embedded_json(self) -> bool:
+        """Whether any link does."""
+        return any(finder.reads_embedded_json for finder in self._finders)
 
     def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
         """The first links of a page, each URL once per group (the first finder wins), and the links that failed.

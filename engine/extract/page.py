@@ -1,6 +1,6 @@
 """A fetched page, parsed on first use, once for all dataDefs."""
 
-import json
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,6 +8,8 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, Selectola
 
 from engine import urls
 from engine.errors import CrawlError
+from engine.extract.json_ld import read_json_ld
+from engine.extract.json_value import MISSING, parse_json
 from engine.extract.markup import BASE, Markup
 from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
 from engine.extract.page_robots import PageRobots, read_headers, read_meta
@@ -33,31 +35,6 @@ class PageTooDeep(CrawlError):
             f"{url} {problem}",
             "Such pages are made to choke parsers; exclude the URL with `deny` in the link that leads to it.",
         )
-
-
-class Missing:
-    """Marks an absent JSON value; None is a JSON null."""
-
-
-MISSING = Missing()
-
-
-class JsonNumber(float):
-    """A JSON number that keeps its digits."""
-
-    __slots__ = ("digits",)
-    digits: str
-
-    @classmethod
-    def from_digits(cls, digits: str) -> "JsonNumber":
-        """The number, with the digits as written."""
-        number = cls(digits)
-        number.digits = digits
-        return number
-
-
-# JMESPath checks values by the name of their type.
-JsonNumber.__name__ = "float"
 
 
 class Page:
@@ -87,6 +64,10 @@ class Page:
         """Unix time."""
         self._robots_tags = robots_tags
         self._robots: dict[str, PageRobots] = {}
+        self.json_values: dict[str, Any] = {}
+        """What selectors of embedded JSON found on the whole page, by their text."""
+        self.faults: dict[str, None] = {}
+        """What was skipped because it cannot be read; each text once."""
 
     @property
     def text(self) -> str:
@@ -132,15 +113,17 @@ class Page:
         """The JSON value, with fractions as `JsonNumber`; `MISSING` for other kinds and for invalid JSON."""
         if self.kind != "json":
             return MISSING
-        text = self._utf8.decode()
-        try:
-            value = json.loads(
-                text.removeprefix("\ufeff"), parse_float=JsonNumber.from_digits, parse_constant=lambda _: None
-            )
-            has_invalid = "\\ud" in text or "\\uD" in text or "\\u0000" in text
-            return _replace_invalid_characters(value) if has_invalid else value
-        except (ValueError, RecursionError):
-            return MISSING
+        return parse_json(self._utf8.decode())
+
+    @cached_property
+    def json_ld(self) -> "Mapping[str, Sequence[dict[str, Any]]]":
+        """The JSON-LD objects of the page by type; none for other kinds than HTML. Raises MemoryError."""
+        if self.tree is None:
+            return {}
+        by_type, broken = read_json_ld(self.tree)
+        if broken:
+            self.faults["a block of JSON-LD is not JSON and was skipped"] = None
+        return by_type
 
     @cached_property
     def base(self) -> str:
@@ -204,14 +187,3 @@ def host_name(url: str) -> str:
         return urls.host_of(url)
     except ValueError:
         return ""
-
-
-def _replace_invalid_characters(value: Any) -> Any:
-    # `\ud800` and `\u0000` are valid JSON, but cannot be stored.
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
-    if isinstance(value, list):
-        return [_replace_invalid_characters(item) for item in value]
-    if isinstance(value, dict):
-        return {_replace_invalid_characters(key): _replace_invalid_characters(item) for key, item in value.items()}
-    return value

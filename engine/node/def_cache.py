@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from engine.extract.records import RecordExtractor
-from engine.extract.selector_syntax import JMESPATH_PREFIX
+from engine.extract.selector_syntax import JMESPATH_PREFIX, is_json_selector
 from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.robots import product_token
@@ -209,5 +209,8 @@ def _priorities(definitions: Definitions) -> dict[str, int]:
 
 
 def _find_json_selector(data_def: DataDef) -> str:
+    block = (data_def.block or "").strip()
+    if is_json_selector(block) and not block.startswith(JMESPATH_PREFIX):
+        return ""  # its blocks are JSON values of an HTML page
     selectors = [("block", data_def.block), *((field.name, field.selector) for field in data_def.fields)]
     return next((name for name, text in selectors if (text or "").strip().startswith(JMESPATH_PREFIX)), "")

@@ -70,6 +70,8 @@ class ExtractedPage:
     """What became of users' steps, and of parsers that failed, by index of their dataDef."""
     stops: tuple[tuple[int, int], ...] = ()
     """DataDefs whose rows a command works on next: their index, and that of the command in the chain."""
+    faults: tuple[str, ...] = ()
+    """What was skipped on the page because it cannot be read."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -93,7 +95,9 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[RecordExtractor]) -> 
     if cost is not Cost.LINEAR and page.markup.tags > _MAX_INLINE_TAGS[cost]:
         return False
     if page.kind == "json":
-        return body.count(b",") + body.count(b"[") + body.count(b"{") <= _MAX_INLINE_JSON_VALUES
+        return _has_few_json_values(body)
+    if any(extractor.reads_embedded_json for extractor in extractors) and not _has_few_json_values(body):
+        return False
     if body.count(b"=") > _MAX_INLINE_ATTRIBUTES or _may_have_long_tag(body):
         return False
     if page.markup.tags <= MAX_INLINE_DEPTH:
@@ -105,6 +109,11 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[RecordExtractor]) -> 
     if all(extractor.is_flat for extractor in extractors):
         return True
     return page.shape is None or not page.shape.is_deeper(MAX_INLINE_DEPTH)
+
+
+def _has_few_json_values(body: bytes) -> bool:
+    """Whether JSON in the body has at most as many values as may be searched outside an extraction process."""
+    return body.count(b",") + body.count(b"[") + body.count(b"{") <= _MAX_INLINE_JSON_VALUES
 
 
 def _may_have_long_tag(body: bytes) -> bool:
@@ -157,8 +166,9 @@ def apply_data_defs(
         rows, rejected, counts = [], [], []
     kept, more = limit_links(links, max_links)
     return ExtractedPage(
-        tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts), tuple(results)
-    )
+        tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts), tuple(results),
+        faults=tuple(page.faults),
+    )  # fmt: skip
 
 
 def failed_parser(reason: str, task: str = "") -> StepResult:

@@ -204,7 +204,7 @@ class PageExtractor:
             _page_counts(compiled, answer.counts),
             later_children,
             list(answer.links.to_links()) if copied is not None and len(answer.links.urls) <= MAX_LINKS else None,
-            self._selector_warnings.warn(compiled, answer.page_kind),
+            self._selector_warnings.warn(compiled, answer.page_kind, answer.faults),
             self._unit_results(job, compiled, answer.results),
             runs_users_code,
             calls.stored_values,
@@ -299,7 +299,7 @@ class PageExtractor:
             extracted.noindex,
             counts=_page_counts(compiled, extracted.counts),
             links=extracted.links if len(extracted.links) <= MAX_LINKS else None,
-            warnings=self._selector_warnings.warn(compiled, page.kind),
+            warnings=self._selector_warnings.warn(compiled, page.kind, extracted.faults),
             results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
         )
 

@@ -162,8 +162,9 @@ def _to_extracted(answer: wire.PageAnswer) -> ExtractedPage:
     links = tuple(answer.links.to_links())
     rows = tuple([(index, tuple(map(as_text, texts))) for index, texts in answer.rows])
     return ExtractedPage(
-        rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, results=answer.results
-    )
+        rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, results=answer.results,
+        faults=answer.faults,
+    )  # fmt: skip
 
 
 def _units_of(definitions: Definitions, group: str) -> list[ExtractionUnit]:

@@ -48,6 +48,8 @@ class TrialResult:
     filtered: int
     results: tuple[StepResult, ...] = ()
     """What became of users' steps."""
+    faults: tuple[str, ...] = ()
+    """What was skipped on the page because it cannot be read."""
 
 
 def find_data_def(definitions: Definitions, name: str) -> DataDef:
@@ -111,6 +113,7 @@ class PageTrial:
             rejected=extracted.rejected,
             filtered=extracted.filtered,
             results=tuple(result if result.task else result._replace(task=task) for _, result in extracted.results),
+            faults=extracted.faults,
         )
 
     def _context(self, url: str, origin: PageOrigin) -> Context:

@@ -60,6 +60,14 @@ def test_usual_pages_are_inline(body: str, content_type: str) -> None:
     assert is_inline(body, content_type)
 
 
+@pytest.mark.parametrize("selector", ["jsonld: A.b", "jmespath(script): a"])
+def test_much_json_inside_a_page_matters_where_it_is_read(selector: str) -> None:
+    body = "<script type=application/ld+json>[" + '">",' * 9_000 + "1]</script>"
+    assert is_inline(body)
+    assert not is_inline(body, selector=selector)
+    assert is_inline(body[:9_000], selector=selector)
+
+
 @pytest.mark.parametrize("selector", ["div b", "div > b", "xpath: //b"])
 def test_depth_matters_where_a_search_depends_on_it(selector: str) -> None:
     assert is_inline("<div>" * 150, selector=selector)
