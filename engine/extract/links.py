@@ -272,9 +272,11 @@ def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
 
 
 def _read_href(node: "SelectedNode", name: str) -> str | None:
+    """The URL as written; a blank text is none, while a blank `href` is the page itself."""
     if isinstance(node, str) or (isinstance(node, JsonValue) and not isinstance(node.value, dict)):
-        return read_node(node, "text")
-    return read_node(node, name)
+        name = "text"
+    text = read_node(node, name)
+    return None if text is not None and name in CONTENT_ATTRIBUTES and not text.strip() else text
 
 
 def _join_plainly(folder: str, href: str) -> str:

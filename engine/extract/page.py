@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, Selectola
 from engine import urls
 from engine.errors import CrawlError
 from engine.extract.json_ld import read_json_ld
+from engine.extract.json_lines import read_json_lines
 from engine.extract.json_value import MISSING, parse_json
 from engine.extract.markup import BASE, Markup
 from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
@@ -24,7 +25,7 @@ MAX_BASE_CHARACTERS = 8_192
 _HUGE_PAGE_TAGS = 300_000
 """Elements above which memory is short: a tree takes 450 bytes for each, a list of nodes 80."""
 
-PageKind = Literal["html", "xml", "json"]
+PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 
 
 class PageTooDeep(CrawlError):
@@ -76,7 +77,7 @@ class Page:
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
-        """The document as HTML; None for JSON and XML. Raises MemoryError."""
+        """The document as HTML; None for other kinds. Raises MemoryError."""
         if self.kind != "html":
             return None
         self._check_depth()
@@ -100,8 +101,8 @@ class Page:
 
     @cached_property
     def element(self) -> "_Element | None":
-        """The root element for XPath, and for CSS on XML; None for JSON and empty documents. Raises MemoryError."""
-        if self.kind == "json":
+        """The root element for XPath, and for CSS on XML; None for JSON, CSV and empty ones. Raises MemoryError."""
+        if self.kind not in ("html", "xml"):
             return None
         self._check_depth()
         from engine.extract.xpath import parse_markup
@@ -110,10 +111,25 @@ class Page:
 
     @cached_property
     def data(self) -> Any:
-        """The JSON value, with fractions as `JsonNumber`; `MISSING` for other kinds and for invalid JSON."""
-        if self.kind != "json":
-            return MISSING
-        return parse_json(self._utf8.decode())
+        """The JSON value, with fractions as `JsonNumber`; `MISSING` for HTML, XML and invalid JSON.
+
+        That of NDJSON is a list of its values, that of CSV a list of objects of texts.
+        """
+        if self.kind == "json":
+            return parse_json(self._utf8.decode())
+        if self.kind == "ndjson":
+            values, broken = read_json_lines(self._utf8.decode())
+            if broken:
+                self.faults["a line is not JSON and was skipped"] = None
+            return values
+        if self.kind == "csv":
+            from engine.extract.csv_table import read_csv  # few crawls need it
+
+            rows, faulty = read_csv(self._utf8.decode())
+            if faulty:
+                self.faults["a row of the CSV does not fit its header"] = None
+            return rows
+        return MISSING
 
     @cached_property
     def json_ld(self) -> "Mapping[str, Sequence[dict[str, Any]]]":

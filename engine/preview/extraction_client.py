@@ -178,7 +178,7 @@ def _explained(url: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedContent as error:
-        raise PageUnavailable(f"{url}: not a page: {error}", "Selectors need HTML, XML or JSON.") from error
+        raise PageUnavailable(f"{url}: not a page: {error}", "Selectors need HTML, XML, JSON or CSV.") from error
     except PageTooDeep as error:
         raise PageUnavailable(error.message, error.remedy) from error
     except UnreadablePage as error:

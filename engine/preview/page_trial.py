@@ -39,7 +39,7 @@ class TrialResult:
     """The result of a dataDef on one page."""
 
     page_kind: str
-    """`html`, `xml` or `json`."""
+    """`html`, `xml`, `json`, `ndjson` or `csv`."""
     rows: tuple[str, ...]
     """As a crawl would store them: JSON objects, fields in the order of the defs."""
     links: tuple[ExtractedLink, ...]
@@ -87,7 +87,9 @@ def parse_document(document: TrialDocument) -> Page:
             fetched_at=document.fetched_at,
         )
     except UnsupportedContent as error:
-        raise PageUnavailable(f"{document.url}: not a page: {error}", "Selectors need HTML, XML or JSON.") from error
+        raise PageUnavailable(
+            f"{document.url}: not a page: {error}", "Selectors need HTML, XML, JSON or CSV."
+        ) from error
     return page
 
 
