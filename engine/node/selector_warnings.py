@@ -16,9 +16,21 @@ class SelectorWarnings:
         """The warnings about a page of that kind; none where all was said before. `faults`: what was skipped on it."""
         new_faults = [fault for fault in faults if fault not in self._warned_faults]
         self._warned_faults.update(new_faults)
-        if page_kind not in ("html", "xml"):
-            return tuple(new_faults)
-        new = [one for one in compiled if one.json_selector and one.id not in self._warned]
-        self._warned.update(one.id for one in new)
-        message = f"`jmespath:` reads JSON, and this page is {page_kind.upper()}"
-        return (*[f"{one.data_def}.{one.json_selector}: {message}" for one in new], *new_faults)
+        messages = []
+        for one in compiled:
+            warning = _describe_mismatch(one, page_kind)
+            if warning and one.id not in self._warned:
+                self._warned.add(one.id)
+                messages.append(warning)
+        return (*messages, *new_faults)
+
+
+def _describe_mismatch(compiled: CompiledDataDef, page_kind: str) -> str:
+    """Which selector matches nothing on pages of that kind; empty: none does so for its kind alone."""
+    if compiled.json_selector and page_kind in ("html", "xml"):
+        selector, what = compiled.json_selector, "`jmespath:` reads JSON"
+    elif compiled.embedded_selector and page_kind != "html":
+        selector, what = compiled.embedded_selector, "`jsonld:` and `jmespath(CSS):` read the JSON in HTML"
+    else:
+        return ""
+    return f"{compiled.data_def}.{selector}: {what}, and this page is {page_kind.upper()}"
