@@ -13,7 +13,11 @@ from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.pages.documents import robots_tags
 
-_CONTENT_TYPES = {".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html"}
+_CONTENT_TYPES = {
+    ".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html",
+    ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
+    ".csv": "text/csv", ".tsv": "text/tab-separated-values",
+}  # fmt: skip
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 

@@ -14,21 +14,22 @@ from engine.errors import CrawlError, DefsError, UsageError
 from engine.extract.node_value import CONTENT_ATTRIBUTES
 from engine.extract.patterns import TimedPattern
 from engine.extract.selection import Selection, SelectionResult
+from engine.extract.selector_syntax import EMBEDDED_PREFIX
 from engine.model.definition import Definitions
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 
-MODES = ("css", "xpath", "jmespath", "regex")
+MODES = ("css", "xpath", "jmespath", "jsonld", "regex")
 MATCH_LIMIT = 10
 """Matches that are shown without `:all`."""
 
 HELP = """\
-A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath:`, `jmespath:` or `regex:`
-applies to that line only. Regular expressions search the source of the page.
+A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath:`, `jmespath:`, `jsonld:` or
+`regex:` applies to that line only, and so does `jmespath(CSS):`. Regular expressions search the source of the page.
 
-:css  :xpath  :jmespath  :regex   the kind of the following lines
+:css  :xpath  :jmespath  :jsonld  :regex   the kind of the following lines
 :block SELECTOR      select inside each of its matches, as fields do inside their block; alone: the whole page
 :attr NAME           show this of a match: text, ownText, html, outerHtml, or an attribute; alone: text
 :match PATTERN       show what it matches in the value, as `match` of a field does; alone: no pattern
@@ -133,6 +134,8 @@ class SelectorShell:
         prefix, colon, rest = line.partition(":")
         if colon and prefix.strip() in MODES:
             mode, text = prefix.strip(), rest.strip()
+        elif mode != "regex" and line.startswith(EMBEDDED_PREFIX):
+            mode = "css"
         selector = text if mode in ("css", "regex") else f"{mode}: {text}"
         result = self._evaluate(selector, regex=mode == "regex")
         self._links = list(result.links)

@@ -7,6 +7,7 @@ from engine.defs.language import AXES
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host, shown_key
 from engine.defs.yaml_node import YamlNode
+from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.model.headers import FIXED_HEADERS
 from engine.model.stored_form import SourcePosition
 from engine.urls import host_of, normalize
@@ -18,6 +19,7 @@ _DATE_LETTERS = {
 }  # fmt: skip
 """Letters of other date languages, longest first, and the directives they stand for."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_JSON_OF_HTML = (JSONLD_PREFIX, EMBEDDED_PREFIX)
 _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
@@ -130,13 +132,21 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
     block = query.text_of("block") if query is not None else None
     for _, field in node.entries_of("fields"):
         _check_field(field.node, field.place, 0, problems)
-        if (
-            block
-            and not block.startswith("jmespath:")
-            and (field.node.text_of("selector") or "").startswith("jmespath:")
-        ):
-            message = "`jmespath:` reads JSON, and the block selects elements; use a CSS selector or `xpath:`"
-            _add_at_key(problems, field.node, "selector", "conflict", message)
+        _check_in_block(field.node, (block or "").strip(), problems)
+
+
+def _check_in_block(node: YamlNode, block: str, problems: Problems) -> None:
+    """Whether the selector of a field can match anything in that block (empty: the page)."""
+    selector = (node.text_of("selector") or "").strip()
+    if not block or not selector or "scope" in node.entries:  # the scope of a field may be the page
+        return
+    message = ""
+    if selector.startswith(JMESPATH_PREFIX) and not is_json_selector(block):
+        message = "`jmespath:` reads JSON, and the block selects elements; use a CSS selector or `xpath:`"
+    elif block.startswith(_JSON_OF_HTML) and not selector.startswith((JMESPATH_PREFIX, JSONLD_PREFIX)):
+        message = "the block selects JSON values, which have no elements; use `jmespath:`"
+    if message:
+        _add_at_key(problems, node, "selector", "conflict", message)
 
 
 def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:

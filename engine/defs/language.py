@@ -101,7 +101,9 @@ class QueryTerm(Term):
 class FieldTerm(Term):
     """One value of a record."""
 
-    selector: SelectorText = optional("CSS, `xpath: …` or `jmespath: …`; default: the block itself.")
+    selector: SelectorText = optional(
+        "CSS, `xpath: …`, `jmespath: …`, `jsonld: TYPE.path` or `jmespath(CSS): …`; default: the block itself."
+    )
     attribute: Text = optional("An attribute's name, or text (default), ownText, html, outerHtml.")
     all: bool = optional("Take all matches as a list; default false: the first match.")
     join: AnyText = optional("The separator between the values of a list in CSV; default |.")

@@ -30,9 +30,9 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "priority": [0, 10],
     },
     "TaskTerm": {"dataDef": ["book"], "steps": sorted(STEP_SETS)},
-    "QueryTerm": {"block": ["li.offer", "xpath: //table//tr[td]", "jmespath: items"]},
+    "QueryTerm": {"block": ["li.offer", "xpath: //table//tr[td]", "jmespath: items", "jsonld: Product"]},
     "FieldTerm": {
-        "selector": ["h3 a", "xpath: .//a[@rel='author']", "jmespath: price.amount"],
+        "selector": ["h3 a", "xpath: .//a[@rel='author']", "jmespath: price.amount", "jsonld: Product.offers.price"],
         "attribute": ["text", "ownText", "html", "outerHtml", "href", "src", "title"],
         "join": ["|", " "],
         "match": ["[0-9.]+"],

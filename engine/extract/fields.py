@@ -70,6 +70,12 @@ class FieldReader:
         selector = self._selector
         return (selector is None or selector.is_flat) and not self._nested and self._field.attribute not in _MARKUP
 
+    @property
+    def reads_embedded_json(self) -> bool:
+        """Whether its selector, or that of a nested field, does."""
+        own = self._selector is not None and self._selector.reads_embedded_json
+        return own or any(reader.reads_embedded_json for reader in self._nested)
+
     def read_value(self, scope: Scope, budget: Budget) -> Any:
         """The field's value in a page or block: a JSON type or `Decimal`, None when missing.
 

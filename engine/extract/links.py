@@ -73,6 +73,11 @@ class LinkFinder:
         """Whether its time does not depend on the depth of an HTML page."""
         return self._selector is None or self._selector.is_flat
 
+    @property
+    def reads_embedded_json(self) -> bool:
+        """Whether its selector does."""
+        return self._selector is not None and self._selector.reads_embedded_json
+
     def find_links(self, budget: Budget, max_links: int) -> tuple[dict[str, ExtractedLink], int]:
         """The first links by URL, in document order, and how many elements beyond `max_links` were left.
 
@@ -194,6 +199,11 @@ class LinkExtractor:
         """Whether all links are."""
         return all(finder.is_flat for finder in self._finders)
 
+    @property
+    def reads_embedded_json(self) -> bool:
+        """Whether any link does."""
+        return any(finder.reads_embedded_json for finder in self._finders)
+
     def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
         """The first links of a page, each URL once per group (the first finder wins), and the links that failed.
 
@@ -262,9 +272,11 @@ def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
 
 
 def _read_href(node: "SelectedNode", name: str) -> str | None:
+    """The URL as written; a blank text is none, while a blank `href` is the page itself."""
     if isinstance(node, str) or (isinstance(node, JsonValue) and not isinstance(node.value, dict)):
-        return read_node(node, "text")
-    return read_node(node, name)
+        name = "text"
+    text = read_node(node, name)
+    return None if text is not None and name in CONTENT_ATTRIBUTES and not text.strip() else text
 
 
 def _join_plainly(folder: str, href: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborNode
 
-from engine.extract.page import JsonNumber
+from engine.extract.json_value import JsonNumber
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -1,6 +1,6 @@
 """A fetched page, parsed on first use, once for all dataDefs."""
 
-import json
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,6 +8,9 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, Selectola
 
 from engine import urls
 from engine.errors import CrawlError
+from engine.extract.json_ld import read_json_ld
+from engine.extract.json_lines import read_json_lines
+from engine.extract.json_value import MISSING, parse_json
 from engine.extract.markup import BASE, Markup
 from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
 from engine.extract.page_robots import PageRobots, read_headers, read_meta
@@ -22,7 +25,7 @@ MAX_BASE_CHARACTERS = 8_192
 _HUGE_PAGE_TAGS = 300_000
 """Elements above which memory is short: a tree takes 450 bytes for each, a list of nodes 80."""
 
-PageKind = Literal["html", "xml", "json"]
+PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 
 
 class PageTooDeep(CrawlError):
@@ -33,31 +36,6 @@ class PageTooDeep(CrawlError):
             f"{url} {problem}",
             "Such pages are made to choke parsers; exclude the URL with `deny` in the link that leads to it.",
         )
-
-
-class Missing:
-    """Marks an absent JSON value; None is a JSON null."""
-
-
-MISSING = Missing()
-
-
-class JsonNumber(float):
-    """A JSON number that keeps its digits."""
-
-    __slots__ = ("digits",)
-    digits: str
-
-    @classmethod
-    def from_digits(cls, digits: str) -> "JsonNumber":
-        """The number, with the digits as written."""
-        number = cls(digits)
-        number.digits = digits
-        return number
-
-
-# JMESPath checks values by the name of their type.
-JsonNumber.__name__ = "float"
 
 
 class Page:
@@ -87,6 +65,10 @@ class Page:
         """Unix time."""
         self._robots_tags = robots_tags
         self._robots: dict[str, PageRobots] = {}
+        self.json_values: dict[str, Any] = {}
+        """What selectors of embedded JSON found on the whole page, by their text."""
+        self.faults: dict[str, None] = {}
+        """What was skipped because it cannot be read; each text once."""
 
     @property
     def text(self) -> str:
@@ -95,7 +77,7 @@ class Page:
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
-        """The document as HTML; None for JSON and XML. Raises MemoryError."""
+        """The document as HTML; None for other kinds. Raises MemoryError."""
         if self.kind != "html":
             return None
         self._check_depth()
@@ -119,8 +101,8 @@ class Page:
 
     @cached_property
     def element(self) -> "_Element | None":
-        """The root element for XPath, and for CSS on XML; None for JSON and empty documents. Raises MemoryError."""
-        if self.kind == "json":
+        """The root element for XPath, and for CSS on XML; None for JSON, CSV and empty ones. Raises MemoryError."""
+        if self.kind not in ("html", "xml"):
             return None
         self._check_depth()
         from engine.extract.xpath import parse_markup
@@ -129,18 +111,35 @@ class Page:
 
     @cached_property
     def data(self) -> Any:
-        """The JSON value, with fractions as `JsonNumber`; `MISSING` for other kinds and for invalid JSON."""
-        if self.kind != "json":
-            return MISSING
-        text = self._utf8.decode()
-        try:
-            value = json.loads(
-                text.removeprefix("\ufeff"), parse_float=JsonNumber.from_digits, parse_constant=lambda _: None
-            )
-            has_invalid = "\\ud" in text or "\\uD" in text or "\\u0000" in text
-            return _replace_invalid_characters(value) if has_invalid else value
-        except (ValueError, RecursionError):
-            return MISSING
+        """The JSON value, with fractions as `JsonNumber`; `MISSING` for HTML, XML and invalid JSON.
+
+        That of NDJSON is a list of its values, that of CSV a list of objects of texts.
+        """
+        if self.kind == "json":
+            return parse_json(self._utf8.decode())
+        if self.kind == "ndjson":
+            values, broken = read_json_lines(self._utf8.decode())
+            if broken:
+                self.faults["a line is not JSON and was skipped"] = None
+            return values
+        if self.kind == "csv":
+            from engine.extract.csv_table import read_csv  # few crawls need it
+
+            rows, faulty = read_csv(self._utf8.decode())
+            if faulty:
+                self.faults["a row of the CSV does not fit its header"] = None
+            return rows
+        return MISSING
+
+    @cached_property
+    def json_ld(self) -> "Mapping[str, Sequence[dict[str, Any]]]":
+        """The JSON-LD objects of the page by type; none for other kinds than HTML. Raises MemoryError."""
+        if self.tree is None:
+            return {}
+        by_type, broken = read_json_ld(self.tree)
+        if broken:
+            self.faults["a block of JSON-LD is not JSON and was skipped"] = None
+        return by_type
 
     @cached_property
     def base(self) -> str:
@@ -204,14 +203,3 @@ def host_name(url: str) -> str:
         return urls.host_of(url)
     except ValueError:
         return ""
-
-
-def _replace_invalid_characters(value: Any) -> Any:
-    # `\ud800` and `\u0000` are valid JSON, but cannot be stored.
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
-    if isinstance(value, list):
-        return [_replace_invalid_characters(item) for item in value]
-    if isinstance(value, dict):
-        return {_replace_invalid_characters(key): _replace_invalid_characters(item) for key, item in value.items()}
-    return value

@@ -110,6 +110,13 @@ class RecordExtractor:
             return False
         return all(reader.is_flat for reader in self._readers) and self._link_extractor.is_flat
 
+    @cached_property
+    def reads_embedded_json(self) -> bool:
+        """Whether any selector parses JSON inside an HTML page."""
+        in_block = self._block is not None and self._block.reads_embedded_json
+        in_fields = any(reader.reads_embedded_json for reader in self._readers)
+        return in_block or in_fields or self._link_extractor.reads_embedded_json
+
     def extract(
         self,
         page: Page,

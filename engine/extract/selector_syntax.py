@@ -1,15 +1,26 @@
 """Checks the syntax of selectors and patterns; explains problems in user terms."""
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import regex
 
+from engine.errors import suggest
+
 XPATH_PREFIX = "xpath:"
 JMESPATH_PREFIX = "jmespath:"
+JSONLD_PREFIX = "jsonld:"
+EMBEDDED_PREFIX = "jmespath("
+"""Of JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
 MAX_LENGTH = 4_000
 _ATTRIBUTE = re.compile(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 
+_JSONLD = re.compile(r"(\w[\w-]*)\s*(?:\.\s*(.+))?", re.DOTALL)
+
 _CSS_HINTS = (
+    (re.compile(r"^jmespath\b"), "write `jmespath: …` on JSON, and `jmespath(CSS): …` on the JSON in an element"),
+    (re.compile(r"^json-?ld\b", re.IGNORECASE), "write `jsonld: TYPE.path`"),
     (re.compile(r"::?text\b"), "`::text` is not CSS; the text is the default, or write `attribute: ownText`"),
     (re.compile(r"::attr\(\s*([^)]*?)\s*\)"), "`::attr(…)` is not CSS; write `attribute: {0}` instead"),
     (
@@ -29,7 +40,7 @@ _CSS_HINTS = (
 
 
 def selector_problem(text: str) -> str | None:
-    """Why a selector (CSS, or with the prefix `xpath:` or `jmespath:`) cannot be used; None when it can.
+    """Why a selector (CSS, or with a prefix such as `xpath:`) cannot be used; None when it can.
 
     Imports the parser library of each kind on first use. About 3 µs for CSS.
     """
@@ -44,7 +55,41 @@ def selector_problem(text: str) -> str | None:
         return _xpath_problem(bare.removeprefix(XPATH_PREFIX).strip())
     if bare.startswith(JMESPATH_PREFIX):
         return _jmespath_problem(bare.removeprefix(JMESPATH_PREFIX).strip())
+    if bare.startswith(JSONLD_PREFIX):
+        return _jsonld_problem(bare.removeprefix(JSONLD_PREFIX).strip())
+    if bare.startswith(EMBEDDED_PREFIX):
+        return _embedded_problem(bare)
     return _css_problem(bare)
+
+
+def is_json_selector(text: str) -> bool:
+    """Whether a selector selects JSON values."""
+    return text.strip().startswith((JMESPATH_PREFIX, JSONLD_PREFIX, EMBEDDED_PREFIX))
+
+
+def split_json_ld(text: str) -> tuple[str, str]:
+    """The type and the path (empty: the object itself) of what follows `jsonld:`. Raises `ValueError`."""
+    match = _JSONLD.fullmatch(text)
+    if match is None:
+        what = f"not `{_shorten(text)}`" if text else "but nothing follows"
+        raise ValueError(f"`jsonld:` needs a type and then JMESPath, such as `jsonld: Product.offers.price`, {what}")
+    return match[1], match[2] or ""
+
+
+def split_embedded(text: str) -> tuple[str, str]:
+    """The CSS selector and the JMESPath expression of `jmespath(CSS): expression`. Raises `ValueError`."""
+    end = _closing_parenthesis(text, len(EMBEDDED_PREFIX))
+    if end is None:
+        raise ValueError("`jmespath(` has no closing parenthesis; write `jmespath(CSS): …`")
+    rest = text[end + 1 :].lstrip()
+    if not rest.startswith(":"):
+        raise ValueError("`jmespath(…)` needs a colon behind its parenthesis; write `jmespath(CSS): …`")
+    css, expression = text[len(EMBEDDED_PREFIX) : end].strip(), rest[1:].strip()
+    if not css:
+        raise ValueError("the parentheses of `jmespath(…)` are empty; write the CSS selector of an element there")
+    if not expression:
+        raise ValueError("nothing follows `jmespath(…):`; write `@` for the whole JSON")
+    return css, expression
 
 
 def split_attribute(text: str) -> tuple[str, str]:
@@ -137,20 +182,73 @@ def _predicates(text: str) -> list[str]:
     return predicates
 
 
+def _closing_parenthesis(text: str, start: int) -> int | None:
+    """Where the parenthesis ends that is open at `start`; those in strings and brackets of CSS do not count."""
+    depth, quote, escaped = 1, "", False
+    for at in range(start, len(text)):
+        char = text[at]
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "()":
+            depth += 1 if char == "(" else -1
+            if not depth:
+                return at
+    return None
+
+
+def _jsonld_problem(text: str) -> str | None:
+    try:
+        _, path = split_json_ld(text)
+    except ValueError as error:
+        return str(error)
+    return _jmespath_problem(path) if path else None
+
+
+def _embedded_problem(text: str) -> str | None:
+    try:
+        css, expression = split_embedded(text)
+    except ValueError as error:
+        return str(error)
+    if css.startswith((XPATH_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX)):
+        return "the parentheses of `jmespath(…)` take a CSS selector"
+    return _css_problem(css) or _jmespath_problem(expression)
+
+
 def _jmespath_problem(text: str) -> str | None:
     import jmespath
     from jmespath.exceptions import JMESPathError
+    from jmespath.functions import Functions
 
     if not text:
         return "nothing follows `jmespath:`"
     try:
-        jmespath.compile(text)
+        expression = jmespath.compile(text)
+        # the library looks a function up when it is called
+        known = list(Functions.FUNCTION_TABLE)
+        unknown = next((name for name in _called_functions(expression.parsed) if name not in known), "")
+        if unknown:
+            return f"JMESPath has no function `{unknown}`{suggest(unknown, known)}"
     except (JMESPathError, ValueError, RecursionError) as error:
         lines = str(error).splitlines()
         reason = lines[0].partition(": Parse error at")[0].rstrip(": ") if lines else "nested too deep"
         index = getattr(error, "lex_position", None)
         return f"not a JMESPath expression: {reason}{'' if index is None else _describe_break(text, int(index))}"
     return None
+
+
+def _called_functions(tree: dict[str, Any]) -> Iterator[str]:
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        if node["type"] == "function_expression":
+            yield node["value"]
+        todo.extend(child for child in node["children"] if isinstance(child, dict))
 
 
 def _shorten(text: str) -> str:

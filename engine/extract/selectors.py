@@ -1,15 +1,26 @@
-"""One interface to CSS, XPath and JMESPath selectors, on a page or in a block."""
+"""One interface to CSS, XPath and JSON selectors, on a page or in a block."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from engine.extract.cost import Cost
 from engine.extract.css import CssExpression
-from engine.extract.node_value import JsonValue
-from engine.extract.page import MISSING, Page
-from engine.extract.selector_syntax import JMESPATH_PREFIX, XPATH_PREFIX
+from engine.extract.json_expression import JsonExpression
+from engine.extract.json_ld import JsonLdPath
+from engine.extract.json_value import MISSING, parse_embedded_json
+from engine.extract.node_value import JsonValue, read_node
+from engine.extract.page import Page
+from engine.extract.selector_syntax import (
+    EMBEDDED_PREFIX,
+    JMESPATH_PREFIX,
+    JSONLD_PREFIX,
+    XPATH_PREFIX,
+    split_embedded,
+    split_json_ld,
+)
 from engine.extract.tree_shape import TreeShape
 
 if TYPE_CHECKING:
@@ -25,7 +36,7 @@ _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", 
 class Scope:
     """What a selector searches: a page or one block of it. Converts a block to other node kinds on demand."""
 
-    __slots__ = ("_element", "_html", "_shape", "node", "page")
+    __slots__ = ("_element", "_html", "_json_values", "_shape", "node", "page")
 
     def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
         self.page = page
@@ -34,6 +45,7 @@ class Scope:
         self._html: LexborNode | None = None
         self._shape: TreeShape | None = None
         self._element: _Element | None = None
+        self._json_values: dict[str, Any] | None = None
 
     @property
     def html(self) -> LexborNode | None:
@@ -68,6 +80,15 @@ class Scope:
         return self._element
 
     @property
+    def json_values(self) -> dict[str, Any]:
+        """What selectors found in JSON embedded in this page or block, by their text: several fields parse it once."""
+        if self.node is None:
+            return self.page.json_values
+        if self._json_values is None:
+            self._json_values = {}
+        return self._json_values
+
+    @property
     def value(self) -> Any:
         """The JSON value of the page or block; `MISSING` if there is none."""
         if self.node is None:
@@ -85,6 +106,10 @@ class Selector(Protocol):
     @property
     def is_flat(self) -> bool:
         """Whether its time does not depend on the depth of an HTML page."""
+
+    @property
+    def reads_embedded_json(self) -> bool:
+        """Whether it parses JSON inside an HTML page."""
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match in document order."""
@@ -105,10 +130,16 @@ def compile_selector(text: str | None) -> Selector:
         return _XPathSelector(bare.removeprefix(XPATH_PREFIX).strip())
     if bare.startswith(JMESPATH_PREFIX):
         return _JmesPathSelector(bare.removeprefix(JMESPATH_PREFIX).strip())
+    if bare.startswith(JSONLD_PREFIX):
+        return _JsonLdSelector(bare)
+    if bare.startswith(EMBEDDED_PREFIX):
+        return _EmbeddedJsonSelector(bare)
     return _CssSelector(bare)
 
 
 class _CssSelector:
+    reads_embedded_json = False
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._css = CssExpression(text)
@@ -154,6 +185,8 @@ class _CssSelector:
 
 
 class _XPathSelector:
+    reads_embedded_json = False
+
     def __init__(self, text: str) -> None:
         from engine.extract.xpath import XPathExpression
 
@@ -175,44 +208,90 @@ class _XPathSelector:
         return [] if root is None else self._expression.find(root, block=scope.node is not None)
 
 
-class _JmesPathSelector:
+class _JsonSelector(ABC):
+    """What selectors of JSON share: a match is a value, even a list; `all` splits lists, `type: json` keeps them."""
+
     cost = Cost.LINEAR
     is_flat = True
-
-    def __init__(self, text: str) -> None:
-        import jmespath
-
-        try:
-            self._search = jmespath.compile(text).search
-        except RecursionError:
-            raise ValueError("the JMESPath expression is nested too deep") from None
+    reads_embedded_json = True
 
     def first(self, scope: Scope) -> JsonValue | None:
-        """The value, even a list: `all` splits lists, `type: json` keeps them."""
-        value = self._evaluate(scope)
+        value = next(iter(self._matches(scope)), None)
         return None if value is None else JsonValue(value)
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
-        value = self._evaluate(scope)
-        values = value if isinstance(value, list) else [value]
-        return [JsonValue(value) for value in values if value is not None]
+        parts = (match if isinstance(match, list) else (match,) for match in self._matches(scope))
+        return [JsonValue(value) for part in parts for value in part if value is not None]
 
     def each(self, scope: Scope) -> "Iterator[SelectedNode]":
         return iter(self.all(scope))
 
-    def _evaluate(self, scope: Scope) -> Any:
+    @abstractmethod
+    def _matches(self, scope: Scope) -> Sequence[Any]:
+        """The values; none is null."""
+
+
+class _JmesPathSelector(_JsonSelector):
+    reads_embedded_json = False
+
+    def __init__(self, text: str) -> None:
+        self._expression = JsonExpression(text)
+
+    def _matches(self, scope: Scope) -> Sequence[Any]:
         value = scope.value
+        found = None if value is MISSING else self._expression.search(value)
+        return () if found is None else (found,)
+
+
+class _JsonLdSelector(_JsonSelector):
+    """Reads the whole page in every scope."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._type, path = split_json_ld(text.removeprefix(JSONLD_PREFIX).strip())
+        self._path = JsonLdPath(path)
+
+    def _matches(self, scope: Scope) -> Sequence[Any]:
+        cache = scope.page.json_values
+        matches: list[Any] | None = cache.get(self._text)
+        if matches is None:
+            objects = scope.page.json_ld.get(self._type, ())
+            matches = [value for value in map(self._path.search, objects) if value is not None]
+            cache[self._text] = matches
+        return matches
+
+
+class _EmbeddedJsonSelector(_JsonSelector):
+    def __init__(self, text: str) -> None:
+        self._css_text, expression = split_embedded(text)
+        self._css = _CssSelector(self._css_text)
+        self.cost = self._css.cost
+        self.is_flat = self._css.is_flat
+        self._expression = JsonExpression(expression)
+
+    def _matches(self, scope: Scope) -> Sequence[Any]:
+        cache = scope.json_values
+        value = cache.get(self._css_text)
+        if value is None:
+            value = cache[self._css_text] = self._parse(scope)
+        found = None if value is MISSING else self._expression.search(value)
+        return () if found is None else (found,)
+
+    def _parse(self, scope: Scope) -> Any:
+        node = self._css.first(scope) if scope.page.kind == "html" else None
+        text = read_node(node, "text") if node is not None else None
+        if not text:
+            return MISSING
+        value = parse_embedded_json(text)
         if value is MISSING:
-            return None
-        try:
-            return self._search(value)
-        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError):
-            return None
+            scope.page.faults[f"what `{self._css_text}` selects is not JSON and was skipped"] = None
+        return value
 
 
 class _SelfSelector:
     cost = Cost.LINEAR
     is_flat = True
+    reads_embedded_json = False
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         if scope.node is not None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, resolve_encoding
 
-DocumentKind = Literal["html", "xml", "json", "binary"]
+DocumentKind = Literal["html", "xml", "json", "ndjson", "csv", "binary"]
 
 _FALLBACK = "cp1252"
 _SNIFF_LENGTH = 1445
@@ -51,10 +51,18 @@ _MAGIC_PREFIXES = (
 
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
 _JSON_TYPES = frozenset({"application/json", "text/json"})
+_NDJSON_TYPES = frozenset(
+    {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
+)
+_CSV_TYPES = frozenset({"text/csv", "application/csv", "text/tab-separated-values"})
 _XML_TYPES = frozenset({"application/xml", "text/xml", "application/xml-dtd"})
 _UNKNOWN_TYPES = frozenset(
     {"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"}
 )
+_TYPES_BY_EXTENSION = {
+    ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
+    ".csv": "text/csv", ".tsv": "text/tab-separated-values",
+}  # fmt: skip
 _BINARY_TYPES = frozenset(
     {
         *("application/pdf", "application/msword", "application/rtf", "application/wasm", "application/epub+zip"),
@@ -70,7 +78,7 @@ _HTML_ROOT = re.compile(
 )
 """XHTML, which is read as HTML under any type."""
 
-_DeclaredKind = Literal["html", "xml", "json", "binary", "text", "unknown"]
+_DeclaredKind = Literal["html", "xml", "json", "ndjson", "csv", "binary", "text", "unknown"]
 
 
 _SINGLE_BYTE = frozenset(codec for codec in _WEB_CODECS if codec.startswith(("cp125", "iso8859", "koi8", "mac"))) | {
@@ -110,6 +118,21 @@ class DecodedBody:
         return self.utf8.decode()
 
 
+def content_type_at(content_type: str, url: str) -> str:
+    """The content type; where it is missing or as general as text/plain, that of the URL's extension, if it has one.
+
+    For NDJSON and CSV alone: no first byte tells them from other text.
+    """
+    if _parse_content_type(content_type)[0] not in ("text", "unknown"):
+        return content_type
+    mime, semicolon, parameters = content_type.partition(";")
+    if mime.strip().lower() not in ("text/plain", *_UNKNOWN_TYPES):
+        return content_type
+    path = url.partition("?")[0].partition("#")[0]
+    known = _TYPES_BY_EXTENSION.get(path[path.rfind(".") :].lower())
+    return content_type if known is None else f"{known}{semicolon}{parameters}"
+
+
 def decode(body: bytes, content_type: str) -> DecodedBody:
     """Decodes a body.
 
@@ -128,10 +151,10 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
     # Only ISO-2022-JP encodes other characters as ASCII bytes, with escape sequences.
     if charset is None and body.isascii() and b"\x1b" not in body:
         return DecodedBody(body, "utf-8", kind, 0)
-    declared = charset or (_declared_in_text(body) if kind != "json" else None)
+    declared = charset or (_declared_in_text(body) if kind in ("html", "xml") else None)
     if declared != "utf-8" and _is_utf8_despite(body, declared):
         return DecodedBody(body, "utf-8", kind, 0)
-    return _decode_as(body, declared or ("utf-8" if kind == "json" else _detect_codec(body)), kind)
+    return _decode_as(body, declared or ("utf-8" if kind in ("json", "ndjson") else _detect_codec(body)), kind)
 
 
 def needs_detection(body: bytes, content_type: str) -> bool:
@@ -140,7 +163,7 @@ def needs_detection(body: bytes, content_type: str) -> bool:
     if charset is not None or body.isascii() or _detect_bom(body) is not None:
         return False
     kind = _sniff_kind(body, declared_kind, wide=False)
-    if kind in ("binary", "json") or _declared_in_text(body) is not None:
+    if kind in ("binary", "json", "ndjson") or (kind != "csv" and _declared_in_text(body) is not None):
         return False
     return not _is_utf8_despite(body, None)
 
@@ -222,8 +245,10 @@ def _detect_bom(body: bytes) -> tuple[bytes, str] | None:
 
 def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKind:
     """The kind of a body. `wide`: UTF-16 text, which contains NUL bytes."""
-    if declared == "xml" and _HTML_ROOT.match(body[:_SNIFF_LENGTH]):
+    if declared in ("xml", "ndjson", "csv") and _HTML_ROOT.match(body[:_SNIFF_LENGTH]):
         return "html"
+    if declared == "csv" and body.startswith(_MAGIC_PREFIXES) and b"\0" in body[:_SNIFF_LENGTH]:
+        return "binary"  # a spreadsheet, as some sites declare it
     if declared != "text" and declared != "unknown":
         return declared
     if not wide and (body.startswith(_MAGIC_PREFIXES) or body[:_SNIFF_LENGTH].translate(None, _TEXT_BYTES)):
@@ -246,6 +271,10 @@ def _declared_kind(mime: str) -> _DeclaredKind:
         return "html"
     if mime in _JSON_TYPES or mime.endswith("+json"):
         return "json"
+    if mime in _NDJSON_TYPES:
+        return "ndjson"
+    if mime in _CSV_TYPES:
+        return "csv"
     if mime in _XML_TYPES or mime.endswith(("+xml", "/xml")):
         return "xml"
     if mime in _BINARY_TYPES or mime.startswith(_BINARY_FAMILIES):

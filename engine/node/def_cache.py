@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from engine.extract.records import RecordExtractor
-from engine.extract.selector_syntax import JMESPATH_PREFIX
+from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.robots import product_token
@@ -34,7 +34,9 @@ class CompiledDataDef:
     id: int
     extractor: RecordExtractor
     json_selector: str = ""
-    """`block`, or the first field, that selects with `jmespath:`."""
+    """`block`, or the first field, that selects with `jmespath:` in a document."""
+    embedded_selector: str = ""
+    """`block`, or the first field, that selects in the JSON of HTML pages."""
     is_users_code: bool = False
     """Whether it runs code of the user, and so only in an extraction process."""
 
@@ -194,6 +196,7 @@ class DefCache:
                 id=self._ensure_data_def(unit),
                 extractor=RecordExtractor(data_def, priorities, max_links=self._settings.max_links),
                 json_selector=_find_json_selector(data_def),
+                embedded_selector=_find_selector(data_def, (JSONLD_PREFIX, EMBEDDED_PREFIX)),
                 is_users_code=bool(unit.task or data_def.code),
             )
         return self._compiled_by_hash[key]
@@ -209,5 +212,12 @@ def _priorities(definitions: Definitions) -> dict[str, int]:
 
 
 def _find_json_selector(data_def: DataDef) -> str:
+    block = (data_def.block or "").strip()
+    if is_json_selector(block) and not block.startswith(JMESPATH_PREFIX):
+        return ""  # its blocks are JSON values of an HTML page
+    return _find_selector(data_def, (JMESPATH_PREFIX,))
+
+
+def _find_selector(data_def: DataDef, prefixes: tuple[str, ...]) -> str:
     selectors = [("block", data_def.block), *((field.name, field.selector) for field in data_def.fields)]
-    return next((name for name, text in selectors if (text or "").strip().startswith(JMESPATH_PREFIX)), "")
+    return next((name for name, text in selectors if (text or "").strip().startswith(prefixes)), "")

@@ -14,7 +14,7 @@ from engine.extract.links import limit_links
 from engine.extract.nesting_guard import exceeds_depth, may_reopen
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor, RecordProgress
-from engine.fetch.decode import decode, needs_detection
+from engine.fetch.decode import content_type_at, decode, needs_detection
 from engine.model.definition import TaskGroup
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from engine.model.step import StepResult
@@ -33,6 +33,8 @@ _MAX_INLINE_REOPENED = 100_000
 """Elements that the parser may make by repeating others: each 0.3 µs and 300 bytes."""
 _MAX_INLINE_JSON_VALUES = 8_000
 """An expression takes up to 5 µs for each."""
+_JSON_SEPARATORS = (b",", b"[", b"{")
+_CSV_SEPARATORS = (b",", b";", b"\t", b"|", b"\n")
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory that the tree takes for each `<` and `=`: less than measured (90 and 250), since a script holds both, too."""
@@ -70,6 +72,8 @@ class ExtractedPage:
     """What became of users' steps, and of parsers that failed, by index of their dataDef."""
     stops: tuple[tuple[int, int], ...] = ()
     """DataDefs whose rows a command works on next: their index, and that of the command in the chain."""
+    faults: tuple[str, ...] = ()
+    """What was skipped on the page because it cannot be read."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -92,8 +96,12 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[RecordExtractor]) -> 
     cost = max((extractor.cost for extractor in extractors), default=Cost.LINEAR)
     if cost is not Cost.LINEAR and page.markup.tags > _MAX_INLINE_TAGS[cost]:
         return False
-    if page.kind == "json":
-        return body.count(b",") + body.count(b"[") + body.count(b"{") <= _MAX_INLINE_JSON_VALUES
+    if page.kind == "csv":
+        return sum(map(body.count, _CSV_SEPARATORS)) <= _MAX_INLINE_JSON_VALUES
+    if page.kind in ("json", "ndjson"):
+        return _has_few_json_values(body)
+    if any(extractor.reads_embedded_json for extractor in extractors) and not _has_few_json_values(body):
+        return False
     if body.count(b"=") > _MAX_INLINE_ATTRIBUTES or _may_have_long_tag(body):
         return False
     if page.markup.tags <= MAX_INLINE_DEPTH:
@@ -105,6 +113,11 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[RecordExtractor]) -> 
     if all(extractor.is_flat for extractor in extractors):
         return True
     return page.shape is None or not page.shape.is_deeper(MAX_INLINE_DEPTH)
+
+
+def _has_few_json_values(body: bytes) -> bool:
+    """Whether JSON in the body has at most as many values as may be searched outside an extraction process."""
+    return sum(map(body.count, _JSON_SEPARATORS)) <= _MAX_INLINE_JSON_VALUES
 
 
 def _may_have_long_tag(body: bytes) -> bool:
@@ -157,8 +170,9 @@ def apply_data_defs(
         rows, rejected, counts = [], [], []
     kept, more = limit_links(links, max_links)
     return ExtractedPage(
-        tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts), tuple(results)
-    )
+        tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts), tuple(results),
+        faults=tuple(page.faults),
+    )  # fmt: skip
 
 
 def failed_parser(reason: str, task: str = "") -> StepResult:
@@ -181,7 +195,7 @@ def parse_page(
 
     `only_tree`: no XPath is asked of it.
     """
-    document = decode(body, content_type)
+    document = decode(body, content_type_at(content_type, url))
     if document.kind == "binary":
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
     page = page_class(

@@ -103,6 +103,8 @@ class PageAnswer:
     """What became of users' steps, by index of their unit."""
     stops: tuple[tuple[int, int], ...] = ()
     """Units whose rows a command works on next: their index, and that of the command in the chain."""
+    faults: tuple[str, ...] = ()
+    """What was skipped on the page because it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +174,8 @@ def encode_page(
     if extracted.results or extracted.stops:
         header["results"] = [(unit, (*result,)) for unit, result in extracted.results]
         header["stops"] = extracted.stops
+    if extracted.faults:
+        header["faults"] = [_clean(text) for text in extracted.faults]
     body = b"".join((*[packed for _, _, packed, _ in rows], urls, *[link.key for link in extracted.links]))
     return encode_frame(header, body)
 
@@ -271,6 +275,7 @@ def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> Pa
         noindex=fields["noindex"] is True,
         results=tuple((_count(index), _step_result(result)) for index, result in fields.get("results", ())),
         stops=tuple((_count(index), _count(step)) for index, step in fields.get("stops", ())),
+        faults=tuple(map(_text, fields.get("faults", ()))),
     )
 
 

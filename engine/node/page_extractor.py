@@ -10,7 +10,7 @@ from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.byte_budget import BodyShare, ByteBudget
-from engine.fetch.decode import decode, is_binary
+from engine.fetch.decode import content_type_at, decode, is_binary
 from engine.fetch.robots import product_token
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
@@ -165,7 +165,7 @@ class PageExtractor:
             if extraction is not None:
                 return extraction
         self._heap_trimmer.record_page(body.size)
-        if not runs_users_code and is_binary(body.read(), content_type):
+        if not runs_users_code and is_binary(body.read(), content_type_at(content_type, url)):
             raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
         task = PageTask(
             defs=job.defs_version,
@@ -204,7 +204,7 @@ class PageExtractor:
             _page_counts(compiled, answer.counts),
             later_children,
             list(answer.links.to_links()) if copied is not None and len(answer.links.urls) <= MAX_LINKS else None,
-            self._selector_warnings.warn(compiled, answer.page_kind),
+            self._selector_warnings.warn(compiled, answer.page_kind, answer.faults),
             self._unit_results(job, compiled, answer.results),
             runs_users_code,
             calls.stored_values,
@@ -299,7 +299,7 @@ class PageExtractor:
             extracted.noindex,
             counts=_page_counts(compiled, extracted.counts),
             links=extracted.links if len(extracted.links) <= MAX_LINKS else None,
-            warnings=self._selector_warnings.warn(compiled, page.kind),
+            warnings=self._selector_warnings.warn(compiled, page.kind, extracted.faults),
             results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
         )
 

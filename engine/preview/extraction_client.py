@@ -162,8 +162,9 @@ def _to_extracted(answer: wire.PageAnswer) -> ExtractedPage:
     links = tuple(answer.links.to_links())
     rows = tuple([(index, tuple(map(as_text, texts))) for index, texts in answer.rows])
     return ExtractedPage(
-        rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, results=answer.results
-    )
+        rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, results=answer.results,
+        faults=answer.faults,
+    )  # fmt: skip
 
 
 def _units_of(definitions: Definitions, group: str) -> list[ExtractionUnit]:
@@ -177,7 +178,7 @@ def _explained(url: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedContent as error:
-        raise PageUnavailable(f"{url}: not a page: {error}", "Selectors need HTML, XML or JSON.") from error
+        raise PageUnavailable(f"{url}: not a page: {error}", "Selectors need HTML, XML, JSON or CSV.") from error
     except PageTooDeep as error:
         raise PageUnavailable(error.message, error.remedy) from error
     except UnreadablePage as error:

@@ -39,7 +39,7 @@ class TrialResult:
     """The result of a dataDef on one page."""
 
     page_kind: str
-    """`html`, `xml` or `json`."""
+    """`html`, `xml`, `json`, `ndjson` or `csv`."""
     rows: tuple[str, ...]
     """As a crawl would store them: JSON objects, fields in the order of the defs."""
     links: tuple[ExtractedLink, ...]
@@ -48,6 +48,8 @@ class TrialResult:
     filtered: int
     results: tuple[StepResult, ...] = ()
     """What became of users' steps."""
+    faults: tuple[str, ...] = ()
+    """What was skipped on the page because it cannot be read."""
 
 
 def find_data_def(definitions: Definitions, name: str) -> DataDef:
@@ -85,7 +87,9 @@ def parse_document(document: TrialDocument) -> Page:
             fetched_at=document.fetched_at,
         )
     except UnsupportedContent as error:
-        raise PageUnavailable(f"{document.url}: not a page: {error}", "Selectors need HTML, XML or JSON.") from error
+        raise PageUnavailable(
+            f"{document.url}: not a page: {error}", "Selectors need HTML, XML, JSON or CSV."
+        ) from error
     return page
 
 
@@ -111,6 +115,7 @@ class PageTrial:
             rejected=extracted.rejected,
             filtered=extracted.filtered,
             results=tuple(result if result.task else result._replace(task=task) for _, result in extracted.results),
+            faults=extracted.faults,
         )
 
     def _context(self, url: str, origin: PageOrigin) -> Context:

@@ -140,6 +140,8 @@ def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator
     for rejection in result.rejected:
         field = f".{rejection.field}" if rejection.field else ""
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
+    for fault in result.faults:
+        yield f"{document.url}: {fault}"
     for step in result.results:
         if step.outcome != "ok":
             yield f"{step.task}/{step.step}: {step.outcome.replace('_', ' ')}: {step.text}"

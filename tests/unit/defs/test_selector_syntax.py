@@ -21,6 +21,10 @@ from engine.extract.selector_syntax import pattern_problem, selector_problem
         "xpath:normalize-space(.)",
         "xpath: //a[@x = '[no()]'][position() = 2][last()]/b[../c[2]][count(.//d | e) > 1]",
         "jmespath: items[?price > `1`].name",
+        "jsonld: Product",
+        " jsonld:3DModel.offers[?price > `1`].name ",
+        "jmespath(script#__NEXT_DATA__): props.items[]",
+        "jmespath(script[data-x=')'] , p:not(.a)):@",
     ],
 )
 def test_good_selectors(text: str) -> None:
@@ -57,6 +61,27 @@ def test_good_selectors(text: str) -> None:
         ("jmespath:", "nothing follows"),
         ("jmespath: a[?", "JMESPath"),
         ("jmespath: a b", "JMESPath"),
+        ("jmespath: lenght(a)", "no function `lenght` (did you mean 'length'?)"),
+        ("jmespath: a[?x == b.nope(@)]", "no function `nope`"),
+        ("jmespath script: a", "jmespath(CSS)"),
+        ("jsonld:", "but nothing follows"),
+        ("jsonld: .price", "a type and then JMESPath"),
+        ("jsonld: Product offers", "a type and then JMESPath"),
+        ("jsonld: Product[0].name", "a type and then JMESPath"),
+        ("jsonld: Product | name", "a type and then JMESPath"),
+        ("jsonld: Product.", "a type and then JMESPath"),
+        ("jsonld: Product.a[", "JMESPath expression"),
+        ("jsonld: Product.nope(@)", "no function"),
+        ("json-ld: Product", "jsonld: TYPE.path"),
+        ("jmespath(script: a", "no closing parenthesis"),
+        ("jmespath(a[x=')']: a", "no closing parenthesis"),
+        ("jmespath(script) a", "needs a colon"),
+        ("jmespath(script)", "needs a colon"),
+        ("jmespath(): a", "are empty"),
+        ("jmespath(script):", "nothing follows"),
+        ("jmespath(a[): b", "not a CSS selector"),
+        ("jmespath(xpath: //script): b", "take a CSS selector"),
+        ("jmespath(script): b[", "JMESPath expression"),
     ],
 )
 def test_invalid_selectors(text: str, message: str) -> None:
@@ -72,7 +97,7 @@ def test_patterns() -> None:
         assert pattern_problem(bad)
 
 
-@given(st.sampled_from(["", "xpath:", "jmespath:"]), st.text(max_size=30))
+@given(st.sampled_from(["", "xpath:", "jmespath:", "jsonld:", "jmespath(a):", "jmespath("]), st.text(max_size=30))
 def test_any_text_is_checked(prefix: str, text: str) -> None:
     for problem in (selector_problem(prefix + text), pattern_problem(text)):
         assert problem is None or problem.strip()

@@ -160,6 +160,8 @@ CASES = [
     ("same-file", "  rows: {type: csv}", "  rows: {type: csv}\n  §more: {type: csv}"),
     ("same-file", "  rows: {type: csv}", "  a: {dataDefs: [item], path: X.csv}\n  §b: {dataDefs: [page], path: x.csv}"),
     ("same-file", "type: csv}", "type: csv, §path: all.csv}"),
+    ("bad-selector", 'selector: "a",', 'selector: §"jsonld: Product[0]",'),
+    ("bad-selector", '{selector: "a.next"}', '{selector: §"jmespath(script)"}'),
     # names
     ("bad-name", "dataDefs:\n", 'dataDefs:\n  §"a/b": {links: [{selector: a}]}\n'),
     ("bad-name", "dataDefs:\n", "dataDefs:\n  §a..b: {links: [{selector: a}]}\n"),

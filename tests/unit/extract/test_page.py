@@ -3,7 +3,8 @@
 import pytest
 
 from engine.extract.context import Context, format_utc
-from engine.extract.page import MISSING, Page
+from engine.extract.json_value import MISSING
+from engine.extract.page import Page
 
 
 def page(text: str, url: str = "https://h.example/a/b?q#f", kind: str = "html") -> Page:

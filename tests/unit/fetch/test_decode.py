@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fetch.decode import DecodedBody, decode, needs_detection
+from engine.fetch.decode import DecodedBody, content_type_at, decode, needs_detection
 
 HTML = "text/html"
 
@@ -141,6 +141,14 @@ def test_the_header_overrides_the_page() -> None:
         ("application/json", b"[1]", "json"),
         ("application/ld+json; charset=utf-8", b"{}", "json"),
         ("application/rss+xml", b"<rss/>", "xml"),
+        ("application/rss+xml", b"<!DOCTYPE html><html><body>Error", "html"),
+        ("application/x-ndjson", b'{"a": 1}', "ndjson"),
+        ("application/jsonl; charset=utf-8", b"<p>", "ndjson"),
+        ("text/csv; header=present", b"a,b", "csv"),
+        ("text/csv", b"a,b\0", "csv"),
+        ("text/tab-separated-values", b"", "csv"),
+        ("text/csv", b"\n<!DOCTYPE html>\n<html>", "html"),
+        ("text/csv", b"PK\x03\x04\x14\x00", "binary"),
         ("text/xml", b"<urlset/>", "xml"),
         ("image/svg+xml", b"<svg/>", "xml"),
         ("application/xml", b'<?xml version="1.0"?>\n<!-- a --><!DOCTYPE html PUBLIC "x"><html xmlns="x">', "html"),
@@ -193,3 +201,21 @@ def test_utf_8_round_trips(text: str) -> None:
     document = decode(text.encode(), "text/html; charset=utf-8")
     assert document.text == text.removeprefix("\ufeff")
     assert not document.damaged
+
+
+@pytest.mark.parametrize(
+    ("content_type", "url", "expected"),
+    [
+        ("", "http://h/a.jsonl", "application/x-ndjson"),
+        ("text/plain; charset=koi8-r", "http://h/a.NDJSON?x=.html", "application/x-ndjson; charset=koi8-r"),
+        ("application/octet-stream", "file:///tmp/a.csv", "text/csv"),
+        ("Text/Plain", "http://h/a.tsv#x", "text/tab-separated-values"),
+        ("text/html", "http://h/a.csv", "text/html"),
+        ("application/json", "http://h/a.jsonl", "application/json"),
+        ("text/markdown", "http://h/a.csv", "text/markdown"),
+        ("text/plain", "http://h/csv?a.csv", "text/plain"),
+        ("", "", ""),
+    ],
+)
+def test_an_extension_counts_where_the_type_is_general(content_type: str, url: str, expected: str) -> None:
+    assert content_type_at(content_type, url) == expected

@@ -40,6 +40,8 @@ def is_inline(body: str, content_type: str = "text/html", selector: str = "b") -
         (f"<p>{FORMATTING}{'<div>x</div>' * 700}", "text/html"),  # a million elements of 22 KB
         (f"<p>{'<i><b><u>' * 14}{'<p>x' * 15_000}", "text/html"),
         (f"[{'1,' * 30_000}1]", "application/json"),
+        ("[1]\n" * 9_000, "application/x-ndjson"),
+        ("a;b\n" * 9_000, "text/csv"),
     ],
 )
 def test_storms_go_to_an_extraction_process(body: str, content_type: str) -> None:
@@ -53,11 +55,21 @@ def test_storms_go_to_an_extraction_process(body: str, content_type: str) -> Non
         ("<li class=a><a href=/x>x</a> <b>y</b></li>" * 600, "text/html"),
         (f"<p>{'word ' * 700}</p>" * 10, "text/html"),
         (f"[{'1,' * 3_000}1]", "application/json"),
+        ('{"a": 1}\n' * 3_000, "application/x-ndjson"),
+        ("a;b\n" * 3_000, "text/csv"),
         ("<r>" + "<a b='c'>x</a>" * 900, "application/xml"),
     ],
 )
 def test_usual_pages_are_inline(body: str, content_type: str) -> None:
     assert is_inline(body, content_type)
+
+
+@pytest.mark.parametrize("selector", ["jsonld: A.b", "jmespath(script): a"])
+def test_much_json_inside_a_page_matters_where_it_is_read(selector: str) -> None:
+    body = "<script type=application/ld+json>[" + '">",' * 9_000 + "1]</script>"
+    assert is_inline(body)
+    assert not is_inline(body, selector=selector)
+    assert is_inline(body[:9_000], selector=selector)
 
 
 @pytest.mark.parametrize("selector", ["div b", "div > b", "xpath: //b"])

@@ -1,0 +1,76 @@
+"""CSV: a document of rows below a header, with the delimiter that its first rows show."""
+
+import csv
+from collections.abc import Iterator
+from io import StringIO
+from itertools import islice
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SAMPLE_CHARACTERS = 16_384
+_SAMPLE_ROWS = 20
+_MAX_COLUMNS = 10_000
+"""More are no table: each row has a mapping of them."""
+
+
+def read_csv(text: str) -> tuple[list[dict[str, str]], int]:
+    """The rows by the names of their columns, and the number of faulty rows.
+
+    Faulty is a row that cannot be read, and is skipped, and one of another length than the header: further cells are
+    dropped, missing ones absent. A column without a name, or with that of an earlier one, is `column3` by its number.
+    """
+    text = text.removeprefix("\ufeff").replace("\0", "\ufffd")
+    delimiter, text = _split_delimiter(text)
+    lines = _read_rows(text, delimiter)
+    header = next((row for row in lines if row), [])
+    if not header or len(header) > _MAX_COLUMNS:
+        return [], len(header)
+    names = _name_columns(header)
+    rows: list[dict[str, str]] = []
+    faulty = 0
+    for row in lines:
+        if row is None:
+            faulty += 1
+        elif row:
+            faulty += len(row) < len(names) or any(row[len(names) :])
+            rows.append(dict(zip(names, row, strict=False)))
+    return rows, faulty
+
+
+def _read_rows(text: str, delimiter: str) -> Iterator[list[str] | None]:
+    """The cells of each row; none of a blank one, None for a row that cannot be read."""
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error:  # a quote that never ends: the reader gives up after 131,072 characters, at the next line
+            yield None
+
+
+def _split_delimiter(text: str) -> tuple[str, str]:
+    """The delimiter of a document, and its text without the line `sep=;` with which Excel names one."""
+    if text[:4].lower() == "sep=" and text[4:5] in _DELIMITERS and text[5:6] in ("\r", "\n"):
+        return text[4], text[5:]
+    scores = {delimiter: _score(text, delimiter) for delimiter in _DELIMITERS}
+    return max(_DELIMITERS, key=scores.__getitem__), text
+
+
+def _score(text: str, delimiter: str) -> tuple[int, int]:
+    """How many of the first rows are as long as the header, and this length; 0 where nothing is delimited."""
+    sample = text[:_SAMPLE_CHARACTERS]
+    rows = [row for row in islice(_read_rows(sample, delimiter), _SAMPLE_ROWS) if row]
+    width = len(rows[0]) if rows else 0
+    return (sum(len(row) == width for row in rows), width) if width > 1 else (0, 0)
+
+
+def _name_columns(header: list[str]) -> list[str]:
+    names: dict[str, None] = {}
+    for number, cell in enumerate(header, 1):
+        name = " ".join(cell.split())
+        if not name or name in names:
+            name = f"column{number}"
+        while name in names:
+            name += "_"
+        names[name] = None
+    return [*names]

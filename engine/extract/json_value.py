@@ -1,0 +1,69 @@
+"""JSON values of documents: parsed so that numbers keep their digits, and every text can be stored."""
+
+import json
+from typing import Any
+
+
+class Missing:
+    """Marks an absent JSON value; None is a JSON null."""
+
+
+MISSING = Missing()
+
+
+class JsonNumber(float):
+    """A JSON number that keeps its digits."""
+
+    __slots__ = ("digits",)
+    digits: str
+
+    @classmethod
+    def from_digits(cls, digits: str) -> "JsonNumber":
+        """The number, with the digits as written."""
+        number = cls(digits)
+        number.digits = digits
+        return number
+
+
+# JMESPath checks values by the name of their type.
+JsonNumber.__name__ = "float"
+
+_STRICT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None)
+_LENIENT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None, strict=False)
+
+_WRAPPERS = ("<!--", "-->"), ("//<![CDATA[", "//]]>"), ("/*<![CDATA[*/", "/*]]>*/"), ("<![CDATA[", "]]>")
+"""Comments in which pages hide a script from browsers of the nineties."""
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text, with fractions as `JsonNumber`; `MISSING` if it is invalid or nests too deep."""
+    return _parse(text.removeprefix("\ufeff"), _STRICT)
+
+
+def parse_embedded_json(text: str) -> Any:
+    """The same of a text inside an HTML page: comments around it, a `;` behind it and raw line breaks are allowed."""
+    text = text.strip()
+    for start, end in _WRAPPERS:
+        if text.startswith(start):
+            text = text.removeprefix(start).removesuffix(end).strip()
+    return _parse(text.removesuffix(";"), _LENIENT)
+
+
+def _parse(text: str, decoder: json.JSONDecoder) -> Any:
+    try:
+        value = decoder.decode(text)
+        has_invalid = "\\ud" in text or "\\uD" in text or "\\u0000" in text or "\0" in text
+        return _replace_invalid_characters(value) if has_invalid else value
+    except (ValueError, RecursionError):
+        return MISSING
+
+
+def _replace_invalid_characters(value: Any) -> Any:
+    # `\ud800` and `\u0000` are valid JSON, but cannot be stored.
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [_replace_invalid_characters(item) for item in value]
+    if isinstance(value, dict):
+        return {_replace_invalid_characters(key): _replace_invalid_characters(item) for key, item in value.items()}
+    return value

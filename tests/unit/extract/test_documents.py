@@ -1,0 +1,144 @@
+"""NDJSON, CSV and feeds: what selectors see of them, and of those that are broken."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.extract.csv_table import read_csv
+from engine.extract.page import Page
+from engine.extract.records import RecordExtractor
+from engine.model.definition import DataDef, Field, Link
+from engine.node.extraction import parse_page
+from tests.unit.extract.pages import CONTEXT
+
+LINE_FAULT = "a line is not JSON and was skipped"
+CSV_FAULT = "a row of the CSV does not fit its header"
+
+
+def document(body: bytes | str, content_type: str, url: str = "https://shop.example/list") -> Page:
+    data = body.encode() if isinstance(body, str) else body
+    return parse_page(data, content_type, url=url, status=200, fetched_at=0.0)[0]
+
+
+Found = tuple[list[tuple[Any, ...]], list[str]]
+
+
+def rows(page: Page, block: str, *selectors: str, links: tuple[Link, ...] = ()) -> Found:
+    """The values of each record, and the URLs of the links."""
+    fields = tuple(Field(name=f"f{number}", selector=text) for number, text in enumerate(selectors))
+    found = RecordExtractor(DataDef(name="d", block=block, fields=fields, links=links)).extract(page, CONTEXT)
+    assert not found.rejected
+    return [tuple(row.values()) for row in found.rows], [link.url for link in found.links]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "faults"),
+    [
+        ('{"a": 19.90}\n{"a": "x"}\n', [("19.90",), ("x",)], []),
+        ('\ufeff{"a": 1}\r\n\r\n  \r\n{"a": 2}', [("1",), ("2",)], []),
+        ('{"a": 1}\n{"a": \n{"a": 3}\n', [("1",), ("3",)], [LINE_FAULT]),
+        ('{"a": "x\u2028y"}', [("x y",)], []),
+        ("[" * 100_000 + '\n{"a": 1}', [("1",)], [LINE_FAULT]),
+        ('1\nnull\n"a"\n[]\n{"b": 1}', [(None,)] * 4, []),
+        ('{"a": "\\ud800"}', [("\ufffd",)], []),
+        ("no JSON\nat all", [], [LINE_FAULT]),
+        ("", [], []),
+        ("\n\n", [], []),
+    ],
+)
+def test_ndjson(body: str, expected: list[tuple[Any, ...]], faults: list[str]) -> None:
+    page = document(body, "application/x-ndjson")
+    assert rows(page, "jmespath: @", "jmespath: a")[0] == expected
+    assert [*page.faults] == faults
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "faults"),
+    [
+        ("a,b\n1,2\n3,4\n", [("1", "2"), ("3", "4")], []),
+        ("a;b\r\n1,5;2\r\n3,5;4\r\n", [("1,5", "2"), ("3,5", "4")], []),
+        ("a\tb\n1,2\t3\n", [("1,2", "3")], []),
+        ("a|b\n1|2", [("1", "2")], []),
+        ("sep=|\r\na|b;c;d\r\n1|2", [("1", None)], []),
+        ("a;b;c\n1,2;3,4;5\n1,2;3,4;5", [("1,2", "3,4")] * 2, []),
+        ("\ufeffa,b\r1,2\r", [("1", "2")], []),
+        ("\n\n a , b \n\n1,2\n\n", [("1", "2")], []),
+        ('"a","b"\n"x, ""y""\nz",2\n', [('x, "y" z', "2")], []),
+        ("a,b\n1\n1,2,3\n1,2,\n", [("1", None), ("1", "2"), ("1", "2")], [CSV_FAULT]),
+        ("a\n1\n2,3\n", [("1", None), ("2", None)], [CSV_FAULT]),
+        ("b,a,a\n1,2,3\n", [("2", "1")], []),
+        ("a,b\nx\0y,\0\n", [("x\ufffdy", "\ufffd")], []),
+        ('a,b\n"1,2\n3,4\n', [("1,2 3,4", None)], [CSV_FAULT]),
+        ("a,b\n" + '"' + "x" * 200_000 + "\n1,2\n", [("1", "2")], [CSV_FAULT]),
+        ("a,b", [], []),
+        (",\n1,2", [(None, None)], []),
+        ("", [], []),
+        ("\n \n", [], []),
+    ],
+)
+def test_csv(body: str, expected: list[tuple[Any, ...]], faults: list[str]) -> None:
+    page = document(body, "text/csv")
+    assert rows(page, "jmespath: @", "jmespath: a", "jmespath: b")[0] == expected
+    assert [*page.faults] == faults
+
+
+def test_columns_are_found_by_number_where_they_have_no_name() -> None:
+    assert read_csv("a,,a,column2\n1,2,3,4\n")[0] == [{"a": "1", "column2": "2", "column3": "3", "column4": "4"}]
+    assert read_csv("column2,\n1,2\n")[0] == [{"column2": "1", "column2_": "2"}]
+    assert read_csv("," * 20_000 + "\n1")[0] == []
+
+
+def test_csv_in_another_encoding() -> None:
+    assert rows(document("a;b\nTée;ü\n".encode("cp1252"), "text/csv"), "jmespath: @", "jmespath: a")[0] == [("Tée",)]
+    assert rows(document("a;b\nTée;ü\n".encode("utf-16"), "text/csv"), "jmespath: @", "jmespath: a")[0] == [("Tée",)]
+
+
+@given(st.text('ab,;|\t\n\r"\0 sep=', max_size=60))
+def test_any_csv(text: str) -> None:
+    found, faulty = read_csv(text)
+    assert all(len(row) <= len(max(found, key=len)) for row in found)
+    assert faulty >= 0
+
+
+def test_a_general_type_is_read_by_the_extension() -> None:
+    assert document('{"a": 1}\n{"a": 2}', "text/plain", "https://h/x.jsonl").kind == "ndjson"
+    assert document("a,b", "application/octet-stream", "https://h/x.csv").kind == "csv"
+
+
+RSS = """<?xml version="1.0"?><rss xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><link>https://shop.example/</link>
+<item><title>A</title><link> https://shop.example/a </link><dc:creator>Ann</dc:creator></item>
+<item><title>B</title><link/></item></channel></rss>"""
+RSS_FOUND = ([("A", "Ann"), ("B", None)], ["a"])
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><id>https://shop.example/f</id>
+<entry><title>A</title><id>https://shop.example/a</id><link href="/b"/></entry></feed>"""
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "block", "link", "expected"),
+    [
+        ("application/rss+xml", RSS, "item", Link(selector="item link", attribute="text"), RSS_FOUND),
+        ("", RSS, "item", Link(selector="item > link", attribute="text"), RSS_FOUND),
+        ("application/atom+xml", ATOM, "entry", Link(selector="entry id", attribute="text"), ([("A", None)], ["a"])),
+        ("text/xml", ATOM, "entry", Link(selector="entry link"), ([("A", None)], ["b"])),
+    ],
+)
+def test_feeds(content_type: str, body: str, block: str, link: Link, expected: Any) -> None:
+    found, urls = rows(document(body, content_type), block, "title", "creator", links=(link,))
+    assert (found, [url.rpartition("/")[2] for url in urls]) == expected
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/html", "application/rss+xml", "text/csv", "application/jsonl", "text/xml"]
+)
+@pytest.mark.parametrize(
+    "body",
+    ["<!DOCTYPE html><html><body><h1>Error<p>item</html>", "<!doctype html><h1>Error", "", "<", "oops", "\0\0"],
+)
+def test_an_error_page_in_the_place_of_a_feed_has_no_rows(content_type: str, body: str) -> None:
+    page = document(body, content_type)
+    links = (Link(selector="item link", attribute="text"),)
+    assert rows(page, "item", "title", links=links) == ([], [])
+    if page.kind == "html":
+        assert rows(page, "jmespath: @", "jmespath: a") == ([], [])
