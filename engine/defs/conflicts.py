@@ -1,8 +1,8 @@
 """Checks combinations of keys: those that exclude or require each other."""
 
 import re
-from collections.abc import Iterator
 
+from engine.defs.bodies import check_bodies, iter_scalars
 from engine.defs.language import AXES
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host, shown_key
@@ -66,8 +66,9 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
     for key in bodies[1:]:
         _add_at_key(problems, node, key, "conflict", f"`{key}` and `{bodies[0]}` both set the body; keep one")
     if "json" in node.entries:
-        for part in _iter_scalars(node.entries["json"].node):
+        for part in iter_scalars(node.entries["json"].node):
             _check_env_variables(part, problems)
+    check_bodies(node, problems)
     check_header_names(node, problems)
 
 
@@ -89,13 +90,6 @@ def _check_env_variables(node: YamlNode, problems: Problems) -> None:
         if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
             message = f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}`"
             problems.add(node.place, "unknown-variable", message)
-
-
-def _iter_scalars(node: YamlNode) -> Iterator[YamlNode]:
-    if node.kind == "scalar":
-        yield node
-    for part in [*node.items, *(entry.node for entry in node.entries.values())]:
-        yield from _iter_scalars(part)
 
 
 def check_header_names(node: YamlNode, problems: Problems) -> None:

@@ -12,6 +12,7 @@ from engine.defs.scalars import (
     Delay,
     Duration,
     FilterPattern,
+    FormTextList,
     HeaderValue,
     HttpStatus,
     NonNegativeInteger,
@@ -20,7 +21,6 @@ from engine.defs.scalars import (
     PositiveInteger,
     Priority,
     RequestText,
-    RequestTextList,
     SelectorText,
     SenderUrl,
     Term,
@@ -49,8 +49,10 @@ class LocatorTerm(Term):
     headers: dict[str, HeaderValue] = optional("Headers to send; `%{env.NAME}` keeps secrets out of the file.")
     cookies: dict[str, HeaderValue] = optional("Cookies to send.")
     body: RequestText = optional("The request body, sent as is.")
-    form: dict[str, RequestTextList] = optional("Form fields, sent as the request body.")
-    json_: Any = optional("Data sent as a JSON body.", alias="json")
+    form: dict[str, FormTextList] = optional(
+        "Form fields, sent as the request body; braces in their values expand as in `url`, one request each."
+    )
+    json_: Any = optional("Data sent as a JSON body; braces in its texts expand as in `url`.", alias="json")
 
 
 class LocatorGroupTerm(Term):

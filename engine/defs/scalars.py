@@ -93,6 +93,14 @@ def _header_problem(text: str) -> str | None:
     return None
 
 
+def _brace_problem(text: str) -> str | None:
+    try:
+        url_patterns.count_alternatives(text)
+    except UsageError as error:
+        return f"{error.message} {error.remedy}"
+    return None
+
+
 def _url_pattern_problem(text: str) -> str | None:
     try:
         number = url_patterns.count(text)
@@ -161,8 +169,9 @@ Text = Annotated[AnyText, AfterValidator(_require_text)]
 Constant = Annotated[str, BeforeValidator(_constant_text), _CONSTANT_SCHEMA]
 Value = Annotated[Constant, _validated_by("unknown-variable", _value_problem)]
 RequestText = Annotated[Constant, _validated_by("unknown-variable", _request_text_problem)]
-RequestTextList = Annotated[
-    list[RequestText],
+FormText = Annotated[RequestText, _validated_by("bad-range", _brace_problem)]
+FormTextList = Annotated[
+    list[FormText],
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
 ]

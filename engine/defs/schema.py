@@ -20,7 +20,7 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "sitemap": ["https://shop.example/sitemap.xml"],
         "headers": [{"Authorization": "Bearer %{env.SHOP_TOKEN}"}],
         "cookies": [{"session": "%{env.SHOP_SESSION}"}],
-        "form": [{"q": "green tea"}],
+        "form": [{"q": "green tea"}, {"q": "{tea,coffee}", "page": "{1..3}"}],
         "json": [{"page": 1}],
     },
     "TaskGroupTerm": {

@@ -145,6 +145,8 @@ class Locator:
     body: str | None = None
     content_type: str | None = None
     """Set where the body was written as `form` or `json`."""
+    body_pieces: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    """Of a body with ranges or lists: its literals, and at odd positions the braces as written. Else empty."""
     place: SourcePosition = NO_POSITION
 
 

@@ -45,19 +45,21 @@ class SeedJobs:
         task_group = self._definitions.task_group(group)
         priority = task_group.priority if task_group is not None else 0
         ids = {
-            userinfo: locators.ensure(self._db, run, group, locator.name, encode_request(locator, userinfo))
-            for userinfo in {seed.userinfo for seed in batch}
+            (userinfo, body): locators.ensure(
+                self._db, run, group, locator.name, encode_request(locator, userinfo, body)
+            )
+            for userinfo, body in dict.fromkeys((seed.userinfo, seed.body) for seed in batch)
         }
         new = []
-        for url, userinfo in batch:
+        for url, userinfo, body in batch:
             place = self._placements.find_or_create(self._db, group, urls.host_key(url), urls.origin(url), kind)
             seeded_hosts.add(place.host)
-            plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
+            plain = kind is JobKind.PAGE and locator.method == "GET" and body is None
             method = locator.method if kind is JobKind.PAGE else kind
             new.append(
                 NewLocator(
-                    run, place.sequence, priority, ids[userinfo], url, link_key(group, url) if plain else None,
-                    locator_key(group, locator.name, url, method, locator.body, account_of(userinfo)),
+                    run, place.sequence, priority, ids[userinfo, body], url, link_key(group, url) if plain else None,
+                    locator_key(group, locator.name, url, method, body, account_of(userinfo)),
                 )
             )  # fmt: skip
         jobs.add_locators(self._db, new)
@@ -78,13 +80,13 @@ def create_placements(run: int, definitions: Definitions, settings: Settings) ->
     )
 
 
-def encode_request(locator: Locator, userinfo: str = "") -> str:
-    """The request of a locator's jobs as the table `locators` keeps it; variables and secrets stay unresolved."""
+def encode_request(locator: Locator, userinfo: str = "", body: str | None = None) -> str:
+    """A request of a locator as the table `locators` keeps it; variables and secrets stay unresolved."""
     request: dict[str, object] = {
         "method": locator.method,
         "headers": list(locator.headers.items()),
         "cookies": list(locator.cookies.items()),
-        "body": locator.body,
+        "body": body,
         "content_type": locator.content_type,
     }
     if userinfo:
