@@ -20,6 +20,7 @@ from engine.defs.language import (
     LinkTerm,
     LocatorGroupTerm,
     LocatorTerm,
+    SitemapTerm,
     TaskGroupTerm,
     TaskTerm,
 )
@@ -41,6 +42,8 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
+    SitemapLink,
+    SitemapRules,
     Task,
     TaskGroup,
 )
@@ -115,7 +118,8 @@ def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, 
         name=term.name or group,
         urls=((term.url,) if term.url else ()) + tuple(term.urls or ()),
         from_file=_resolve_beside(paths[node.place.file], term.from_) if term.from_ else None,
-        sitemap=term.sitemap,
+        sitemap=term.sitemap.url if term.sitemap else None,
+        sitemap_rules=_sitemap_rules(term.sitemap) if term.sitemap else None,
         method=_or_default(term.method, "POST" if pieces else "GET"),
         headers=_freeze(term.headers),
         cookies=_freeze(term.cookies),
@@ -124,6 +128,17 @@ def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, 
         content_type=content_type,
         place=node.place,
     )
+
+
+def _sitemap_rules(term: SitemapTerm) -> SitemapRules | None:
+    links = tuple(
+        SitemapLink(
+            allow=tuple(link.allow or ()), deny=tuple(link.deny or ()), group=link.link_group, priority=link.priority
+        )
+        for link in term.links or ()
+    )  # fmt: skip
+    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links)
+    return None if rules == SitemapRules() else rules
 
 
 def _resolve_beside(file: Path, name: str) -> str:

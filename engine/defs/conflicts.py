@@ -69,7 +69,22 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
         for part in iter_scalars(node.entries["json"].node):
             _check_env_variables(part, problems)
     check_bodies(node, problems)
+    if "sitemap" in node.entries:
+        _check_sitemap(node.entries["sitemap"].node, problems)
     check_header_names(node, problems)
+
+
+def _check_sitemap(node: YamlNode, problems: Problems) -> None:
+    if node.get("links") and not node.list_of("links") and node.entries["links"].node.kind == "list":
+        message = "the list of links is empty, so that no entry would be followed; add a rule, or remove the key"
+        _add_at_key(problems, node, "links", "no-links", message)
+    taken_by: SourcePosition | None = None
+    for link in node.list_of("links"):
+        if taken_by is not None:
+            message = f"no entry gets here: the rule at {taken_by} has neither `allow` nor `deny` and takes all"
+            problems.add(link.place, "conflict", f"{message}; put that one last")
+        elif link.kind == "mapping" and not link.list_of("allow") and not link.list_of("deny"):
+            taken_by = link.place
 
 
 def _check_sessions(root: YamlNode, problems: Problems) -> None:

@@ -41,6 +41,11 @@ def list_if_text(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def sitemap_if_text(value: Any) -> Any:
+    """A sitemap that may be written as its URL."""
+    return value if value is None or isinstance(value, dict | list) else {"url": value}
+
+
 def custom_error(code: str, message: str) -> PydanticCustomError:
     """A validation error with its code. `message` may contain braces."""
     return PydanticCustomError(code, "{message}", {"message": message})
