@@ -1,16 +1,14 @@
 """Builds `Definitions` from validated terms."""
 
-import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
-from urllib.parse import quote_plus
 
 from engine.defs import axes
 from engine.defs.appenders import kind_of, suffix_of
+from engine.defs.bodies import encode_body
 from engine.defs.chains import Chains, stored_chain
 from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
@@ -22,6 +20,7 @@ from engine.defs.language import (
     LinkTerm,
     LocatorGroupTerm,
     LocatorTerm,
+    SitemapTerm,
     TaskGroupTerm,
     TaskTerm,
 )
@@ -43,6 +42,8 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
+    SitemapLink,
+    SitemapRules,
     Task,
     TaskGroup,
 )
@@ -53,9 +54,6 @@ from engine.plugins.catalog import Catalog
 _T = TypeVar("_T")
 _M = TypeVar("_M")
 
-_FORM_TYPE = "application/x-www-form-urlencoded"
-_JSON_TYPE = "application/json"
-_VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
 _TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
@@ -115,43 +113,36 @@ def _locator_group(name: str, term: LocatorGroupTerm, entry: Entry, paths: Mappi
 
 
 def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, Path]) -> Locator:
-    body, content_type = _encode_body(term)
+    pieces, content_type = encode_body(term)
     return Locator(
         name=term.name or group,
         urls=((term.url,) if term.url else ()) + tuple(term.urls or ()),
         from_file=_resolve_beside(paths[node.place.file], term.from_) if term.from_ else None,
-        sitemap=term.sitemap,
-        method=_or_default(term.method, "GET" if body is None else "POST"),
+        sitemap=term.sitemap.url if term.sitemap else None,
+        sitemap_rules=_sitemap_rules(term.sitemap) if term.sitemap else None,
+        method=_or_default(term.method, "POST" if pieces else "GET"),
         headers=_freeze(term.headers),
         cookies=_freeze(term.cookies),
-        body=body,
+        body="".join(pieces) if pieces else None,
+        body_pieces=pieces if len(pieces) > 1 else (),
         content_type=content_type,
         place=node.place,
     )
 
 
+def _sitemap_rules(term: SitemapTerm) -> SitemapRules | None:
+    links = tuple(
+        SitemapLink(
+            allow=tuple(link.allow or ()), deny=tuple(link.deny or ()), group=link.link_group, priority=link.priority
+        )
+        for link in term.links or ()
+    )  # fmt: skip
+    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links)
+    return None if rules == SitemapRules() else rules
+
+
 def _resolve_beside(file: Path, name: str) -> str:
     return name if name == "-" else os.path.abspath(file.parent / name)  # noqa: PTH100  resolve() would follow links
-
-
-def _encode_body(term: LocatorTerm) -> tuple[str | None, str | None]:
-    """The body and its content type. Variables stay in the text; the sender replaces them."""
-    if "form" in term.model_fields_set:
-        pairs = ((key, value) for key, values in term.form.items() for value in values)
-        return "&".join(f"{quote_plus(key)}={_encode_form_value(value)}" for key, value in pairs), _FORM_TYPE
-    if "json_" in term.model_fields_set:
-        return json.dumps(plain_data(term.json_), ensure_ascii=False, separators=(",", ":")), _JSON_TYPE
-    return term.body, None
-
-
-def _encode_form_value(text: str) -> str:
-    encoded = []
-    for piece in _VARIABLE.split(text):
-        if piece == "%%{":
-            encoded.append(quote_plus("%{"))
-        else:
-            encoded.append(piece if piece.startswith("%{") else quote_plus(piece))
-    return "".join(encoded)
 
 
 def _task_group(

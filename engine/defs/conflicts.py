@@ -1,8 +1,8 @@
 """Checks combinations of keys: those that exclude or require each other."""
 
 import re
-from collections.abc import Iterator
 
+from engine.defs.bodies import check_bodies, iter_scalars
 from engine.defs.language import AXES
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host, shown_key
@@ -68,9 +68,25 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
     for key in bodies[1:]:
         _add_at_key(problems, node, key, "conflict", f"`{key}` and `{bodies[0]}` both set the body; keep one")
     if "json" in node.entries:
-        for part in _iter_scalars(node.entries["json"].node):
+        for part in iter_scalars(node.entries["json"].node):
             _check_env_variables(part, problems)
+    check_bodies(node, problems)
+    if "sitemap" in node.entries:
+        _check_sitemap(node.entries["sitemap"].node, problems)
     check_header_names(node, problems)
+
+
+def _check_sitemap(node: YamlNode, problems: Problems) -> None:
+    if node.get("links") and not node.list_of("links") and node.entries["links"].node.kind == "list":
+        message = "the list of links is empty, so that no entry would be followed; add a rule, or remove the key"
+        _add_at_key(problems, node, "links", "no-links", message)
+    taken_by: SourcePosition | None = None
+    for link in node.list_of("links"):
+        if taken_by is not None:
+            message = f"no entry gets here: the rule at {taken_by} has neither `allow` nor `deny` and takes all"
+            problems.add(link.place, "conflict", f"{message}; put that one last")
+        elif link.kind == "mapping" and not link.list_of("allow") and not link.list_of("deny"):
+            taken_by = link.place
 
 
 def _check_sessions(root: YamlNode, problems: Problems) -> None:
@@ -91,13 +107,6 @@ def _check_env_variables(node: YamlNode, problems: Problems) -> None:
         if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
             message = f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}`"
             problems.add(node.place, "unknown-variable", message)
-
-
-def _iter_scalars(node: YamlNode) -> Iterator[YamlNode]:
-    if node.kind == "scalar":
-        yield node
-    for part in [*node.items, *(entry.node for entry in node.entries.values())]:
-        yield from _iter_scalars(part)
 
 
 def check_header_names(node: YamlNode, problems: Problems) -> None:

@@ -12,6 +12,7 @@ from engine.defs.scalars import (
     Delay,
     Duration,
     FilterPattern,
+    FormTextList,
     HeaderValue,
     HttpStatus,
     NonNegativeInteger,
@@ -20,7 +21,6 @@ from engine.defs.scalars import (
     PositiveInteger,
     Priority,
     RequestText,
-    RequestTextList,
     SelectorText,
     SenderUrl,
     Term,
@@ -30,11 +30,32 @@ from engine.defs.scalars import (
     list_if_text,
     none_if_false,
     optional,
+    sitemap_if_text,
 )
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+class SitemapLinkTerm(Term):
+    """Which entries of a sitemap lead into which group; the first rule that takes an entry counts."""
+
+    allow: list[PatternText] = optional("Take only URLs that match one of these regular expressions.")
+    deny: list[PatternText] = optional("Take no URLs that match one of these regular expressions.")
+    link_group: Text = optional("The task group of these pages; default: the locator's own group.")
+    priority: Priority = optional("The priority of these pages; default: that of their group.")
+
+
+class SitemapTerm(Term):
+    """A sitemap, and which of its entries to follow."""
+
+    not_built: ClassVar[Mapping[str, str]] = {"since": "reading only what changed since the last run"}
+
+    url: Url = Field(description="The URL of the sitemap.")
+    allow: list[PatternText] = optional("Follow only entries whose URL matches one of these regular expressions.")
+    deny: list[PatternText] = optional("Never follow entries whose URL matches one of these regular expressions.")
+    links: list[SitemapLinkTerm] = optional("Which entries lead into which group; what no rule takes is not followed.")
 
 
 class LocatorTerm(Term):
@@ -44,13 +65,17 @@ class LocatorTerm(Term):
     url: Url = optional("A URL; `{1..50}`, `{01..12}` and `{a,b}` expand; relative ones resolve against `baseUrl`.")
     urls: list[Url] = optional("Several URLs, each as in `url`.")
     from_: Text = optional("A file with one URL per line, relative to this file; `-` is stdin.", alias="from")
-    sitemap: Url = optional("The URL of a sitemap; the crawl starts from its pages.")
+    sitemap: Annotated[SitemapTerm, BeforeValidator(sitemap_if_text)] = optional(
+        "A sitemap, its URL or a mapping with rules; the crawl starts from its pages."
+    )
     method: METHODS = optional("The HTTP method; default GET, or POST with a body.")
     headers: dict[str, HeaderValue] = optional("Headers to send; `%{env.NAME}` keeps secrets out of the file.")
     cookies: dict[str, HeaderValue] = optional("Cookies to send.")
     body: RequestText = optional("The request body, sent as is.")
-    form: dict[str, RequestTextList] = optional("Form fields, sent as the request body.")
-    json_: Any = optional("Data sent as a JSON body.", alias="json")
+    form: dict[str, FormTextList] = optional(
+        "Form fields, sent as the request body; braces in their values expand as in `url`, one request each."
+    )
+    json_: Any = optional("Data sent as a JSON body; braces in its texts expand as in `url`.", alias="json")
 
 
 class LocatorGroupTerm(Term):

@@ -30,6 +30,9 @@ def check(root: YamlNode, problems: Problems) -> None:
             problems.add(group.place, "no-tasks", message)
         for _, task in iter_tasks(group.node):
             _check_reference(task.node.get("dataDef"), data_defs, "unknown-data-def", "dataDef", problems)
+    for target in _iter_sitemap_groups(root):
+        _check_reference(target, groups, "unknown-group", "task group", problems)
+        mistyped |= {find_similar(target.text, groups)} if target.text not in groups else set()
     for _, data_def in root.entries_of("dataDefs"):
         _check_data_def(data_def.node, groups, problems)
         links = [link.text_of("linkGroup") for link in data_def.node.list_of("links")]
@@ -46,6 +49,17 @@ def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
     for name, entry in group.entries.items():
         if name not in _RESERVED_KEYS and entry.node.kind == "mapping":
             yield name, entry
+
+
+def _iter_sitemap_groups(root: YamlNode) -> Iterator[YamlNode]:
+    """The groups that entries of sitemaps lead to, as written."""
+    for _, group in root.entries_of("locatorGroups"):
+        for locator in group.node.list_of("locators"):
+            sitemap = locator.get("sitemap")
+            for link in sitemap.list_of("links") if sitemap is not None else ():
+                name = link.get("linkGroup")
+                if name is not None:
+                    yield name
 
 
 def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> None:
@@ -88,6 +102,7 @@ def _check_reachable(root: YamlNode, problems: Problems, mistyped: set[str | Non
     if any(task.node.get("steps") for group in groups.values() for _, task in iter_tasks(group.node)):
         return
     reachable = {name for name, entry in root.entries_of("locatorGroups") if entry.node.list_of("locators")}
+    reachable |= {name.text for name in _iter_sitemap_groups(root)}
     todo = list(reachable)
     while todo:
         new = set(_linked_groups(todo.pop(), groups, root)) - reachable

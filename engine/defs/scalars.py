@@ -41,6 +41,11 @@ def list_if_text(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def sitemap_if_text(value: Any) -> Any:
+    """A sitemap that may be written as its URL."""
+    return value if value is None or isinstance(value, dict | list) else {"url": value}
+
+
 def custom_error(code: str, message: str) -> PydanticCustomError:
     """A validation error with its code. `message` may contain braces."""
     return PydanticCustomError(code, "{message}", {"message": message})
@@ -90,6 +95,14 @@ def _request_text_problem(text: str) -> str | None:
 def _header_problem(text: str) -> str | None:
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
         return "contains a line break or control character, which headers cannot"
+    return None
+
+
+def _brace_problem(text: str) -> str | None:
+    try:
+        url_patterns.count_alternatives(text)
+    except UsageError as error:
+        return f"{error.message} {error.remedy}"
     return None
 
 
@@ -161,8 +174,9 @@ Text = Annotated[AnyText, AfterValidator(_require_text)]
 Constant = Annotated[str, BeforeValidator(_constant_text), _CONSTANT_SCHEMA]
 Value = Annotated[Constant, _validated_by("unknown-variable", _value_problem)]
 RequestText = Annotated[Constant, _validated_by("unknown-variable", _request_text_problem)]
-RequestTextList = Annotated[
-    list[RequestText],
+FormText = Annotated[RequestText, _validated_by("bad-range", _brace_problem)]
+FormTextList = Annotated[
+    list[FormText],
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
 ]

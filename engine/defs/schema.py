@@ -12,6 +12,13 @@ from engine.defs.steps import STEP_SETS
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
+    "SitemapTerm": {
+        "url": ["https://shop.example/sitemap.xml"],
+        "allow": [["/p/"]],
+        "deny": [["/old/"]],
+        "links": [[{"allow": ["/p/"], "linkGroup": "detail"}]],
+    },
+    "SitemapLinkTerm": {"allow": [["/p/"]], "deny": [["/old/"]], "linkGroup": ["detail"], "priority": [0, 10]},
     "LocatorTerm": {
         "name": ["catalogue"],
         "url": ["https://shop.example/", "/catalogue/page-{1..50}.html"],
@@ -20,7 +27,7 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "sitemap": ["https://shop.example/sitemap.xml"],
         "headers": [{"Authorization": "Bearer %{env.SHOP_TOKEN}"}],
         "cookies": [{"session": "%{env.SHOP_SESSION}"}],
-        "form": [{"q": "green tea"}],
+        "form": [{"q": "green tea"}, {"q": "{tea,coffee}", "page": "{1..3}"}],
         "json": [{"page": 1}],
     },
     "TaskGroupTerm": {
@@ -102,6 +109,11 @@ def build_json_schema() -> dict[str, Any]:
     host_keys = terms["HostTerm"]["properties"]
     signs = host_keys["blocked"]
     host_keys["blocked"] = {"description": signs.pop("description"), "anyOf": [signs, {"const": False}]}
+    locator_keys = terms["LocatorTerm"]["properties"]
+    sitemap = locator_keys["sitemap"]
+    url = {"type": ["string", "number"]}
+    described = {key: sitemap.pop(key) for key in ("description", "examples")}
+    locator_keys["sitemap"] = {**described, "anyOf": [url, sitemap]}
     return {"$schema": DIALECT, "title": "crawl-console defs", **schema}
 
 

@@ -1,4 +1,4 @@
-r"""Expands braces in a locator's URL: `{1..50}`, `{01..12}`, `{a,b}`.
+r"""Expands braces in URLs, and splits texts with braces: `{1..50}`, `{01..12}`, `{a,b}`.
 
 `\{`, `\}` and, between braces, `\,` are literal. `%{…}` is a variable, not a brace, and stays as it is.
 """
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
+from typing import Literal, NamedTuple
 
 from engine.errors import UsageError
 from engine.urls import without_credentials
@@ -37,6 +38,63 @@ def count(pattern: str) -> int:
     return prod(map(len, _parts(pattern)))
 
 
+def count_alternatives(text: str) -> int:
+    """The number of texts that a text stands for. Raises UsageError for an invalid brace, without quoting the text."""
+    return prod(len(list_alternatives(token.text)) for token in split(text) if token.kind == "brace")
+
+
+class Token(NamedTuple):
+    """A part of a text with braces: literal text, a `%{…}` variable as written, or a brace as written."""
+
+    kind: Literal["text", "variable", "brace"]
+    text: str
+
+
+def split(pattern: str, shown: str | None = None) -> Iterator[Token]:
+    """The parts of a text, in order. Raises UsageError for an unclosed brace or nested braces.
+
+    `shown`: how a message names the text, which may hold a secret.
+    """
+    done = 0
+    for match in _PART.finditer(pattern):
+        if match.start() > done:
+            yield Token("text", pattern[done : match.start()])
+        done = match.end()
+        whole = match.group()
+        if whole.startswith("%"):
+            yield Token("variable", whole)
+        elif whole.startswith("\\"):
+            yield Token("text", whole[1])
+        elif match.group(1) is None:
+            raise UsageError(
+                f"{shown or 'the text'} has an unclosed brace or nested braces.", "Write \\{ for a literal brace."
+            )
+        else:
+            yield Token("brace", whole)
+    if done < len(pattern):
+        yield Token("text", pattern[done:])
+
+
+def list_alternatives(brace: str, shown: str | None = None) -> Sequence[str]:
+    """What a brace as written stands for. Raises UsageError if it is neither a range nor a list.
+
+    `shown`: as for `split`; without it the message quotes nothing of the text.
+    """
+    inside = brace[1:-1]
+    texts = re.split(r"(?<!\\),", inside)
+    if len(texts) > 1:
+        return tuple(re.sub(r"\\([{},])", r"\1", text) for text in texts)
+    ends = _RANGE.fullmatch(inside)
+    if ends is None:
+        raise UsageError(
+            f"{f'{brace!r} in {shown}' if shown else 'a brace in the text'} is neither a range nor a list.",
+            "Write {1..50}, {01..12} or {a,b}, or \\{ for a literal brace.",
+        )
+    first, last = ends.groups()
+    padded = any(re.match(r"-?0[0-9]", end) for end in (first, last))
+    return _Range(int(first), int(last), max(len(first), len(last)) if padded else 0)
+
+
 class _Range(Sequence[str]):
     """The numbers of `{first..last}` as texts, padded to `width`."""
 
@@ -52,39 +110,9 @@ class _Range(Sequence[str]):
 
 
 def _parts(pattern: str) -> list[Sequence[str]]:
-    """Splits a pattern into parts, each a list of alternatives."""
-    parts: list[Sequence[str]] = []
-    done = 0
-    for match in _PART.finditer(pattern):
-        if match.start() > done:
-            parts.append((pattern[done : match.start()],))
-        done = match.end()
-        whole, inside = match.group(), match.group(1)
-        if whole.startswith("%"):
-            parts.append((whole,))
-        elif whole.startswith("\\"):
-            parts.append((whole[1],))
-        elif inside is None:
-            raise UsageError(
-                f"{without_credentials(pattern)!r} has an unclosed brace or nested braces.",
-                "Write \\{ for a literal brace.",
-            )
-        else:
-            parts.append(_alternatives(pattern, inside))
-    parts.append((pattern[done:],))
-    return parts
-
-
-def _alternatives(pattern: str, inside: str) -> Sequence[str]:
-    texts = re.split(r"(?<!\\),", inside)
-    if len(texts) > 1:
-        return tuple(re.sub(r"\\([{},])", r"\1", text) for text in texts)
-    ends = _RANGE.fullmatch(inside)
-    if ends is None:
-        raise UsageError(
-            f"'{{{inside}}}' in {without_credentials(pattern)!r} is neither a range nor a list.",
-            "Write {1..50}, {01..12} or {a,b}, or \\{ for a literal brace.",
-        )
-    first, last = ends.groups()
-    padded = any(re.match(r"-?0[0-9]", end) for end in (first, last))
-    return _Range(int(first), int(last), max(len(first), len(last)) if padded else 0)
+    """The parts of a pattern, each a list of alternatives."""
+    shown = repr(without_credentials(pattern))
+    return [
+        list_alternatives(token.text, shown) if token.kind == "brace" else (token.text,)
+        for token in split(pattern, shown)
+    ]

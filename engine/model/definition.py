@@ -131,6 +131,28 @@ class TaskGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SitemapLink:
+    """Which entries of a sitemap lead into which group."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    group: str | None = None
+    """None: the locator's own group."""
+    priority: int | None = None
+    """None: that of the group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitemapRules:
+    """Which entries of a sitemap are followed, and where to: by the first of `links` that takes them."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    links: tuple[SitemapLink, ...] = ()
+    """Empty: all that `allow` and `deny` leave lead into the locator's own group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Locator:
     """Where to start. URLs are as written: seeding expands braces and resolves relative URLs."""
 
@@ -145,6 +167,10 @@ class Locator:
     body: str | None = None
     content_type: str | None = None
     """Set where the body was written as `form` or `json`."""
+    body_pieces: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    """Of a body with ranges or lists: its literals, and at odd positions the braces as written. Else empty."""
+    sitemap_rules: SitemapRules | None = field(default=None, metadata=ADDED_LATER)
+    """None: all entries of the sitemap are followed."""
     place: SourcePosition = NO_POSITION
 
 

@@ -17,6 +17,12 @@ def locator_key(group: str, name: str, url: str, method: str, body: str | None, 
     return _key("locator", group, name, url, method, body or "", *([account] if account else ()))
 
 
+def sitemap_key(group: str, name: str, url: str, body: str | None, account: str = "", rules: str = "") -> bytes:
+    """The key of a sitemap of a locator. `rules`: a hash of those for its entries; with others it is read again."""
+    plain = locator_key(group, name, url, "sitemap", body, account)
+    return _key("sitemap", plain.hex(), rules) if rules else plain
+
+
 def account_of(userinfo: str) -> str:
     """The user of a `user:password`, part of the keys of what is fetched with it: each user may see another page."""
     return userinfo.partition(":")[0]

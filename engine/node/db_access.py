@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from engine.model.definition import SitemapRules
 from engine.model.job import LeasedJob, StoredPage
 from engine.model.record import ExtractedLink
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import document_links, documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import answers, hosts, jobs, row_sources, step_values
+from engine.store.tables import answers, hosts, jobs, locators, row_sources, step_values
 from engine.store.tables.hosts import StoredRobots
 from engine.store.tables.row_sources import RowSource
 from engine.store.transactions import page_limit
@@ -62,6 +63,10 @@ class DbAccess:
     def step_value(self, run: int, key: str) -> str | None:
         """What users' steps stored under a key in a run, as JSON."""
         return step_values.get(self._reader, run, key)
+
+    def sitemap_rules(self, locator: int) -> SitemapRules | None:
+        """The rules for the entries of a locator's sitemap; None: all are followed."""
+        return locators.get_sitemap_rules(self._reader, locator)
 
     def checkpoint(self, job: int) -> str | None:
         """What an earlier attempt at a job stored."""

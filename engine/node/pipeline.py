@@ -81,7 +81,7 @@ class Pipeline:
         self._reextractor = Reextractor(
             db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes, row_reuse=self._row_reuse
         )
-        self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor)
+        self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor, db_access, def_cache)
         agent = product_token(settings.user_agent)
         robots_cache = RobotsCache(db_access, agent)
         self._page_fetcher = PageFetcher(
@@ -168,6 +168,8 @@ class Pipeline:
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         text, dropped = f"{job.url}: {children.entries} entries", children.dropped
+        if children.denied:
+            text += f"; {children.denied} not followed, by the rules of the sitemap"
         if dropped:
             text += f"; {dropped} beyond the {MAX_SITEMAP_URLS:,} that the sitemap protocol allows are dropped"
         event = self._outcomes.event(job, "INFO" if children.entries and not dropped else "WARNING", text)

@@ -1,7 +1,7 @@
 """Reads a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain
@@ -10,9 +10,12 @@ from engine import urls
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.decompress import open_decompressor
 from engine.model.job import JobKind, LeasedJob
-from engine.model.job_key import link_key, locator_key
+from engine.model.job_key import link_key, sitemap_key
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache
 from engine.node.lines import as_text, cut_in_pieces, take_first
 from engine.node.page_extractor import PageExtractor, SitemapUrls
+from engine.node.sitemap_routing import NOT_FOLLOWED, Route, SitemapRouting
 from engine.store.pages.body import Body
 from engine.store.transactions.outcome import ChildJob
 
@@ -34,6 +37,8 @@ class SitemapChildren:
     """Further ones in pieces, made when they are committed."""
     entries: int
     """Their number; where they are many, that of the entries, of which some may make no job."""
+    denied: int
+    """Entries that the rules of the locator do not follow."""
     dropped: int
     """Entries beyond the protocol's limit."""
     share: BodyShare | None
@@ -43,9 +48,11 @@ class SitemapChildren:
 class SitemapHandler:
     """One for each node."""
 
-    def __init__(self, max_body: int, page_extractor: PageExtractor) -> None:
+    def __init__(self, max_body: int, page_extractor: PageExtractor, db_access: DbAccess, def_cache: DefCache) -> None:
         self._max_body = max_body
         self._page_extractor = page_extractor
+        self._db_access = db_access
+        self._def_cache = def_cache
 
     async def list_children(self, job: LeasedJob, url: str, body: bytes, share: BodyShare) -> SitemapChildren:
         """The jobs that a sitemap at that URL makes. `share` grows with what is unpacked.
@@ -58,13 +65,28 @@ class SitemapHandler:
         del body  # a large one is compressed while it is read
         sitemap = await self._page_extractor.read_sitemap(content)
         try:
-            first, later = take_first(_pieces(job, url, sitemap))
+            routing = self._routing(job)
+            # in a thread: the searches of a large sitemap take a tenth of a second, those of a bad pattern far longer
+            chosen = None if routing is None else await asyncio.to_thread(routing.choose, url, sitemap.pages)
+            first, later = take_first(_pieces(job, url, sitemap, routing, chosen))
         except BaseException:
             if sitemap.share is not None:
                 sitemap.share.release()
             raise
-        entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps)
-        return SitemapChildren(first, later, entries, sitemap.dropped, sitemap.share)
+        denied = 0 if chosen is None else chosen.count(NOT_FOLLOWED)
+        entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps) - denied
+        return SitemapChildren(first, later, entries, denied, sitemap.dropped, sitemap.share)
+
+    def _routing(self, job: LeasedJob) -> SitemapRouting | None:
+        """The rules for the entries; None: all lead into the job's group.
+
+        They are those that its locator had when the job was created; after an edit of them the sitemap is read again.
+        """
+        rules = None if job.locator_id is None else self._db_access.sitemap_rules(job.locator_id)
+        if rules is None:
+            return None
+        priorities = {group.name: group.priority for group in self._def_cache.definitions(job.defs_version).task_groups}
+        return SitemapRouting(rules, job.group, priorities, job.priority)
 
     async def _unpack(self, body: bytes, share: BodyShare) -> bytes:
         decompressor = open_decompressor("gzip", self._max_body)
@@ -82,23 +104,33 @@ class SitemapHandler:
         return unpacked.getvalue()
 
 
-def _pieces(job: LeasedJob, url: str, sitemap: SitemapUrls) -> Iterator[tuple[ChildJob, ...]]:
-    """The jobs of the entries, in pieces that are not empty."""
+def _pieces(
+    job: LeasedJob, url: str, sitemap: SitemapUrls, routing: SitemapRouting | None, chosen: Sequence[int] | None
+) -> Iterator[tuple[ChildJob, ...]]:
+    """The jobs of the entries, in pieces that are not empty. `chosen`: for each page its route."""
     nested = sitemap.sitemaps if job.depth < _MAX_DEPTH else ()
-    entries = chain(((page, JobKind.PAGE) for page in sitemap.pages), ((other, JobKind.SITEMAP) for other in nested))
+    own = Route(job.group, job.priority)
+    pages: Iterable[tuple[str | memoryview, Route | None]] = ((page, own) for page in sitemap.pages)
+    if routing is not None and chosen is not None:
+        chosen_pages = zip(sitemap.pages, chosen, strict=True)
+        pages = ((page, routing.routes[index]) for page, index in chosen_pages if index != NOT_FOLLOWED)
+    rules = "" if routing is None else routing.key
+    entries = chain(pages, ((other, None) for other in nested))
     for piece in cut_in_pieces(entries, lambda entry: len(entry[0]), _ENTRIES_PER_PIECE):
         children: dict[bytes, ChildJob] = {}
-        for written, kind in piece:
+        for written, route in piece:
             target = _join(url, as_text(written))
             if target is None:
                 continue
-            if kind is JobKind.PAGE:
-                key, depth = link_key(job.group, target), 0
+            host_key, origin = urls.host_key(target), urls.origin(target)
+            if route is not None:
+                key = link_key(route.group, target)
+                children[key] = ChildJob(route.group, host_key, origin, target, 0, route.priority, key, JobKind.PAGE)
             else:
-                key, depth = locator_key(job.group, job.locator, target, kind, None), job.depth + 1
-            children[key] = ChildJob(
-                job.group, urls.host_key(target), urls.origin(target), target, depth, job.priority, key, kind
-            )
+                key = sitemap_key(job.group, job.locator, target, None, rules=rules)
+                children[key] = ChildJob(
+                    job.group, host_key, origin, target, job.depth + 1, job.priority, key, JobKind.SITEMAP
+                )
         if children:
             yield tuple(children.values())
 

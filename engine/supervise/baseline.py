@@ -22,6 +22,7 @@ def _hash_seeds(db: Database, run: int, definitions: Definitions) -> str:
     """A hash of the locators as written, and of the number of URLs where a list gives them."""
     locators = [
         (group.name, locator.urls, locator.from_file, locator.sitemap, locator.method, locator.body)
+        + (() if locator.sitemap_rules is None else (locator.sitemap_rules,))
         for group in definitions.locator_groups
         for locator in group.locators
     ]

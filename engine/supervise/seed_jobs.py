@@ -7,9 +7,10 @@ import orjson
 
 from engine import urls
 from engine.fetch.host_policy import resolve_host_policy
-from engine.model.definition import Definitions, Locator
+from engine.model.definition import Definitions, Locator, SitemapRules, definition_hash
 from engine.model.job import JobKind
-from engine.model.job_key import account_of, link_key, locator_key
+from engine.model.job_key import account_of, link_key, locator_key, sitemap_key
+from engine.model.stored_form import to_plain
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import hosts, jobs, locators
@@ -42,22 +43,30 @@ class SeedJobs:
     def add(self, group: str, locator: Locator, batch: Sequence[Seed], kind: JobKind) -> set[int]:
         """Create the jobs of seeds; returns their hosts, which must be readmitted."""
         run, seeded_hosts = self._run, set()
+        rules = locator.sitemap_rules if kind is JobKind.SITEMAP else None
+        rules_hash = "" if rules is None else definition_hash(rules)
         task_group = self._definitions.task_group(group)
         priority = task_group.priority if task_group is not None else 0
         ids = {
-            userinfo: locators.ensure(self._db, run, group, locator.name, encode_request(locator, userinfo))
-            for userinfo in {seed.userinfo for seed in batch}
+            (userinfo, body): locators.ensure(
+                self._db, run, group, locator.name, encode_request(locator, userinfo, body, rules=rules)
+            )
+            for userinfo, body in dict.fromkeys((seed.userinfo, seed.body) for seed in batch)
         }
         new = []
-        for url, userinfo in batch:
+        for url, userinfo, body in batch:
             place = self._placements.find_or_create(self._db, group, urls.host_key(url), urls.origin(url), kind)
             seeded_hosts.add(place.host)
-            plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
-            method = locator.method if kind is JobKind.PAGE else kind
+            plain = kind is JobKind.PAGE and locator.method == "GET" and body is None
+            account = account_of(userinfo)
+            if kind is JobKind.SITEMAP:
+                identity = sitemap_key(group, locator.name, url, body, account, rules_hash)
+            else:
+                identity = locator_key(group, locator.name, url, locator.method, body, account)
             new.append(
                 NewLocator(
-                    run, place.sequence, priority, ids[userinfo], url, link_key(group, url) if plain else None,
-                    locator_key(group, locator.name, url, method, locator.body, account_of(userinfo)),
+                    run, place.sequence, priority, ids[userinfo, body], url, link_key(group, url) if plain else None,
+                    identity,
                 )
             )  # fmt: skip
         jobs.add_locators(self._db, new)
@@ -78,15 +87,19 @@ def create_placements(run: int, definitions: Definitions, settings: Settings) ->
     )
 
 
-def encode_request(locator: Locator, userinfo: str = "") -> str:
-    """The request of a locator's jobs as the table `locators` keeps it; variables and secrets stay unresolved."""
+def encode_request(
+    locator: Locator, userinfo: str = "", body: str | None = None, *, rules: SitemapRules | None = None
+) -> str:
+    """A request of a locator as the table `locators` keeps it; variables and secrets stay unresolved."""
     request: dict[str, object] = {
         "method": locator.method,
         "headers": list(locator.headers.items()),
         "cookies": list(locator.cookies.items()),
-        "body": locator.body,
+        "body": body,
         "content_type": locator.content_type,
     }
     if userinfo:
         request["userinfo"] = userinfo
+    if rules is not None:
+        request["sitemap"] = to_plain(rules)
     return orjson.dumps(request).decode()

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 
 from engine import urls
+from engine.defs.bodies import expand_body
 from engine.defs.url_list import read_urls, shown_path
 from engine.defs.url_patterns import expand
 from engine.model.definition import Locator
@@ -38,8 +39,11 @@ class SeedReader:
         """The seeds of a locator by the kind of their jobs."""
         sitemaps = [locator.sitemap] if locator.sitemap else []
         return [
-            (JobKind.PAGE, self._locator_urls(locator)),
-            (JobKind.SITEMAP, self._resolve(zip(repeat(""), sitemaps), str(locator.place))),
+            (JobKind.PAGE, _with_bodies(locator, self._locator_urls(locator))),
+            (
+                JobKind.SITEMAP,
+                _with_bodies(locator, self._resolve(zip(repeat(""), sitemaps), str(locator.place))),
+            ),
         ]
 
     def _locator_urls(self, locator: Locator) -> Iterator[Seed]:
@@ -58,6 +62,17 @@ class SeedReader:
                 self.problems.append(f"{place}{line}: no usable URL: {urls.without_credentials(url)[:200]}")
             else:
                 yield self._secrets.split(full)
+
+
+def _with_bodies(locator: Locator, seeds: Iterator[Seed]) -> Iterator[Seed]:
+    """The seeds with each body of their locator; the body varies faster than the URL."""
+    if locator.body is None:
+        return seeds
+    if not locator.body_pieces:
+        return (seed._replace(body=locator.body) for seed in seeds)
+    return (
+        seed._replace(body=body) for seed in seeds for body in expand_body(locator.body_pieces, locator.content_type)
+    )
 
 
 def take_batch(seeds: Iterator[Seed]) -> list[Seed]:

@@ -16,10 +16,11 @@ _SLICE_SECONDS = 0.1
 
 
 class Seed(NamedTuple):
-    """A start URL without credentials, and its sealed `user:password`, empty if it has none."""
+    """A start URL without credentials, its sealed `user:password`, empty if it has none, and the body to send."""
 
     url: str
     userinfo: str
+    body: str | None = None
 
 
 class SeedSecrets:

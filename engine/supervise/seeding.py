@@ -194,7 +194,7 @@ class Seeder:
 
     def _is_small(self, group: LocatorGroup) -> bool:
         """Whether it has a few plain URLs: no list, no pattern, and no password, which takes 10 ms to seal."""
-        if "@" in (self._base or "") or any(locator.from_file is not None for locator in group.locators):
+        if "@" in (self._base or "") or any(each.from_file is not None or each.body_pieces for each in group.locators):
             return False
         patterns = [url for locator in group.locators for url in (*locator.urls, locator.sitemap or "")]
         return len(patterns) <= _SMALL_GROUP and not any("{" in url or "@" in url for url in patterns)

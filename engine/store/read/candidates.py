@@ -10,21 +10,26 @@ from engine.store.db.connector import Database, id_list
 
 _CANDIDATES = """
 SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
-    locator, root, name, request, root_url, may_leave_host))
+    locator, root, name, request, root_url, may_leave_host, body))
 FROM (
     SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
         j.locator, coalesce(j.root, j.id) AS root, l.name, l.request, coalesce(r.url, j.url) AS root_url,
-        j.may_leave_host
+        j.may_leave_host, CASE WHEN {has_body} THEN l.request ->> '$.body' END AS body
     FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
     WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
         AND NOT EXISTS (
             SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
-                AND t.run = j.run)
+                AND t.run = j.run AND NOT ({has_body} AND t.target IS NULL AND {other_body}))
     ORDER BY j.priority DESC, j.id LIMIT ?)
 """
-_DUE = _CANDIDATES.format(suspect="= 0", index="")
+_HAS_BODY = "(j.page_key IS NULL AND j.origin = 'locator' AND j.target IS NULL)"
+_OTHER_BODY = "(SELECT b.request ->> '$.body' FROM locators b WHERE b.id = t.locator) IS NOT l.request ->> '$.body'"
+"""Two bodies sent to one URL are two pages: thousands of searches go to the URL of one form."""
+_DUE = _CANDIDATES.format(suspect="= 0", index="", has_body=_HAS_BODY, other_body=_OTHER_BODY)
 # without INDEXED BY, the planner reads all due jobs in order, to find that none is a suspect
-_SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect")
+_SUSPECTS = _CANDIDATES.format(
+    suspect="> 0", index="INDEXED BY jobs_suspect", has_body=_HAS_BODY, other_body=_OTHER_BODY
+)
 _HAS_SUSPECT = """
 SELECT EXISTS (SELECT 1 FROM json_each(?) s CROSS JOIN jobs j INDEXED BY jobs_suspect
     WHERE j.sequence = s.value AND j.state = 'READY' AND j.crashes > 0)
@@ -58,7 +63,7 @@ def to_leased_job(
     """The leased job of a row of `list_due`."""
     (
         id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, request,
-        root_url, may_leave_host,
+        root_url, may_leave_host, _,
     ) = row  # fmt: skip
     located = origin == JobOrigin.LOCATOR
     return LeasedJob(

@@ -1,11 +1,16 @@
-"""Writes the table `locators`: locators as written in the defs, one row for all their jobs."""
+"""Writes the table `locators`: the requests of locators, one row for all jobs that send it."""
 
+import orjson
+
+from engine.model.definition import SitemapRules
+from engine.model.stored_form import from_plain
 from engine.store.db.connector import Database
 
 _ENSURE = """
 INSERT INTO locators (run, grp, name, request) VALUES (?, ?, ?, ?)
 ON CONFLICT (run, grp, name, request) DO NOTHING RETURNING id
 """
+_READ = "SELECT request FROM locators WHERE id = ?"
 _FIND = "SELECT id FROM locators WHERE run = ? AND grp = ? AND name = ? AND request = ?"
 
 
@@ -14,3 +19,11 @@ def ensure(db: Database, run: int, group: str, name: str, request: str) -> int:
     key = (run, group, name, request)
     created = db.value(_ENSURE, key)
     return int(created if created is not None else db.value(_FIND, key))
+
+
+def get_sitemap_rules(db: Database, locator: int) -> SitemapRules | None:
+    """The rules for the entries of a locator's sitemap; None: all are followed."""
+    text = db.value(_READ, (locator,))
+    stored = None if text is None else orjson.loads(text).get("sitemap")
+    rules: SitemapRules | None = None if stored is None else from_plain(SitemapRules, stored)
+    return rules

@@ -277,10 +277,10 @@ def _fair_share(s: SequenceState, request: LeaseRequest) -> int:
 
 def _distinct_pages(candidates: list[list[Any]]) -> list[list[Any]]:
     """At most one candidate per page: the page is fetched once, and the other jobs use its document."""
-    seen: set[str] = set()
+    seen: set[tuple[str, str | None]] = set()
     kept = []
     for candidate in candidates:
-        page = candidate[2] or candidate[1]
+        page = candidate[2] or candidate[1], candidate[15]
         if page not in seen:
             seen.add(page)
             kept.append(candidate)

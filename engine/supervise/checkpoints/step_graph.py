@@ -197,6 +197,13 @@ def _links_by_target(definitions: Definitions, groups: Iterable[TaskGroup]) -> d
             for link in data_def.links:
                 hash_ = _hash("link", group.name, data_def.block, definition_hash(link))
                 links.setdefault(link.group or group.name, {}).setdefault(group.name, []).append(hash_)
+    for located in definitions.locator_groups:
+        for rules in [locator.sitemap_rules for locator in located.locators if locator.sitemap_rules is not None]:
+            for sitemap_link in rules.links:
+                target = sitemap_link.group or located.name
+                if target != located.name:  # its own depends on its seeder anyway
+                    hash_ = _hash("sitemap", located.name, definition_hash(rules))
+                    links.setdefault(target, {}).setdefault(located.name, []).append(hash_)
     return links
 
 

@@ -113,6 +113,8 @@ def _locator_requests(definitions: Definitions) -> set[tuple[str, str]]:
         for url in (*locator.urls, locator.from_file, locator.sitemap):
             if url:
                 yield group, f"{request_hash} {url}"
+        if locator.sitemap_rules is not None:
+            yield group, f"{request_hash} {locator.sitemap} {definition_hash(locator.sitemap_rules)}"
 
     return {
         request

@@ -11,7 +11,7 @@ from engine.store.tables import jobs, nodes, runs, sequences
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.lease import Lease, lease
 from engine.store.transactions.outcome import JobOutcome
-from tests.contract.store.harness import Page, StoreHarness, again, failed, moved
+from tests.contract.store.harness import REQUEST, Page, StoreHarness, again, failed, moved
 
 NewStore = Callable[..., StoreHarness]
 WIDE = HostPolicy(delay=0.0, concurrency=10_000, robots=False)
@@ -108,6 +108,20 @@ def test_a_page_is_leased_once_at_a_time_even_if_several_jobs_need_it(store: Sto
     assert store.take("http://a/", "other") == (), "another group needs the page that is being fetched"
     store.commit(*map(store.done, first))
     assert [j.locator for j in store.take("http://a/")] == ["y"]
+
+
+def test_different_bodies_for_one_url_are_leased_together(store: StoreHarness) -> None:
+    for body in ("q=1", "q=2", "q=3"):
+        store.seed("http://a/s", method="POST", body=body, request=REQUEST.replace("null", f'"{body}"', 1))
+    store.seed("http://a/s", method="POST", body="q=1", name="m", request=REQUEST.replace("null", '"q=1"', 1))
+    store.seed("http://a/s")
+    first = store.take("http://a/s", free=2)
+    assert [job.request.body for job in first] == ["q=1", "q=2"]
+    second = store.take("http://a/s")
+    assert [job.request.body for job in second] == ["q=3"], "one body is asked for once at a time"
+    store.commit(*map(store.done, [*first, *second]))
+    (shared,) = store.take("http://a/s", free=1)
+    assert (shared.locator, shared.request.body) == ("m", "q=1")
 
 
 def test_a_page_that_a_redirect_leads_to_is_leased_once_at_a_time(store: StoreHarness) -> None:

@@ -20,6 +20,8 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
+    SitemapLink,
+    SitemapRules,
     Task,
     TaskGroup,
     definition_hash,
@@ -111,6 +113,8 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         Locator,
         LocatorGroup,
         PluginFile,
+        SitemapLink,
+        SitemapRules,
         Task,
         TaskGroup,
     }

@@ -20,6 +20,10 @@ MAX_BODY = 1_000_000
 ENTRY = b"<url><loc>http://a/%d</loc></url>"
 
 
+def sitemap_handler(extractor: Any) -> SitemapHandler:
+    return SitemapHandler(MAX_BODY, extractor, Mock(sitemap_rules=Mock(return_value=None)), Mock())
+
+
 async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> None:
     body = b"<urlset>" + b"".join(ENTRY % number for number in range(20_000)) + b"</urlset>"
     budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
@@ -30,7 +34,7 @@ async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> N
         used.append(budget.used)
         return SitemapUrls(["/1"], [], 0)
 
-    handler = SitemapHandler(MAX_BODY, Mock(read_sitemap=read_sitemap))
+    handler = sitemap_handler(Mock(read_sitemap=read_sitemap))
     children = await handler.list_children(leased(1), "http://a/s.xml.gz", gzip.compress(body), share)
     assert [child.url for child in children.first] == ["http://a/1"]
     assert used == [len(body) - FREE_BYTES]
@@ -44,7 +48,7 @@ async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> N
 async def test_a_bomb_and_a_truncated_sitemap_fail(body: bytes) -> None:
     share = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY).open_share()
     with pytest.raises(FetchFailed):
-        await SitemapHandler(MAX_BODY, Mock()).list_children(leased(1), "http://a/s.xml.gz", body, share)
+        await sitemap_handler(Mock()).list_children(leased(1), "http://a/s.xml.gz", body, share)
 
 
 async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_extraction_process() -> None:
@@ -76,7 +80,7 @@ async def test_entries_that_raise_give_back_what_the_answer_holds(monkeypatch: p
         return SitemapUrls(["/1"], [], 0, answer)
 
     monkeypatch.setattr("engine.node.sitemap_job._join", Mock(side_effect=RuntimeError))
-    handler = SitemapHandler(MAX_BODY, Mock(read_sitemap=read_sitemap))
+    handler = sitemap_handler(Mock(read_sitemap=read_sitemap))
     with pytest.raises(RuntimeError):
         await handler.list_children(leased(1), "http://a/s.xml", b"<urlset/>", budget.open_share())
     assert budget.used == 0

@@ -9,12 +9,12 @@ import orjson
 import pytest
 
 from engine.errors import UsageError
-from engine.model.definition import Locator, LocatorGroup, TaskGroup
+from engine.model.definition import Locator, LocatorGroup, SitemapRules, TaskGroup
 from engine.model.run import RunState
 from engine.model.secret import SecretVault
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import checkpoints, runs, sequences
+from engine.store.tables import checkpoints, locators, runs, sequences
 from engine.supervise import seed_reader, seed_secrets
 from engine.supervise.seed_jobs import encode_request
 
@@ -149,6 +149,16 @@ def test_a_sitemap_is_its_own_kind_of_job_and_not_counted_as_a_page(harness: See
     assert sequences.count_pages(harness.db, harness.run, "ready") == 0
 
 
+def test_other_rules_for_a_sitemap_are_another_job_with_these_rules(harness: SeedingHarness) -> None:
+    plain = Locator(name="l", sitemap="http://a/s.xml")
+    for rules in (None, SitemapRules(allow=("/p/",)), SitemapRules(allow=("/q/",)), None):
+        harness.seed(LocatorGroup(name="g", locators=(replace(plain, sitemap_rules=rules),)))
+    rows = harness.db.all("SELECT j.url, l.id FROM jobs j JOIN locators l ON l.id = j.locator ORDER BY j.id")
+    assert [url for url, _ in rows] == ["http://a/s.xml"] * 3
+    stored = [locators.get_sitemap_rules(harness.db, locator) for _, locator in rows]
+    assert stored == [None, SitemapRules(allow=("/p/",)), SitemapRules(allow=("/q/",))]
+
+
 def test_a_sitemap_and_a_page_at_one_url_are_two_jobs(harness: SeedingHarness) -> None:
     harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://a/s",), sitemap="http://a/s"),)))
     assert harness.urls() == ["http://a/s", "http://a/s"]
@@ -167,7 +177,7 @@ def test_a_request_is_stored_with_unresolved_variables() -> None:
         name="l", method="POST", headers={"B": "%{env.KEY}", "A": "1"}, cookies={"c": "2"}, body="q=%{env.Q}",
         content_type="text/plain",
     )  # fmt: skip
-    assert orjson.loads(encode_request(locator)) == {
+    assert orjson.loads(encode_request(locator, body=locator.body)) == {
         "method": "POST", "headers": [["B", "%{env.KEY}"], ["A", "1"]], "cookies": [["c", "2"]],
         "body": "q=%{env.Q}", "content_type": "text/plain",
     }  # fmt: skip

@@ -15,6 +15,8 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
+    SitemapLink,
+    SitemapRules,
     Task,
     TaskGroup,
 )
@@ -155,3 +157,13 @@ def test_an_indirectly_linking_group_is_upstream_too() -> None:
     more = replace(BOOK, links=(Link(selector="a", group="authors"),))
     graph = steps(replace(with_data_def(more), task_groups=(*DEFS.task_groups, TaskGroup(name="authors", tasks=()))))
     assert graph.upstream["authors"] == {"books", "shelves"}
+
+
+def test_a_group_that_a_sitemap_leads_to_depends_on_the_group_of_the_sitemap() -> None:
+    rules = SitemapRules(links=(SitemapLink(group="detail"),))
+    located = LocatorGroup(name="map", locators=(Locator(name="l", sitemap="/s", sitemap_rules=rules),))
+    definitions = Definitions(locator_groups=(located,), task_groups=(TaskGroup(name="map"), TaskGroup(name="detail")))
+    graph = build_step_graph(definitions, base_url=None, output=None)
+    (loader,) = [step for step in graph.steps if step.key == "detail/loader"]
+    assert loader.dependency_keys == ("map/loader",)
+    assert graph.upstream["detail"] == {"map"}

@@ -1,0 +1,176 @@
+"""Encodes the bodies of locators: form fields and JSON, whose texts may have ranges and lists.
+
+A body with braces is kept in pieces: literal text, encoded, and at odd positions the braces as written.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+from urllib.parse import quote_plus
+
+from engine.defs import url_patterns
+from engine.defs.language import LocatorTerm
+from engine.defs.problems import Problems
+from engine.defs.yaml_node import YamlNode, plain_data
+from engine.errors import UsageError
+
+FORM_TYPE = "application/x-www-form-urlencoded"
+JSON_TYPE = "application/json"
+_SPACED_BRACE = re.compile(r"(?<![%\\])\{\s|\s\}")
+_VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
+
+
+def encode_body(term: LocatorTerm) -> tuple[tuple[str, ...], str | None]:
+    """The pieces of a body, none without one, and its content type. Variables stay; the sender replaces them."""
+    if "form" in term.model_fields_set:
+        return _encode_form(term.form), FORM_TYPE
+    if "json_" in term.model_fields_set:
+        pieces = _Pieces()
+        _add_json(plain_data(term.json_), pieces)
+        return tuple(pieces.list), JSON_TYPE
+    return () if term.body is None else (term.body,), None
+
+
+def expand_body(pieces: Sequence[str], content_type: str | None) -> Iterator[str]:
+    """The bodies that pieces stand for; the last brace varies fastest."""
+    encode = quote_plus if content_type == FORM_TYPE else _encode_json_alternative
+    parts = [
+        list(map(encode, url_patterns.list_alternatives(piece))) if position % 2 else [piece]
+        for position, piece in enumerate(pieces)
+    ]
+    return map("".join, product(*parts))
+
+
+def check_bodies(locator: YamlNode, problems: Problems) -> None:
+    """Check the ranges and lists in `form` or `json` of a locator; those of `form` values are valid by themselves."""
+    for key in ("form", "json"):
+        entry = locator.entries.get(key)
+        if entry is None:
+            continue
+        texts = [part for part in iter_scalars(entry.node) if isinstance(part.value(), str)]
+        counts = [1 if key == "json" and _is_literal(part.text) else _count(part) for part in texts]
+        bodies = prod(counts)
+        if all(count == 1 for count in counts):
+            continue
+        if "sitemap" in locator.entries:
+            message = f"a sitemap is one request: ranges and lists in `{key}` cannot stand beside `sitemap`"
+            problems.add(entry.place, "conflict", f"{message}; write a locator of its own for them")
+        requests = bodies * max(1, sum(_count(url) for url in _written_urls(locator)))
+        if requests > url_patterns.MAX_URLS:
+            message = f"the locator expands to {requests:,} requests; at most {url_patterns.MAX_URLS:,} are allowed"
+            problems.add(entry.place, "bad-range", f"{message}: use smaller ranges, or several locators")
+
+
+def iter_scalars(node: YamlNode) -> Iterator[YamlNode]:
+    """The scalars of a value, without the keys of mappings."""
+    if node.kind == "scalar":
+        yield node
+    for part in [*node.items, *(entry.node for entry in node.entries.values())]:
+        yield from iter_scalars(part)
+
+
+def _written_urls(locator: YamlNode) -> list[YamlNode]:
+    url = locator.get("url")
+    return [node for node in (url, *locator.list_of("urls")) if node is not None and node.kind == "scalar"]
+
+
+def _count(node: YamlNode) -> int:
+    """The number of texts that a text stands for; 1 if its braces are invalid, which is a problem of its own."""
+    try:
+        return url_patterns.count_alternatives(node.text)
+    except UsageError:
+        return 1
+
+
+def _is_literal(text: str) -> bool:
+    """Whether the braces of a JSON text are no ranges and lists, as those of a GraphQL query."""
+    if _SPACED_BRACE.search(text):
+        return True
+    try:
+        url_patterns.count_alternatives(text)
+    except UsageError:
+        return True
+    return False
+
+
+class _Pieces:
+    """Collects pieces: adjacent literals are one."""
+
+    def __init__(self) -> None:
+        self.list = [""]
+
+    def add_literal(self, text: str) -> None:
+        self.list[-1] += text
+
+    def add_brace(self, text: str) -> None:
+        self.list += [text, ""]
+
+
+def _encode_form(form: dict[str, list[str]]) -> tuple[str, ...]:
+    pieces = _Pieces()
+    separator = ""
+    for key, values in form.items():
+        for value in values:
+            pieces.add_literal(f"{separator}{quote_plus(key)}=")
+            separator = "&"
+            for kind, text in url_patterns.split(value):
+                if kind == "brace":
+                    pieces.add_brace(text)
+                else:
+                    pieces.add_literal(quote_plus(text) if kind == "text" else _encode_form_variable(text))
+    return tuple(pieces.list)
+
+
+def _encode_form_variable(text: str) -> str:
+    encoded = []
+    for piece in _VARIABLE.split(text):
+        if piece == "%%{":
+            encoded.append(quote_plus("%{"))
+        else:
+            encoded.append(piece if piece.startswith("%{") else quote_plus(piece))
+    return "".join(encoded)
+
+
+def _add_json(value: Any, pieces: _Pieces) -> None:
+    """Add the JSON text of a value, as `json.dumps` writes it without blanks."""
+    if isinstance(value, str):
+        pieces.add_literal('"')
+        _add_json_text(value, pieces)
+        pieces.add_literal('"')
+    elif isinstance(value, dict):
+        for position, (key, item) in enumerate(value.items()):
+            pieces.add_literal(f"{',' if position else '{'}{_dump(key)}:")
+            _add_json(item, pieces)
+        pieces.add_literal("}" if value else "{}")
+    elif isinstance(value, list):
+        pieces.add_literal("[")
+        for position, item in enumerate(value):
+            pieces.add_literal("," if position else "")
+            _add_json(item, pieces)
+        pieces.add_literal("]")
+    else:
+        pieces.add_literal(_dump(value))
+
+
+def _add_json_text(value: str, pieces: _Pieces) -> None:
+    if _is_literal(value):
+        pieces.add_literal(_dump(value)[1:-1])
+        return
+    for kind, text in url_patterns.split(value):
+        if kind == "brace":
+            pieces.add_brace(text)
+        elif text == "{" and kind == "text" and pieces.list[-1].endswith("%"):
+            pieces.add_literal("%{")  # else the sender would read a variable
+        else:
+            pieces.add_literal(_dump(text)[1:-1])
+
+
+def _encode_json_alternative(text: str) -> str:
+    return _dump(text)[1:-1].replace("%{", "%%{")
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
