@@ -267,6 +267,12 @@ def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
         fields=_fields(term.fields, entry.node),
         convert=tuple(term.convert or ()),
         from_step=_or_default(term.from_step, False),
+        scope=term.scope,
+        whitespace=term.whitespace,
+        replace=tuple(term.replace or ()),
+        split=term.split,
+        decimal_mark=term.decimal_mark,
+        group_mark=term.group_mark,
         place=entry.place,
     )
 

@@ -6,6 +6,7 @@ The schema describes one file. References between files are checked by `crawl-co
 from collections.abc import Mapping
 from typing import Any
 
+from engine.defs.field_conflicts import MARKED_TYPES, NESTING_EXCLUDES
 from engine.defs.language import Defs
 from engine.defs.steps import STEP_SETS
 
@@ -35,7 +36,11 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "selector": ["h3 a", "xpath: .//a[@rel='author']", "jmespath: price.amount"],
         "attribute": ["text", "ownText", "html", "outerHtml", "href", "src", "title"],
         "join": ["|", " "],
+        "replace": [[["[€ ]", ""]]],
         "match": ["[0-9.]+"],
+        "split": [",", " / "],
+        "decimalMark": [","],
+        "groupMark": [".", " "],
         "format": ["%d %B %Y", "%Y-%m-%d"],
         "value": ["%{document.url}", "%{locator.name}", "%{run.time}"],
         "default": ["", 0, False],
@@ -72,6 +77,10 @@ def _mutually_exclusive(key: str, *others: str) -> list[dict[str, Any]]:
     return [{"not": {"required": [key, other]}} for other in others]
 
 
+def _type_required(*types: str) -> dict[str, Any]:
+    return {"required": ["type"], "properties": {"type": {"enum": [*types]}}}
+
+
 _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
     "LocatorTerm": {
         **_any_required("url", "urls", "from", "sitemap"),
@@ -80,11 +89,14 @@ _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
     "DataDefTerm": _any_required("fields", "links"),
     "FieldTerm": {
         "allOf": [
-            *_mutually_exclusive("value", "selector", "attribute", "all"),
-            *_mutually_exclusive("fields", "value", "attribute", "match", "type", "format"),
+            *_mutually_exclusive("value", "selector", "scope", "attribute", "all"),
+            *_mutually_exclusive("fields", *NESTING_EXCLUDES),
         ],
-        "dependentRequired": {"fields": ["selector"]},
-        "dependentSchemas": {"format": {"required": ["type"], "properties": {"type": {"const": "date"}}}},
+        "dependentRequired": {"fields": ["selector"], "scope": ["selector"]},
+        "dependentSchemas": {
+            "format": _type_required("date"),
+            **{key: _type_required(*kinds) for key, kinds in MARKED_TYPES.items()},
+        },
     },
 }
 """Keys that require or exclude each other."""

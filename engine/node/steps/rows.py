@@ -78,7 +78,7 @@ def _checker_for(field: Field) -> Callable[[Any], Any]:
     if field.fields:
         return _objects
     check = _CHECKERS[field.type]
-    if field.all:
+    if field.is_list:
         return lambda value: [None if item is None else check(item) for item in _as_list(value)]
     return check
 
