@@ -56,7 +56,7 @@ _M = TypeVar("_M")
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _JSON_TYPE = "application/json"
 _VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
-_TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
+_TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
 

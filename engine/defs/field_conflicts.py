@@ -18,7 +18,7 @@ NESTING_EXCLUDES = (
     "groupMark",
 )  # fmt: skip
 """Keys without a meaning beside `fields`."""
-MARKED_TYPES = {"decimalMark": ("float", "decimal"), "groupMark": ("int", "float", "decimal")}
+MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
 """By key, the types of numbers that may be written with it."""
 
 
@@ -105,6 +105,10 @@ def _check_marks(node: YamlNode, kind: str, problems: Problems) -> None:
             return
     group = node.text_of("groupMark")
     decimal = node.text_of("decimalMark")
+    if kind == "price" and decimal is not None and decimal not in (",", "."):
+        message = '`decimalMark` of a price must be "," or "."'
+        problems.add(node.entries["decimalMark"].node.place, "bad-mark", message)
+        return
     if group is not None and group == (decimal or ".") and kind != "int":
         cure = "write two different marks" if decimal else 'write `decimalMark` too, such as ","'
         message = f"`groupMark` is the decimal mark as well; {cure}"
@@ -138,6 +142,8 @@ def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
     elif is_valid and kind in ("int", "float", "decimal"):
         number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
         is_valid = re.fullmatch(number, default.text.strip()) is not None
+    elif is_valid and kind == "price":
+        is_valid = any(map(str.isdigit, default.text))
     if not is_valid:
         problems.add(
             default.place, "wrong-type", f"`default` must be valid for `type: {kind}`, not {default.describe()}"

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,6 +11,8 @@ import orjson
 from dateutil.parser import isoparser
 
 from engine import urls
+from engine.extract.prices import price_converter
+from engine.extract.quoting import quote_text
 from engine.model.definition import Field, FieldType
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -32,8 +34,11 @@ def converter_for(field: Field) -> Converter:
     """The converter for a field's type.
 
     `str` keeps the text. Integers have 64 bits, floats are finite, decimals keep their digits; thousands separators
-    are rejected unless the field names them. Dates become ISO 8601, with a time where the text or the format has one.
+    are rejected unless the field names them. A price is an object of amount and currency.
+    Dates become ISO 8601, with a time where the text or the format has one.
     """
+    if field.type == "price":
+        return price_converter(field.decimal_mark, field.group_mark)
     if field.decimal_mark is not None or field.group_mark is not None:
         return _marked_converter(_CONVERTERS[field.type], field.decimal_mark or ".", field.group_mark)
     if field.type == "date" and field.format is not None:
@@ -51,11 +56,6 @@ def default_converter_for(field: Field) -> Converter:
     if field.type in ("bool", "int", "float", "decimal"):
         return _CONVERTERS[field.type]
     return converter_for(field)
-
-
-def quote_text(text: str) -> str:
-    """A text quoted and escaped for a message, at most 60 characters."""
-    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 def _str(text: str, _base: str) -> str:
@@ -187,7 +187,7 @@ def _exceeds_depth(value: Any, limit: int) -> bool:
     return any(isinstance(item, list | dict) for item in level)
 
 
-_CONVERTERS: dict[FieldType, Converter] = {
+_CONVERTERS: Mapping[FieldType, Converter] = {
     "str": _str,
     "int": _int,
     "float": _float,

@@ -63,7 +63,7 @@ class FieldReader:
         # Each field does what its keys need, and nothing is decided for each value.
         self._read_node = read_node if field.whitespace is None else read_verbatim
         self._edit = self._match_text if field.whitespace is None and not field.replace else self._edit_text
-        self._convert_text = self._convert_url if field.type == "url" else self._convert_value
+        self._convert_text = self._choose_converter()
         self.read_value: Callable[[Scope, Budget], Any] = self._choose_reader()
         """Reads the value in a page or block: a JSON type or `Decimal`, None when missing.
 
@@ -98,6 +98,11 @@ class FieldReader:
         if field.value is not None:
             return self._read_constant
         return self._read_all if field.all else self._read_first
+
+    def _choose_converter(self) -> Callable[[str, Budget], Any]:
+        if self._field.type == "url":
+            return self._convert_url
+        return self._convert_slowly if self._field.type == "price" else self._convert_value
 
     def _read_nothing(self, _scope: Scope, _budget: Budget) -> None:
         """A step fills the field later."""
@@ -222,6 +227,11 @@ class FieldReader:
             return self._convert(text, "")
         except ValueError as error:
             raise self._rejected(str(error)) from None
+
+    def _convert_slowly(self, text: str, budget: Budget) -> Any:
+        """Takes up to milliseconds: a list of such texts is one value, and would take longer than a page may."""
+        budget.check_time()
+        return self._convert_value(text, budget)
 
     def _convert_url(self, text: str, budget: Budget) -> Any:
         try:

@@ -17,7 +17,7 @@ def _empty_mapping() -> Mapping[str, str]:
 
 
 AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
-FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
+FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,13 @@ PROBLEMS = [
     ("conflict", "{§groupMark: ',', type: date}", "needs the type `int`, `float`"),
     ("conflict", "{type: decimal, groupMark: §'.'}", "write `decimalMark` too"),
     ("conflict", "{type: float, decimalMark: ',', groupMark: §','}", "two different"),
+    ("bad-mark", '{type: price, decimalMark: §"\'"}', 'must be "," or "."'),
+    ("conflict", "{type: price, groupMark: §.}", "write `decimalMark` too"),
+    ("wrong-type", "{type: price, default: §none}", "must be valid"),
+    ("wrong-type", "{type: price, default: §{amount: 1}}", "must be valid"),
+    ("unknown-value", "{type: §prices}", "did you mean 'price'"),
+    ("conflict", "{selector: a, §type: price, fields: {x: {}}}", "keep one"),
+    ("conflict", "{§format: '%Y', type: price}", "`type: date`"),
     ("wrong-type", "{type: decimal, decimalMark: ',', default: §'1,5'}", "must be valid"),
     *[
         ("conflict", "{fromStep: true, §" + key + "}", "keep one")
