@@ -273,6 +273,7 @@ def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
         split=term.split,
         decimal_mark=term.decimal_mark,
         group_mark=term.group_mark,
+        locale=term.locale,
         place=entry.place,
     )
 

@@ -4,6 +4,7 @@ import re
 
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
+from engine.extract.human_dates import ANY_FORMAT
 from engine.model.stored_form import SourcePosition
 
 _MAX_NESTING = 2
@@ -14,8 +15,8 @@ _DATE_LETTERS = {
 """Letters of other date languages, longest first, and the directives they stand for."""
 _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 NESTING_EXCLUDES = (
-    "value", "scope", "attribute", "whitespace", "replace", "match", "split", "type", "format", "decimalMark",
-    "groupMark",
+    "value", "scope", "attribute", "whitespace", "replace", "match", "split", "type", "format", "locale",
+    "decimalMark", "groupMark",
 )  # fmt: skip
 """Keys without a meaning beside `fields`."""
 MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
@@ -38,9 +39,14 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     kind = node.text_of("type")
     if "format" in node.entries and kind != "date":
         _add_at_key(problems, node, "format", "conflict", "`format` needs `type: date`")
-    elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%"):
-        message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}"
+    elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%") and text != ANY_FORMAT:
+        message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}, or `any` with a `locale`"
         problems.add(node.entries["format"].node.place, "bad-format", message)
+    if node.text_of("format") == ANY_FORMAT and kind == "date" and "locale" not in node.entries:
+        message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"
+        _add_at_key(problems, node, "format", "missing-key", message)
+    if "locale" in node.entries and node.text_of("format") != ANY_FORMAT and "fields" not in node.entries:
+        _add_at_key(problems, node, "locale", "conflict", "`locale` needs `type: date` and `format: any`")
     if "join" in node.entries and not _is_list(node):
         problems.warn(node.key_place("join"), "no-effect", "`join` has no effect without `all: true` or `split`")
     if "scope" in node.entries and "fields" not in node.entries:

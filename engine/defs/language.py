@@ -14,6 +14,7 @@ from engine.defs.scalars import (
     FilterPattern,
     HeaderValue,
     HttpStatus,
+    LocaleName,
     NonNegativeInteger,
     NumberMark,
     PatternText,
@@ -120,7 +121,8 @@ class FieldTerm(Term):
     type: TYPES = optional("The type of the value; default str.")
     decimal_mark: NumberMark = optional("The character before the decimals of a number; default a point.")
     group_mark: NumberMark = optional("The character between the groups of digits of a number; default none.")
-    format: Text = optional("The format of a date; only with `type: date`.")
+    format: Text = optional("The format of a date, or any for dates as people write them; only with `type: date`.")
+    locale: LocaleName = optional("The language of dates of the format any, such as de or en-GB.")
     value: Value = optional("A constant, or a text with variables such as `%{document.url}`, instead of a selector.")
     default: Any = optional("The value to use when the field is missing.")
     required: bool = optional("Reject the record if the value is missing; default false.")

@@ -12,6 +12,7 @@ from engine.defs import url_patterns
 from engine.defs.sealing import MAX_CREDENTIALS, count_credentials
 from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
+from engine.extract.human_dates import locale_problem
 from engine.extract.selector_syntax import pattern_problem, selector_problem, template_problem
 from engine.model import variables
 from engine.setting_values import duration_seconds, parse_share
@@ -204,6 +205,7 @@ NumberMark = Annotated[
     _validated_by("bad-mark", _mark_problem),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 1, "pattern": r"^[^0-9A-Za-z+-]$"}),
 ]
+LocaleName = Annotated[Text, _validated_by("unknown-locale", locale_problem)]
 FilterPattern = Annotated[AnyText, _validated_by("bad-pattern", pattern_problem)]
 Url = Annotated[
     Text, _validated_by("unknown-variable", _request_text_problem), _validated_by("bad-url", _url_pattern_problem)

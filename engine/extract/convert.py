@@ -11,6 +11,7 @@ import orjson
 from dateutil.parser import isoparser
 
 from engine import urls
+from engine.extract.human_dates import ANY_FORMAT
 from engine.extract.prices import price_converter
 from engine.extract.quoting import quote_text
 from engine.model.definition import Field, FieldType
@@ -35,13 +36,14 @@ def converter_for(field: Field) -> Converter:
 
     `str` keeps the text. Integers have 64 bits, floats are finite, decimals keep their digits; thousands separators
     are rejected unless the field names them. A price is an object of amount and currency.
-    Dates become ISO 8601, with a time where the text or the format has one.
+    Dates become ISO 8601, with a time where the text or the format has one; those of the format `any` are read by
+    `HumanDates`, and here, as defaults, must be ISO 8601.
     """
     if field.type == "price":
         return price_converter(field.decimal_mark, field.group_mark)
     if field.decimal_mark is not None or field.group_mark is not None:
         return _marked_converter(_CONVERTERS[field.type], field.decimal_mark or ".", field.group_mark)
-    if field.type == "date" and field.format is not None:
+    if field.type == "date" and field.format not in (None, ANY_FORMAT):
         return _date_converter(field.format)
     if field.type == "bool" and field.match is not None:
         return lambda _text, _base: True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine.extract.budget import Budget
 from engine.extract.convert import Converter, converter_for, default_converter_for
 from engine.extract.cost import Cost
+from engine.extract.human_dates import ANY_FORMAT, HumanDates
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.patterns import PatternTimeout, TimedPattern
 from engine.extract.selectors import PageSelector, Scope, Selector, compile_selector
@@ -51,6 +52,7 @@ class FieldReader:
         self._pattern: TimedPattern | None = None
         self._replacements: tuple[tuple[TimedPattern, str], ...] = ()
         self._convert: Converter = converter_for(Field(name=field.name))
+        self._dates: HumanDates | None = None
         try:
             selector = compile_selector(field.selector)
             self._selector = selector if field.scope is None else PageSelector(selector)
@@ -58,6 +60,8 @@ class FieldReader:
             self._replacements = tuple((TimedPattern(pattern), text) for pattern, text in field.replace)
             self._users_converters = tuple(converters(name) for name in field.convert)
             self._convert = converter_for(field)
+            if field.type == "date" and field.format == ANY_FORMAT:
+                self._dates = HumanDates(field.locale or "")
         except ValueError as error:
             self._compile_error = str(error)
         # Each field does what its keys need, and nothing is decided for each value.
@@ -102,6 +106,8 @@ class FieldReader:
     def _choose_converter(self) -> Callable[[str, Budget], Any]:
         if self._field.type == "url":
             return self._convert_url
+        if self._dates is not None:
+            return self._convert_date
         return self._convert_slowly if self._field.type == "price" else self._convert_value
 
     def _read_nothing(self, _scope: Scope, _budget: Budget) -> None:
@@ -232,6 +238,14 @@ class FieldReader:
         """Takes up to milliseconds: a list of such texts is one value, and would take longer than a page may."""
         budget.check_time()
         return self._convert_value(text, budget)
+
+    def _convert_date(self, text: str, budget: Budget) -> Any:
+        assert self._dates is not None
+        budget.check_time()  # as above
+        try:
+            return self._dates.parse(text, budget.page.fetched_at)
+        except ValueError as error:
+            raise self._rejected(str(error)) from None
 
     def _convert_url(self, text: str, budget: Budget) -> Any:
         try:

@@ -69,6 +69,17 @@ PROBLEMS = [
     ("unknown-value", "{type: §prices}", "did you mean 'price'"),
     ("conflict", "{selector: a, §type: price, fields: {x: {}}}", "keep one"),
     ("conflict", "{§format: '%Y', type: price}", "`type: date`"),
+    ("missing-key", "{type: date, §format: any}", "needs a `locale`"),
+    ("conflict", "{type: date, §locale: de}", "`format: any`"),
+    ("conflict", "{type: date, format: '%Y', §locale: de}", "`format: any`"),
+    ("conflict", "{§format: any, locale: de}", "`type: date`"),
+    ("bad-format", "{type: date, format: §anything}", "`any` with a `locale`"),
+    ("unknown-locale", "{type: date, format: any, locale: §xx}", "such as `de`"),
+    ("unknown-locale", "{type: date, format: any, locale: §en-GGG}", "did you mean"),
+    ("unknown-locale", "{type: date, format: any, locale: §NO-such}", "such as `de`"),
+    ("wrong-type", "{type: date, format: any, locale: §[de]}", "a text"),
+    ("wrong-type", "{type: date, format: any, locale: §true}", "a text"),
+    ("conflict", "{selector: a, §locale: de, fields: {x: {}}}", "keep one"),
     ("wrong-type", "{type: decimal, decimalMark: ',', default: §'1,5'}", "must be valid"),
     *[
         ("conflict", "{fromStep: true, §" + key + "}", "keep one")
