@@ -54,7 +54,7 @@ from engine.plugins.catalog import Catalog
 _T = TypeVar("_T")
 _M = TypeVar("_M")
 
-_TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
+_TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
 
@@ -258,6 +258,13 @@ def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
         fields=_fields(term.fields, entry.node),
         convert=tuple(term.convert or ()),
         from_step=_or_default(term.from_step, False),
+        scope=term.scope,
+        whitespace=term.whitespace,
+        replace=tuple(term.replace or ()),
+        split=term.split,
+        decimal_mark=term.decimal_mark,
+        group_mark=term.group_mark,
+        locale=term.locale,
         place=entry.place,
     )
 

@@ -2,6 +2,7 @@
 
 import re
 
+from engine.defs import field_conflicts
 from engine.defs.bodies import check_bodies, iter_scalars
 from engine.defs.language import AXES
 from engine.defs.problems import Problems
@@ -12,15 +13,8 @@ from engine.model.headers import FIXED_HEADERS
 from engine.model.stored_form import SourcePosition
 from engine.urls import host_of, normalize
 
-MAX_NESTING = 2
-_DATE_LETTERS = {
-    "YYYY": "%Y", "yyyy": "%Y", "YY": "%y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "DD": "%d", "dd": "%d",
-    "HH": "%H", "mm": "%M", "ss": "%S",
-}  # fmt: skip
-"""Letters of other date languages, longest first, and the directives they stand for."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _JSON_OF_HTML = (JSONLD_PREFIX, EMBEDDED_PREFIX)
-_BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
 def check(root: YamlNode, problems: Problems) -> None:
@@ -140,7 +134,7 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
     query = node.get("query")
     block = query.text_of("block") if query is not None else None
     for _, field in node.entries_of("fields"):
-        _check_field(field.node, field.place, 0, problems)
+        field_conflicts.check(field.node, field.place, problems, has_block=block is not None)
         _check_in_block(field.node, (block or "").strip(), problems)
 
 
@@ -156,64 +150,6 @@ def _check_in_block(node: YamlNode, block: str, problems: Problems) -> None:
         message = "the block selects JSON values, which have no elements; use `jmespath:`"
     if message:
         _add_at_key(problems, node, "selector", "conflict", message)
-
-
-def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
-    if "value" in node.entries:
-        for key in ("selector", "attribute", "all"):
-            if key in node.entries:
-                _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `value`; keep one")
-    kind = node.text_of("type")
-    if "format" in node.entries and kind != "date":
-        _add_at_key(problems, node, "format", "conflict", "`format` needs `type: date`")
-    elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%"):
-        message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}"
-        problems.add(node.entries["format"].node.place, "bad-format", message)
-    if "join" in node.entries and (node.text_of("all") or "").lower() != "true":
-        problems.warn(node.key_place("join"), "no-effect", "`join` has no effect without `all: true`")
-    if "fields" in node.entries:
-        _check_nested(node, place, depth, problems)
-    elif node.get("default") is not None:
-        _check_default(node, kind or "str", problems)
-
-
-def _with_directives(text: str) -> str:
-    """A date format of letters, such as `YYYY-MM-DD`, in directives; an example if it is none."""
-    written = re.sub("|".join(_DATE_LETTERS), lambda match: _DATE_LETTERS[match.group()], text)
-    return written if "%" in written else "for example %d %B %Y"
-
-
-def _check_nested(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
-    if "selector" not in node.entries:
-        problems.add(place, "missing-key", "a field with `fields` needs a `selector` (one object per match)")
-    for key in ("value", "attribute", "match", "type", "format"):
-        if key in node.entries:
-            _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `fields`; keep one")
-    if depth >= MAX_NESTING:
-        _add_at_key(problems, node, "fields", "too-deep", f"fields can nest at most {MAX_NESTING} levels")
-        return
-    if not any(True for _ in node.entries_of("fields")) and node.entries["fields"].node.kind == "mapping":
-        _add_at_key(problems, node, "fields", "no-fields", "`fields` is empty")
-    for _, field in node.entries_of("fields"):
-        _check_field(field.node, field.place, depth + 1, problems)
-
-
-def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
-    """A default is converted to the field's type: an invalid one would reject every record that uses it."""
-    default = node.entries["default"].node
-    value = default.value()
-    if kind == "json" or (default.kind == "list" and (node.text_of("all") or "").lower() == "true"):
-        return
-    is_valid = default.kind == "scalar"
-    if is_valid and kind == "bool":
-        is_valid = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
-    elif is_valid and kind in ("int", "float", "decimal"):
-        number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
-        is_valid = re.fullmatch(number, default.text.strip()) is not None
-    if not is_valid:
-        problems.add(
-            default.place, "wrong-type", f"`default` must be valid for `type: {kind}`, not {default.describe()}"
-        )
 
 
 def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition], problems: Problems) -> None:

@@ -6,7 +6,10 @@ from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
 from engine.plugins.catalog import Catalog
 
-_SELECTING_KEYS = ("selector", "attribute", "all", "join", "match", "value", "convert", "fields")
+_SELECTING_KEYS = (
+    "selector", "scope", "attribute", "all", "join", "whitespace", "replace", "match", "split", "decimalMark",
+    "groupMark", "value", "convert", "fields",
+)  # fmt: skip
 
 
 def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:

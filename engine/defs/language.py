@@ -15,14 +15,18 @@ from engine.defs.scalars import (
     FormTextList,
     HeaderValue,
     HttpStatus,
+    LocaleName,
     NonNegativeInteger,
+    NumberMark,
     PatternText,
     Percentage,
     PositiveInteger,
     Priority,
+    Replacement,
     RequestText,
     SelectorText,
     SenderUrl,
+    Separator,
     Term,
     Text,
     Url,
@@ -34,7 +38,7 @@ from engine.defs.scalars import (
 )
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
-TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
+TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
 METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -129,14 +133,23 @@ class FieldTerm(Term):
     selector: SelectorText = optional(
         "CSS, `xpath: …`, `jmespath: …`, `jsonld: TYPE.path` or `jmespath(CSS): …`; default: the block itself."
     )
+    scope: Literal["page"] = optional("With page, the selector searches the whole page, not the block.")
     attribute: Text = optional("An attribute's name, or text (default), ownText, html, outerHtml.")
+    whitespace: Literal["keep"] = optional("With keep, white space stays as it is in the document.")
+    replace: list[Replacement] = optional(
+        "Pairs of a regular expression and the text to write for its matches, applied in order before `match`."
+    )
     all: bool = optional("Take all matches as a list; default false: the first match.")
     join: AnyText = optional("The separator between the values of a list in CSV; default |.")
     match: PatternText = optional(
         "A regular expression to search in the value; takes group 1 if there is one, else the match."
     )
+    split: Separator = optional("The text between the parts of a list: the value is the list of its parts.")
     type: TYPES = optional("The type of the value; default str.")
-    format: Text = optional("The format of a date; only with `type: date`.")
+    decimal_mark: NumberMark = optional("The character before the decimals of a number; default a point.")
+    group_mark: NumberMark = optional("The character between the groups of digits of a number; default none.")
+    format: Text = optional("The format of a date, or any for dates as people write them; only with `type: date`.")
+    locale: LocaleName = optional("The language of dates of the format any, such as de or en-GB.")
     value: Value = optional("A constant, or a text with variables such as `%{document.url}`, instead of a selector.")
     default: Any = optional("The value to use when the field is missing.")
     required: bool = optional("Reject the record if the value is missing; default false.")

@@ -12,7 +12,8 @@ from engine.defs import url_patterns
 from engine.defs.sealing import MAX_CREDENTIALS, count_credentials
 from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
-from engine.extract.selector_syntax import pattern_problem, selector_problem
+from engine.extract.human_dates import locale_problem
+from engine.extract.selector_syntax import pattern_problem, selector_problem, template_problem
 from engine.model import variables
 from engine.setting_values import duration_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, without_credentials
@@ -73,6 +74,32 @@ def _validated_by(code: str, problem: Callable[[str], str | None]) -> AfterValid
         return text
 
     return AfterValidator(check)
+
+
+def _require_separator(text: str) -> str:
+    if not text:
+        raise custom_error("empty-text", "must not be empty; write the text between two parts, such as a comma")
+    return text
+
+
+def _tuple_of_pair(value: Any) -> Any:
+    """A pair of the list `replace`; strict validation of a tuple takes no list."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise custom_error("wrong-type", "must be a list of pairs of a regular expression and a text: `[['€', '']]`")
+    return tuple(value)
+
+
+def _check_template(pair: tuple[str, str]) -> tuple[str, str]:
+    problem = template_problem(*pair)
+    if problem is not None:
+        raise custom_error("bad-pattern", problem)
+    return pair
+
+
+def _mark_problem(text: str) -> str | None:
+    if len(text) == 1 and not text.isalnum() and text not in "+-":
+        return None
+    return "must be one character that is no digit, letter or sign, such as a comma"
 
 
 def _value_problem(text: str) -> str | None:
@@ -183,6 +210,16 @@ FormTextList = Annotated[
 HeaderValue = Annotated[RequestText, _validated_by("bad-header", _header_problem)]
 SelectorText = Annotated[Text, _validated_by("bad-selector", selector_problem)]
 PatternText = Annotated[Text, _validated_by("bad-pattern", pattern_problem)]
+Separator = Annotated[
+    AnyText, AfterValidator(_require_separator), WithJsonSchema({"type": ["string", "number"], "minLength": 1})
+]
+Replacement = Annotated[tuple[PatternText, AnyText], BeforeValidator(_tuple_of_pair), AfterValidator(_check_template)]
+NumberMark = Annotated[
+    AnyText,
+    _validated_by("bad-mark", _mark_problem),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 1, "pattern": r"^[^0-9A-Za-z+-]$"}),
+]
+LocaleName = Annotated[Text, _validated_by("unknown-locale", locale_problem)]
 FilterPattern = Annotated[AnyText, _validated_by("bad-pattern", pattern_problem)]
 Url = Annotated[
     Text, _validated_by("unknown-variable", _request_text_problem), _validated_by("bad-url", _url_pattern_problem)

@@ -6,6 +6,7 @@ The schema describes one file. References between files are checked by `crawl-co
 from collections.abc import Mapping
 from typing import Any
 
+from engine.defs.field_conflicts import MARKED_TYPES, NESTING_EXCLUDES
 from engine.defs.language import Defs
 from engine.defs.steps import STEP_SETS
 
@@ -42,8 +43,13 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "selector": ["h3 a", "xpath: .//a[@rel='author']", "jmespath: price.amount", "jsonld: Product.offers.price"],
         "attribute": ["text", "ownText", "html", "outerHtml", "href", "src", "title"],
         "join": ["|", " "],
+        "replace": [[["[€ ]", ""]]],
         "match": ["[0-9.]+"],
-        "format": ["%d %B %Y", "%Y-%m-%d"],
+        "split": [",", " / "],
+        "decimalMark": [","],
+        "groupMark": [".", " "],
+        "format": ["%d %B %Y", "%Y-%m-%d", "any"],
+        "locale": ["de", "en-GB"],
         "value": ["%{document.url}", "%{locator.name}", "%{run.time}"],
         "default": ["", 0, False],
     },
@@ -79,6 +85,10 @@ def _mutually_exclusive(key: str, *others: str) -> list[dict[str, Any]]:
     return [{"not": {"required": [key, other]}} for other in others]
 
 
+def _type_required(*types: str) -> dict[str, Any]:
+    return {"required": ["type"], "properties": {"type": {"enum": [*types]}}}
+
+
 _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
     "LocatorTerm": {
         **_any_required("url", "urls", "from", "sitemap"),
@@ -87,11 +97,17 @@ _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
     "DataDefTerm": _any_required("fields", "links"),
     "FieldTerm": {
         "allOf": [
-            *_mutually_exclusive("value", "selector", "attribute", "all"),
-            *_mutually_exclusive("fields", "value", "attribute", "match", "type", "format"),
+            *_mutually_exclusive("value", "selector", "scope", "attribute", "all"),
+            *_mutually_exclusive("fields", *NESTING_EXCLUDES),
         ],
-        "dependentRequired": {"fields": ["selector"]},
-        "dependentSchemas": {"format": {"required": ["type"], "properties": {"type": {"const": "date"}}}},
+        "if": {"required": ["format"], "properties": {"format": {"const": "any"}}},
+        "then": {"required": ["locale"]},
+        "dependentRequired": {"fields": ["selector"], "scope": ["selector"]},
+        "dependentSchemas": {
+            "format": _type_required("date"),
+            "locale": {"required": ["format"], "properties": {"format": {"const": "any"}}},
+            **{key: _type_required(*kinds) for key, kinds in MARKED_TYPES.items()},
+        },
     },
 }
 """Keys that require or exclude each other."""

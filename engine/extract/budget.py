@@ -10,6 +10,9 @@ MAX_SECONDS = 5.0
 MAX_CHARACTERS = 100_000_000
 """For all values of a page together: 10,000 nested blocks of 100 KB each hold a GB of text."""
 
+_CHARACTERS_OF_A_PART = 100
+"""What a part of a text counts, however short: it takes as much memory."""
+
 
 class BudgetExceeded(Exception):
     """A page exceeds the time or text that extraction allows."""
@@ -42,3 +45,8 @@ class Budget:
             raise BudgetExceeded(
                 f"the values of this page have more than {MAX_CHARACTERS:,} characters; the rest was skipped"
             )
+
+    def charge_parts(self, count: int) -> None:
+        """Counts the parts of a text. Raises `BudgetExceeded`."""
+        self._characters_left -= count * _CHARACTERS_OF_A_PART
+        self.charge("")

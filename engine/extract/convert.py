@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,6 +11,9 @@ import orjson
 from dateutil.parser import isoparser
 
 from engine import urls
+from engine.extract.human_dates import ANY_FORMAT
+from engine.extract.prices import price_converter
+from engine.extract.quoting import quote_text
 from engine.model.definition import Field, FieldType
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -32,9 +35,15 @@ def converter_for(field: Field) -> Converter:
     """The converter for a field's type.
 
     `str` keeps the text. Integers have 64 bits, floats are finite, decimals keep their digits; thousands separators
-    are rejected. Dates become ISO 8601, with a time where the text or the format has one.
+    are rejected unless the field names them. A price is an object of amount and currency.
+    Dates become ISO 8601, with a time where the text or the format has one; those of the format `any` are read by
+    `HumanDates`, and here, as defaults, must be ISO 8601.
     """
-    if field.type == "date" and field.format is not None:
+    if field.type == "price":
+        return price_converter(field.decimal_mark, field.group_mark)
+    if field.decimal_mark is not None or field.group_mark is not None:
+        return _marked_converter(_CONVERTERS[field.type], field.decimal_mark or ".", field.group_mark)
+    if field.type == "date" and field.format not in (None, ANY_FORMAT):
         return _date_converter(field.format)
     if field.type == "bool" and field.match is not None:
         return lambda _text, _base: True
@@ -42,13 +51,13 @@ def converter_for(field: Field) -> Converter:
 
 
 def default_converter_for(field: Field) -> Converter:
-    """The converter for a default: as `converter_for`, but a bool is always read from its words."""
-    return _bool if field.type == "bool" else converter_for(field)
+    """The converter for a default: as `converter_for`, but a bool is always read from its words.
 
-
-def quote_text(text: str) -> str:
-    """A text quoted and escaped for a message, at most 60 characters."""
-    return repr(text if len(text) <= 60 else text[:59] + "…")
+    A number is written with a point, whatever its marks on the page: YAML reads it as a number.
+    """
+    if field.type in ("bool", "int", "float", "decimal"):
+        return _CONVERTERS[field.type]
+    return converter_for(field)
 
 
 def _str(text: str, _base: str) -> str:
@@ -82,6 +91,30 @@ def _decimal(text: str, _base: str) -> Decimal:
     if len(text) > _MAX_NUMBER_DIGITS or not isinstance(exponent, int) or abs(exponent) > _MAX_NUMBER_DIGITS:
         raise ValueError(f"{quote_text(text)} has more than {_MAX_NUMBER_DIGITS} digits")
     return number
+
+
+def _marked_converter(convert: Converter, decimal_mark: str, group_mark: str | None) -> Converter:
+    """Converts numbers written with these marks. Groups have three digits, or two before the last, as in India."""
+    group = "" if group_mark is None else _mark_pattern(group_mark)
+    grouped = f"[0-9]{{1,3}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}|" if group else ""
+    mark = _mark_pattern(decimal_mark)
+    number = re.compile(rf"([+-]?)((?:{grouped}[0-9]+)?)(?:{mark}([0-9]*))?((?:[eE][+-]?[0-9]{{1,6}})?)")
+    described = f"the decimal mark '{decimal_mark}'" + (f" and the group mark '{group_mark}'" if group else "")
+
+    def convert_marked(text: str, base: str) -> Any:
+        match = number.fullmatch(text) if len(text) <= 2 * _MAX_NUMBER_DIGITS else None
+        if match is None:
+            raise ValueError(f"{quote_text(text)} is not a number with {described}")
+        sign, whole, decimals, exponent = match.groups()
+        digits = re.sub("[^0-9]", "", whole)
+        return convert(f"{sign}{digits}{'' if decimals is None else '.' + decimals}{exponent}", base)
+
+    return convert_marked
+
+
+def _mark_pattern(mark: str) -> str:
+    """A blank stands for any: a no-break space is one once the text is normalized."""
+    return r"\s" if mark.isspace() else re.escape(mark)
 
 
 def _bool(text: str, _base: str) -> bool:
@@ -156,7 +189,7 @@ def _exceeds_depth(value: Any, limit: int) -> bool:
     return any(isinstance(item, list | dict) for item in level)
 
 
-_CONVERTERS: dict[FieldType, Converter] = {
+_CONVERTERS: Mapping[FieldType, Converter] = {
     "str": _str,
     "int": _int,
     "float": _float,

@@ -19,7 +19,8 @@ title tr ul
 """
 # Text before and after these is separated by a space.
 _BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
-_SKIPPED_TAGS = frozenset(("script", "style"))
+SKIPPED_TAGS = frozenset(("script", "style"))
+"""Elements whose text is none of the element around them."""
 
 CONTENT_ATTRIBUTES = frozenset(("text", "ownText", "html", "outerHtml"))
 """Values of `attribute` that name content, not an attribute; `html` and `outerHtml` keep white space."""
@@ -75,7 +76,7 @@ def json_text(value: Any) -> str | None:
 
 def _lexbor_text(node: LexborNode) -> str:
     child = node.first_child
-    if child is None or (child.next is None and child.is_text_node) or node.tag in _SKIPPED_TAGS:
+    if child is None or (child.next is None and child.is_text_node) or node.tag in SKIPPED_TAGS:
         return node.text()
     pieces: list[str] = []
     # iterators, not nodes: an element may have half a million children
@@ -86,7 +87,7 @@ def _lexbor_text(node: LexborNode) -> str:
                 pieces.append(part)
             elif part.is_text_node:
                 pieces.append(part.text_content or "")
-            elif (tag := part.tag) not in _SKIPPED_TAGS:
+            elif (tag := part.tag) not in SKIPPED_TAGS:
                 if tag in _BLOCK_TAGS:
                     pieces.append(" ")
                     todo.append(iter((" ",)))
@@ -156,7 +157,7 @@ def _element_text(element: "_Element") -> str:
         if part is not element and part.tail:
             todo.append(part.tail)
         # The tag of comments, processing instructions and unresolved entities is not a string.
-        if not isinstance(tag, str) or (tag in _SKIPPED_TAGS and part is not element):
+        if not isinstance(tag, str) or (tag in SKIPPED_TAGS and part is not element):
             continue
         if tag in _BLOCK_TAGS:
             pieces.append(" ")

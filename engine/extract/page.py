@@ -152,6 +152,11 @@ class Page:
         return (urls.join(own, href) if href and len(href) <= MAX_BASE_CHARACTERS else None) or own
 
     @cached_property
+    def selections(self) -> dict[object, Any]:
+        """What selectors with `scope: page` select on it, by selector: it is the same in every block."""
+        return {}
+
+    @cached_property
     def host(self) -> str:
         """The host name of the final URL; empty if the URL has none."""
         return host_name(self.url)

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import regex
 
@@ -21,7 +22,10 @@ _HARMLESS_ESCAPE = re.compile(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
 _NOT_LINEAR = re.compile(r"[*+?{(\\]")
 """Without these a pattern has no quantifier, group or reference: it cannot backtrack."""
 
-_SearchFunction = Callable[..., "regex.Match[str] | None"]
+MAX_REPLACED_CHARACTERS = 10_000_000
+"""Of the texts that replace matches in one value: a pattern may match at every character."""
+
+_T = TypeVar("_T")
 
 
 class PatternTimeout(Exception):
@@ -121,7 +125,30 @@ class TimedPattern:
         """Whether the whole text matches. Raises `PatternTimeout`."""
         return self._search(self._compiled.fullmatch, text, budget) is not None
 
-    def _search(self, search: _SearchFunction, text: str, budget: TimeBudget) -> "regex.Match[str] | None":
+    def replace(self, template: str, text: str, budget: TimeBudget) -> str:
+        r"""The text with all matches replaced by the template, in which `\1` is a group.
+
+        Raises `PatternTimeout`, and `ValueError` if the replacements are too long.
+        """
+        has_groups = "\\" in template
+
+        def substitute(text: str, **limits: Any) -> str:
+            written = 0
+
+            def expand(match: "regex.Match[str]") -> str:
+                nonlocal written
+                part: str = match.expand(template) if has_groups else template
+                written += len(part)
+                if written > MAX_REPLACED_CHARACTERS:
+                    raise ValueError(f"{self.quoted} in `replace` writes over {MAX_REPLACED_CHARACTERS:,} characters")
+                return part
+
+            # Nothing cannot grow; it needs no call for each match.
+            return str(self._compiled.sub(expand if template else "", text, **limits))
+
+        return self._search(substitute, text, budget)
+
+    def _search(self, search: Callable[..., _T], text: str, budget: TimeBudget) -> _T:
         allowed = budget.remaining_for(self)
         patience = budget.patience_left
         if patience is not None:

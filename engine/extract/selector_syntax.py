@@ -112,6 +112,21 @@ def pattern_problem(text: str) -> str | None:
     return None
 
 
+def template_problem(pattern: str, template: str) -> str | None:
+    r"""Why a text cannot replace matches of a pattern; None when it can. `\1` and `\g<name>` are groups."""
+    if len(template) > MAX_LENGTH:
+        return f"the text is longer than {MAX_LENGTH} characters"
+    compiled = regex.compile(pattern)
+    try:
+        compiled.sub(template, "x")  # of an empty text, it would not read the template
+    except (regex.error, IndexError, ValueError) as error:
+        return f"the text {_shorten(template)} is no replacement: {error}; a backslash before a digit names a group"
+    numbers = [int(number) for number in re.findall(r"\\(?:g<)?([0-9]+)", template.replace("\\\\", ""))]
+    if max(numbers, default=0) > compiled.groups:
+        return f"the text {_shorten(template)} names group {max(numbers)}, and the pattern has {compiled.groups}"
+    return None
+
+
 def _css_problem(text: str) -> str | None:
     from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 

@@ -137,6 +137,37 @@ def compile_selector(text: str | None) -> Selector:
     return _CssSelector(bare)
 
 
+class PageSelector:
+    """A selector that searches the whole page from inside a block, once for all blocks."""
+
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
+        self.cost, self.is_flat = selector.cost, selector.is_flat
+        self.reads_embedded_json = selector.reads_embedded_json
+
+    def first(self, scope: Scope) -> "SelectedNode | None":
+        """The first match on the page."""
+        key = (self, "first")
+        selections = scope.page.selections
+        if key not in selections:
+            selections[key] = self._selector.first(Scope(scope.page))
+        node: SelectedNode | None = selections[key]
+        return node
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        """All matches on the page."""
+        key = (self, "all")
+        selections = scope.page.selections
+        if key not in selections:
+            selections[key] = self._selector.all(Scope(scope.page))
+        nodes: list[SelectedNode] = selections[key]
+        return nodes
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        """The same one by one."""
+        return iter(self.all(scope))
+
+
 class _CssSelector:
     reads_embedded_json = False
 

@@ -17,12 +17,15 @@ def _empty_mapping() -> Mapping[str, str]:
 
 
 AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
-FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
+FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One value of a record: select → attribute → normalize → match → blank = missing → default → type → required."""
+    """One value of a record.
+
+    Select → attribute → whitespace → replace → match → split → convert → blank = missing → default → type → required.
+    """
 
     name: str
     selector: str | None = None
@@ -43,7 +46,24 @@ class Field:
     """Classes of users' code that convert the text, in this order."""
     from_step: bool = field(default=False, metadata=ADDED_LATER)
     """Whether a step fills it, and no selector."""
+    scope: Literal["page"] | None = field(default=None, metadata=ADDED_LATER)
+    """`page`: the selector searches the whole page; None: the block."""
+    whitespace: Literal["keep"] | None = field(default=None, metadata=ADDED_LATER)
+    """`keep`: the text as it is in the document; None: normalized."""
+    replace: tuple[tuple[str, ...], ...] = field(default=(), metadata=ADDED_LATER)
+    """Pairs of a pattern and the text that replaces its matches, in this order."""
+    split: str | None = field(default=None, metadata=ADDED_LATER)
+    """The separator of the parts of a text: the value is a list."""
+    decimal_mark: str | None = field(default=None, metadata=ADDED_LATER)
+    group_mark: str | None = field(default=None, metadata=ADDED_LATER)
+    locale: str | None = field(default=None, metadata=ADDED_LATER)
+    """The language of dates of the format `any`."""
     place: SourcePosition = NO_POSITION
+
+    @property
+    def is_list(self) -> bool:
+        """Whether its value is a list of values."""
+        return self.all or self.split is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from engine.model.definition import DataDef, Definitions
+from engine.model.definition import DataDef, Definitions, Field
 from engine.model.variables import variable_names
 
 COPYABLE_VARIABLES = frozenset({"document.url", "document.status"})
@@ -18,7 +18,9 @@ def list_volatile_variables(data_def: DataDef) -> tuple[str, ...]:
     """
     if data_def.axis is not None:
         return ("locator.name",)
-    names = (name for text in _iter_texts(data_def) for name in variable_names(text))
+    names = [name for text in _iter_texts(data_def) for name in variable_names(text)]
+    if any(field.locale is not None for field in _iter_fields(data_def.fields)):
+        names.append("document.fetchedAt")  # relative dates refer to it
     return tuple(dict.fromkeys(name for name in names if name not in COPYABLE_VARIABLES))
 
 
@@ -33,6 +35,12 @@ def list_copied_data_defs(definitions: Definitions, group: str) -> frozenset[str
     names = {task.data_def for task in task_group.tasks} - {t.data_def for t in task_group.tasks if not t.copy_rows}
     used = (data_def for name in names if (data_def := definitions.data_def(name)) is not None)
     return frozenset(data_def.name for data_def in used if data_def.fields and not list_volatile_variables(data_def))
+
+
+def _iter_fields(fields_: tuple[Field, ...]) -> Iterator[Field]:
+    for field in fields_:
+        yield field
+        yield from _iter_fields(field.fields)
 
 
 def _iter_texts(value: Any) -> Iterator[str]:

@@ -104,8 +104,8 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
     return (
         {
             "columns": list(data_def.columns),
-            "joins": {field.name: field.join for field in data_def.fields if field.all},
-            "types": {field.name: field.type for field in data_def.fields if not field.all and not field.fields},
+            "joins": {field.name: field.join for field in data_def.fields if field.is_list},
+            "types": {field.name: field.type for field in data_def.fields if not field.is_list and not field.fields},
             "delimiter": appender.delimiter,
         }
         | ({"escape_formulas": True} if appender.escape_formulas else {})
@@ -133,7 +133,7 @@ def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
         "options": dict(appender.options or {}),
         "limit": appender.limit,
         "code": appender.code,
-        "item_types": {field.name: field.type for field in data_def.fields if field.all and not field.fields},
+        "item_types": {field.name: field.type for field in data_def.fields if field.is_list and not field.fields},
     }
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from engine.extract.convert import quote_text
 from engine.extract.links import limit_links
 from engine.extract.page import Page
 from engine.extract.page_robots import read_headers
+from engine.extract.quoting import quote_text
 from engine.extract.records import RecordExtractor
 from engine.extract.user_converter import FieldConverter
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from engine.extract.convert import quote_text
 from engine.extract.fields import RecordRejected
 from engine.extract.filters import RecordFilter
 from engine.extract.patterns import TimeBudget
+from engine.extract.quoting import quote_text
 from engine.model.definition import DataDef, Task
 from engine.model.record import RecordCounts, Rejection
 from engine.model.step import ChainStep, Outcome, StepResult

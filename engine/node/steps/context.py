@@ -5,8 +5,8 @@ from typing import Any
 
 from engine import urls
 from engine.extract.context import Context
-from engine.extract.convert import quote_text
 from engine.extract.links import MAX_URL_CHARACTERS
+from engine.extract.quoting import quote_text
 from engine.model.job_key import link_key
 from engine.model.record import ExtractedLink
 from engine.plugins.contracts import StepError

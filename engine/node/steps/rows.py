@@ -6,7 +6,8 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from engine.extract.convert import default_converter_for, quote_text
+from engine.extract.convert import default_converter_for
+from engine.extract.quoting import quote_text
 from engine.model.definition import DataDef, Field
 from engine.model.record import RecordCounts, Rejection
 from engine.model.text_value import to_text
@@ -78,7 +79,7 @@ def _checker_for(field: Field) -> Callable[[Any], Any]:
     if field.fields:
         return _objects
     check = _CHECKERS[field.type]
-    if field.all:
+    if field.is_list:
         return lambda value: [None if item is None else check(item) for item in _as_list(value)]
     return check
 
@@ -169,5 +170,5 @@ def _unexpected(value: Any, expected: str) -> ValueError:
 
 _CHECKERS: Mapping[str, Callable[[Any], Any]] = {
     "str": _text, "int": _int, "float": _float, "decimal": _decimal, "bool": _bool, "date": _date, "url": _text,
-    "json": _json,
+    "json": _json, "price": _json,
 }  # fmt: skip

@@ -51,7 +51,7 @@ def bodies_of(folder: Path, written: str) -> list[str]:
         ("json: {q: '%\\{env.T\\}'}", ['{"q":"%%{env.T}"}']),
         ("json: {q: '{a\\{b,c\\d}'}", ['{"q":"a{b"}', '{"q":"c\\\\d"}']),
         ('body: "{a,b}"', ["{a,b}"]),
-        ('json: {query: "query { shop(first: 2) { id, name } }"}', ['{"query":"query { shop(first: 2) { id, name } }"}']),
+        ('json: {query: "{ shop(first: 2) { id, name } }"}', ['{"query":"{ shop(first: 2) { id, name } }"}']),
         ('json: {query: "{ id, name }", n: "{1..2}"}', [
             '{"query":"{ id, name }","n":"1"}', '{"query":"{ id, name }","n":"2"}',
         ]),

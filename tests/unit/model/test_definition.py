@@ -47,6 +47,8 @@ def _value(hint: Any, name: str, depth: int) -> Any:
     if origin is tuple:
         if is_dataclass(arguments[0]):
             return (_full(arguments[0], depth + 1), _full(arguments[0], depth + 1)) if depth < 4 else ()
+        if typing.get_origin(arguments[0]) is tuple:
+            return (_value(arguments[0], name, depth),)
         return (f"{name} é", "ü\u2028")
     if origin is Mapping:
         return MappingProxyType({"X-Z": "1", "A": "%{env.KEY}"})

@@ -1,0 +1,160 @@
+"""Checks combinations of the keys of a field: those that exclude or require each other."""
+
+import re
+
+from engine.defs.problems import Problems
+from engine.defs.yaml_node import YamlNode
+from engine.extract.human_dates import ANY_FORMAT
+from engine.model.stored_form import SourcePosition
+
+_MAX_NESTING = 2
+_DATE_LETTERS = {
+    "YYYY": "%Y", "yyyy": "%Y", "YY": "%y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "DD": "%d", "dd": "%d",
+    "HH": "%H", "mm": "%M", "ss": "%S",
+}  # fmt: skip
+"""Letters of other date languages, longest first, and the directives they stand for."""
+_BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
+NESTING_EXCLUDES = (
+    "value", "scope", "attribute", "whitespace", "replace", "match", "split", "type", "format", "locale",
+    "decimalMark", "groupMark",
+)  # fmt: skip
+"""Keys without a meaning beside `fields`."""
+MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
+"""By key, the types of numbers that may be written with it."""
+
+
+def check(node: YamlNode, place: SourcePosition, problems: Problems, *, has_block: bool) -> None:
+    """Checks a field and its nested fields. `has_block`: whether its dataDef has a block."""
+    _check_field(node, place, 0, problems)
+    if "scope" in node.entries and not has_block and "fields" not in node.entries:
+        message = "`scope` has no effect without `query.block`: the field reads the whole page; remove it"
+        problems.warn(node.key_place("scope"), "no-effect", message)
+
+
+def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
+    if "value" in node.entries:
+        for key in ("selector", "scope", "attribute", "all"):
+            if key in node.entries:
+                _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `value`; keep one")
+    kind = node.text_of("type")
+    if "format" in node.entries and kind != "date":
+        _add_at_key(problems, node, "format", "conflict", "`format` needs `type: date`")
+    elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%") and text != ANY_FORMAT:
+        message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}, or `any` with a `locale`"
+        problems.add(node.entries["format"].node.place, "bad-format", message)
+    if node.text_of("format") == ANY_FORMAT and kind == "date" and "locale" not in node.entries:
+        message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"
+        _add_at_key(problems, node, "format", "missing-key", message)
+    if "locale" in node.entries and node.text_of("format") != ANY_FORMAT and "fields" not in node.entries:
+        _add_at_key(problems, node, "locale", "conflict", "`locale` needs `type: date` and `format: any`")
+    if "join" in node.entries and not _is_list(node):
+        problems.warn(node.key_place("join"), "no-effect", "`join` has no effect without `all: true` or `split`")
+    if "scope" in node.entries and "fields" not in node.entries:
+        _check_scope(node, depth, problems)
+    if "fields" in node.entries:
+        _check_nested(node, place, depth, problems)
+        return
+    _check_text_keys(node, kind or "str", problems)
+    _check_marks(node, kind or "str", problems)
+    if node.get("default") is not None:
+        _check_default(node, kind or "str", problems)
+
+
+def _with_directives(text: str) -> str:
+    """A date format of letters, such as `YYYY-MM-DD`, in directives; an example if it is none."""
+    written = re.sub("|".join(_DATE_LETTERS), lambda match: _DATE_LETTERS[match.group()], text)
+    return written if "%" in written else "for example %d %B %Y"
+
+
+def _is_list(node: YamlNode) -> bool:
+    return "split" in node.entries or (node.text_of("all") or "").lower() == "true"
+
+
+def _check_scope(node: YamlNode, depth: int, problems: Problems) -> None:
+    if depth:
+        message = "a nested field reads its own match; put a field with `scope` beside the outer one"
+        _add_at_key(problems, node, "scope", "conflict", message)
+    elif "selector" not in node.entries and "value" not in node.entries:
+        _add_at_key(problems, node, "scope", "missing-key", "`scope` needs a `selector` to search the page with")
+
+
+def _check_text_keys(node: YamlNode, kind: str, problems: Problems) -> None:
+    """The keys that change the text: `whitespace`, `replace`, `split`."""
+    keeps = "whitespace" in node.entries
+    if keeps and kind != "str" and not any(key in node.entries for key in ("replace", "match", "split", "convert")):
+        message = f"`whitespace` has no effect: `type: {kind}` takes no white space around its value; remove it"
+        problems.warn(node.key_place("whitespace"), "no-effect", message)
+    replace = node.get("replace")
+    if replace is not None and replace.kind == "list" and not replace.items:
+        problems.warn(node.key_place("replace"), "no-effect", "`replace` is empty; write pairs, or remove it")
+    split = node.text_of("split")
+    if split is None:
+        return
+    if kind == "json":
+        _add_at_key(problems, node, "split", "conflict", "`split` would cut the JSON text; keep it, or `type: json`")
+    elif kind == "bool" and "match" in node.entries:
+        _add_at_key(
+            problems, node, "split", "conflict", "`match` makes one bool of the whole text; keep it, or `split`"
+        )
+    elif not keeps and re.search(r"[^\S ]|  ", split) and node.text_of("attribute") not in ("html", "outerHtml"):
+        message = "`split`: line breaks, tabs and double blanks are one blank by then; add `whitespace: keep`"
+        problems.add(node.entries["split"].node.place, "conflict", message)
+
+
+def _check_marks(node: YamlNode, kind: str, problems: Problems) -> None:
+    """`decimalMark` and `groupMark`: their types, and that they differ."""
+    for key, kinds in MARKED_TYPES.items():
+        if key in node.entries and kind not in kinds:
+            *others, last = (f"`{name}`" for name in kinds)
+            message = f"`{key}` needs the type {', '.join(others)} or {last}"
+            _add_at_key(problems, node, key, "conflict", message)
+            return
+    group = node.text_of("groupMark")
+    decimal = node.text_of("decimalMark")
+    if kind == "price" and decimal is not None and decimal not in (",", "."):
+        message = '`decimalMark` of a price must be "," or "."'
+        problems.add(node.entries["decimalMark"].node.place, "bad-mark", message)
+        return
+    if group is not None and group == (decimal or ".") and kind != "int":
+        cure = "write two different marks" if decimal else 'write `decimalMark` too, such as ","'
+        message = f"`groupMark` is the decimal mark as well; {cure}"
+        problems.add(node.entries["groupMark"].node.place, "conflict", message)
+
+
+def _check_nested(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
+    if "selector" not in node.entries:
+        problems.add(place, "missing-key", "a field with `fields` needs a `selector` (one object per match)")
+    for key in NESTING_EXCLUDES:
+        if key in node.entries:
+            _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `fields`; keep one")
+    if depth >= _MAX_NESTING:
+        _add_at_key(problems, node, "fields", "too-deep", f"fields can nest at most {_MAX_NESTING} levels")
+        return
+    if not any(True for _ in node.entries_of("fields")) and node.entries["fields"].node.kind == "mapping":
+        _add_at_key(problems, node, "fields", "no-fields", "`fields` is empty")
+    for _, field in node.entries_of("fields"):
+        _check_field(field.node, field.place, depth + 1, problems)
+
+
+def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
+    """A default is converted to the field's type: an invalid one would reject every record that uses it."""
+    default = node.entries["default"].node
+    value = default.value()
+    if kind == "json" or (default.kind == "list" and _is_list(node)):
+        return
+    is_valid = default.kind == "scalar"
+    if is_valid and kind == "bool":
+        is_valid = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
+    elif is_valid and kind in ("int", "float", "decimal"):
+        number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+        is_valid = re.fullmatch(number, default.text.strip()) is not None
+    elif is_valid and kind == "price":
+        is_valid = any(map(str.isdigit, default.text))
+    if not is_valid:
+        problems.add(
+            default.place, "wrong-type", f"`default` must be valid for `type: {kind}`, not {default.describe()}"
+        )
+
+
+def _add_at_key(problems: Problems, node: YamlNode, key: str, code: str, message: str) -> None:
+    problems.add(node.key_place(key), code, message)

@@ -1,0 +1,146 @@
+"""Each key of a field: each wrong type, contradicting keys, what has no effect; each with its place and what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.defs.loader import load
+from engine.model.definition import Field, definition_hash
+
+from .test_strictness import load_problems, marked, write_defs
+
+DEFS = """\
+locatorGroups: {list: {locators: [{url: "https://shop.example/"}]}}
+taskGroups: {list: {items: {dataDef: item}}}
+dataDefs:
+  item:
+    query: {block: li}
+    fields:
+      f: FIELD
+"""
+
+PROBLEMS = [
+    ("unknown-value", "{selector: h1, scope: §block}", ""),
+    ("unknown-value", "{selector: h1, scope: §true}", ""),
+    ("unknown-value", "{selector: h1, scope: §[page]}", ""),
+    ("unknown-value", "{selector: h1, scope: §~}", ""),
+    ("missing-key", "{§scope: page}", "needs a `selector`"),
+    ("conflict", "{§scope: page, value: x}", "keep one"),
+    ("conflict", "{selector: a, §scope: page, fields: {x: {}}}", "keep one"),
+    ("conflict", "{selector: a, fields: {x: {selector: b, §scope: page}}}", "beside the outer one"),
+    ("unknown-value", "{whitespace: §trim}", ""),
+    ("unknown-value", "{whitespace: §{a: b}}", ""),
+    ("conflict", "{selector: a, §whitespace: keep, fields: {x: {}}}", "keep one"),
+    ("wrong-type", "{replace: §x}", "a list"),
+    ("wrong-type", "{replace: [§x]}", "[['€', '']]"),
+    ("wrong-type", "{replace: [§[a]]}", "pairs"),
+    ("wrong-type", "{replace: [[a, b], §[a, b, c]]}", "pairs"),
+    ("wrong-type", "{replace: [§{a: b}]}", "pairs"),
+    ("wrong-type", "{replace: [[a, §[b]]]}", "a text"),
+    ("wrong-type", "{replace: [[a, §true]]}", "a text"),
+    ("empty-text", "{replace: [[§'', b]]}", ""),
+    ("bad-pattern", "{replace: [[a, b], [§'(', b]]}", "not a regular expression"),
+    ("bad-pattern", "{replace: [§[a, '\\1']]}", "group 1"),
+    ("bad-pattern", "{replace: [§[(a), '\\g<b>']]}", "no replacement"),
+    ("bad-pattern", "{replace: [§[(a), 'x\\']]}", "no replacement"),
+    ("conflict", "{selector: a, §replace: [[a, b]], fields: {x: {}}}", "keep one"),
+    ("wrong-type", "{split: §[a]}", "a text"),
+    ("wrong-type", "{split: §true}", "a text"),
+    ("empty-text", "{split: §''}", "a comma"),
+    ("conflict", '{split: §"\\n"}', "whitespace: keep"),
+    ("conflict", '{split: §"  "}', "whitespace: keep"),
+    ("conflict", "{§split: '/', type: json}", "keep it, or"),
+    ("conflict", "{§split: '/', type: bool, match: x}", "keep it, or"),
+    ("conflict", "{selector: a, §split: '/', fields: {x: {}}}", "keep one"),
+    ("bad-mark", "{type: decimal, decimalMark: §',,'}", "one character"),
+    ("bad-mark", "{type: decimal, decimalMark: §''}", "one character"),
+    ("bad-mark", "{type: decimal, decimalMark: §1}", "no digit"),
+    ("bad-mark", "{type: decimal, groupMark: §'-'}", "sign"),
+    ("wrong-type", "{type: decimal, groupMark: §[',']}", "a text"),
+    ("conflict", "{§decimalMark: ','}", "needs the type `float`"),
+    ("conflict", "{§decimalMark: ',', type: int}", "needs the type `float`"),
+    ("conflict", "{§groupMark: ',', type: date}", "needs the type `int`, `float`"),
+    ("conflict", "{type: decimal, groupMark: §'.'}", "write `decimalMark` too"),
+    ("conflict", "{type: float, decimalMark: ',', groupMark: §','}", "two different"),
+    ("bad-mark", '{type: price, decimalMark: §"\'"}', 'must be "," or "."'),
+    ("conflict", "{type: price, groupMark: §.}", "write `decimalMark` too"),
+    ("wrong-type", "{type: price, default: §none}", "must be valid"),
+    ("wrong-type", "{type: price, default: §{amount: 1}}", "must be valid"),
+    ("unknown-value", "{type: §prices}", "did you mean 'price'"),
+    ("conflict", "{selector: a, §type: price, fields: {x: {}}}", "keep one"),
+    ("conflict", "{§format: '%Y', type: price}", "`type: date`"),
+    ("missing-key", "{type: date, §format: any}", "needs a `locale`"),
+    ("conflict", "{type: date, §locale: de}", "`format: any`"),
+    ("conflict", "{type: date, format: '%Y', §locale: de}", "`format: any`"),
+    ("conflict", "{§format: any, locale: de}", "`type: date`"),
+    ("bad-format", "{type: date, format: §anything}", "`any` with a `locale`"),
+    ("unknown-locale", "{type: date, format: any, locale: §xx}", "such as `de`"),
+    ("unknown-locale", "{type: date, format: any, locale: §en-GGG}", "did you mean"),
+    ("unknown-locale", "{type: date, format: any, locale: §NO-such}", "such as `de`"),
+    ("wrong-type", "{type: date, format: any, locale: §[de]}", "a text"),
+    ("wrong-type", "{type: date, format: any, locale: §true}", "a text"),
+    ("conflict", "{selector: a, §locale: de, fields: {x: {}}}", "keep one"),
+    ("wrong-type", "{type: decimal, decimalMark: ',', default: §'1,5'}", "must be valid"),
+    *[
+        ("conflict", "{fromStep: true, §" + key + "}", "keep one")
+        for key in ("scope: page", "whitespace: keep", "replace: [[a, b]]", "split: ','")
+    ],
+]
+
+
+@pytest.mark.parametrize(("code", "field", "advice"), PROBLEMS)
+def test_a_wrong_key_has_its_place(tmp_path: Path, code: str, field: str, advice: str) -> None:
+    text, places = marked(DEFS.replace("FIELD", field))
+    problems = [p for p in load_problems(write_defs(tmp_path, text)) if not p.warning]
+    problem = next(p for p in problems if p.code == code)
+    assert (problem.line, problem.column) == places[0], problems
+    assert advice in problem.message
+
+
+@pytest.mark.parametrize(
+    ("field", "advice"),
+    [
+        ("{selector: a, §join: ';'}", "`split`"),
+        ("{§whitespace: keep, type: int}", "remove it"),
+        ("{§replace: []}", "remove it"),
+    ],
+)
+def test_a_key_without_effect_is_a_warning(tmp_path: Path, field: str, advice: str) -> None:
+    text, places = marked(DEFS.replace("FIELD", field))
+    (problem,) = load(write_defs(tmp_path, text)).warnings
+    assert (problem.code, problem.line, problem.column) == ("no-effect", *places[0])
+    assert advice in problem.message
+
+
+def test_scope_without_a_block_is_a_warning(tmp_path: Path) -> None:
+    text, places = marked(
+        DEFS.replace("FIELD", "{selector: h1, §scope: page}").replace("query: {block: li}", "key: [f]")
+    )
+    (problem,) = load(write_defs(tmp_path, text)).warnings
+    assert (problem.code, problem.line, problem.column) == ("no-effect", *places[0])
+
+
+def load_field(folder: Path, field: str) -> Field:
+    data_def = load(write_defs(folder, DEFS.replace("FIELD", field))).definitions.data_def("item")
+    assert data_def is not None
+    return data_def.fields[0]
+
+
+def test_the_keys_are_read(tmp_path: Path) -> None:
+    field = load_field(
+        tmp_path,
+        "{selector: h1, scope: page, whitespace: keep, replace: [[a, b], [1, '']], split: ', ', join: ';', "
+        "type: decimal, decimalMark: ',', groupMark: ' '}",
+    )
+    assert (field.scope, field.whitespace, field.split, field.is_list) == ("page", "keep", ", ", True)
+    assert field.replace == (("a", "b"), ("1", ""))
+    assert (field.decimal_mark, field.group_mark) == (",", " ")
+
+
+def test_a_list_may_be_the_default_of_split_parts(tmp_path: Path) -> None:
+    assert load_field(tmp_path, "{split: ',', type: int, default: [1, 2]}").default == [1, 2]
+
+
+def test_a_field_without_these_keys_keeps_its_hash(tmp_path: Path) -> None:
+    """The hash of this field in the defs of earlier versions: a change would make every stored page stale."""
+    assert definition_hash(Field(name="f", selector="h1")) == "94b71b7050e3ac89d3da3468556c2afb"

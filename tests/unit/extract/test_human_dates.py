@@ -1,0 +1,91 @@
+"""Dates as people write them, by locale; relative ones by the time of the fetch; hostile texts in bounded time."""
+
+import contextlib
+import time
+from typing import Any
+
+import pytest
+
+from engine.extract.human_dates import MAX_LENGTH, HumanDates
+from engine.model.definition import DataDef, Field
+from tests.unit.extract.pages import extract, reason, value
+
+from .test_prices import loaded_modules
+
+FETCHED_AT = 1_714_979_289.0  # 2024-05-06T07:08:09Z
+DATE: dict[str, Any] = {"selector": "time", "type": "date", "format": "any"}
+
+
+@pytest.mark.parametrize(
+    ("locale", "text", "expected"),
+    [
+        ("de", "3. März 2024", "2024-03-03"),
+        ("de", "Mi, 6. März 2024, 14:30 Uhr", "2024-03-06T14:30:00"),
+        ("de", "03.04.24", "2024-04-03"),
+        ("en", "3/4/2024", "2024-03-04"),
+        ("en-GB", "3/4/2024", "2024-04-03"),
+        ("fr", "le 14 juillet 2023", "2023-07-14"),
+        ("de", "2024-03-04T10:11:12+01:00", "2024-03-04T09:11:12+00:00"),
+        ("de", "März 2024", "2024-03-01"),
+        ("de", "3. März", "2024-03-03"),
+        ("de", "vor 2 Stunden", "2024-05-06T05:08:09"),
+        ("de", "gestern", "2024-05-05"),
+        ("en", "3 days ago", "2024-05-03"),
+    ],
+)
+def test_a_date_is_iso_8601(locale: str, text: str, expected: str) -> None:
+    assert HumanDates(locale).parse(text, FETCHED_AT) == expected
+
+
+@pytest.mark.parametrize("text", ["12", "14:30", "2024", "xx", "31.02.2024", "1700000000", "()"])
+def test_another_text_rejects_the_record(text: str) -> None:
+    assert reason(f"<time>{text}</time>", locale="de", **DATE) == f"{text!r} is not a date in the locale 'de'"
+
+
+def test_a_date_is_a_value_like_others() -> None:
+    assert value("<time>gestern</time>", locale="de", **DATE) == "1969-12-31", "the page was fetched at 0"
+    assert value("<time></time>", locale="de", default="2024-01-31", has_default=True, **DATE) == "2024-01-31"
+    assert value("<time>am 3. Mai 2024</time>", locale="de", match="[0-9].*", **DATE) == "2024-05-03"
+    assert value("<time>1. Mai 2024; 2. Mai 2024</time>", locale="de", split=";", **DATE) == [
+        "2024-05-01",
+        "2024-05-02",
+    ]
+    assert "longer than 100" in reason(f"<time>{'1' * 101}</time>", locale="de", **DATE)
+    assert "xx" in reason("<time>1</time>", locale="xx", **DATE)
+
+
+def test_the_worst_text_takes_milliseconds() -> None:
+    dates = HumanDates("de")
+    for piece in (
+        "1 ",
+        "1.",
+        "1/",
+        "1:1:1 ",
+        "märz ",
+        "vor 1 jahr ",
+        "(",
+        "1-",
+        "١ ",
+        "montag ",
+        "9",
+        "Uhr um ",
+        "\ud83d",
+    ):
+        began = time.perf_counter()
+        with contextlib.suppress(ValueError):
+            dates.parse((piece * MAX_LENGTH)[:MAX_LENGTH], FETCHED_AT)
+        assert time.perf_counter() - began < 0.2, piece
+
+
+def test_many_dates_obey_the_time_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.extract.budget.MAX_SECONDS", 0.0)
+    data_def = DataDef(name="d", fields=(Field(name="f", all=True, locale="de", **DATE),))
+    (rejection,) = extract(data_def, "<time>1.5.2024</time>" * 100).rejected
+    assert "take more than" in rejection.reason
+
+
+def test_the_library_is_loaded_by_fields_that_use_it() -> None:
+    field = "from engine.extract.fields import *; FieldReader(Field(name='f', type='date'"
+    assert "dateparser" not in loaded_modules("import engine.node.build, engine.defs.loader")
+    assert "dateparser" not in loaded_modules(field + ", format='%Y'))")
+    assert "dateparser" in loaded_modules(field + ", format='any', locale='de'))")
