@@ -42,12 +42,11 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
-    SitemapLink,
-    SitemapRules,
     Task,
     TaskGroup,
 )
 from engine.model.output_type import default_delimiter
+from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, is_plugin_path
 from engine.plugins.catalog import Catalog
 

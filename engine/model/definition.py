@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from engine.model.axis import AxisTable
+from engine.model.sitemap_rules import SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition, from_plain, to_plain
 
@@ -148,28 +149,6 @@ class TaskGroup:
     documents: bool = field(default=True, metadata=ADDED_LATER)
     """Whether the bodies of its pages are kept beyond the end of their run."""
     place: SourcePosition = NO_POSITION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitemapLink:
-    """Which entries of a sitemap lead into which group."""
-
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    group: str | None = None
-    """None: the locator's own group."""
-    priority: int | None = None
-    """None: that of the group."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitemapRules:
-    """Which entries of a sitemap are followed, and where to: by the first of `links` that takes them."""
-
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    links: tuple[SitemapLink, ...] = ()
-    """Empty: all that `allow` and `deny` leave lead into the locator's own group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

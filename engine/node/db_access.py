@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from engine.model.definition import SitemapRules
 from engine.model.job import LeasedJob, StoredPage
 from engine.model.record import ExtractedLink
+from engine.model.sitemap_rules import SitemapRules
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import document_links, documents

@@ -8,8 +8,9 @@ from itertools import islice
 
 from engine import urls
 from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
-from engine.model.definition import SitemapRules, definition_hash
+from engine.model.definition import definition_hash
 from engine.model.record import Texts
+from engine.model.sitemap_rules import SitemapRules
 from engine.node.extraction import UnreadablePage
 from engine.node.lines import as_text
 

@@ -91,7 +91,7 @@ def test_an_example_of_scoopi_gives_its_values_as_records(project: Project, site
     source, converted = str(CORPUS / name / "defs"), project.folder / "records"
     done = project.run_command("convert", "scoopi", source, "-o", str(converted), *settings)
     assert done.code == 0, done.err
-    tables = {each.name: each.axis for each in load(Path(source)).definitions.data_defs}
+    tables = {each.name: each.axis for each in load(Path(source), steps).definitions.data_defs}
     records = {each.name for each in load(converted).definitions.data_defs if each.axis is None}
     assert records == CONVERTED.get(name, set())
     checked = project.run_command("check", str(converted))

@@ -2,7 +2,7 @@
 
 import orjson
 
-from engine.model.definition import SitemapRules
+from engine.model.sitemap_rules import SitemapRules
 from engine.model.stored_form import from_plain
 from engine.store.db.connector import Database
 

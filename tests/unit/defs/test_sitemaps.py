@@ -6,7 +6,8 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError
-from engine.model.definition import Definitions, Locator, SitemapLink, SitemapRules
+from engine.model.definition import Definitions, Locator
+from engine.model.sitemap_rules import SitemapLink, SitemapRules
 
 DEFS = """\
 locatorGroups: {map: {locators: [%s]}}

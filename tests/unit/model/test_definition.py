@@ -20,12 +20,11 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
-    SitemapLink,
-    SitemapRules,
     Task,
     TaskGroup,
     definition_hash,
 )
+from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import render, variable_names

@@ -8,9 +8,10 @@ import pytest
 
 from engine import urls
 from engine.fetch.byte_budget import ByteBudget
-from engine.model.definition import Definitions, SitemapLink, SitemapRules, TaskGroup, definition_hash
+from engine.model.definition import Definitions, TaskGroup, definition_hash
 from engine.model.job import JobKind
 from engine.model.job_key import link_key, sitemap_key
+from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.node import sitemap_routing
 from engine.node.extraction import UnreadablePage
 from engine.node.page_extractor import SitemapUrls

@@ -15,11 +15,10 @@ from engine.model.definition import (
     Link,
     Locator,
     LocatorGroup,
-    SitemapLink,
-    SitemapRules,
     Task,
     TaskGroup,
 )
+from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.stored_form import SourcePosition
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 
