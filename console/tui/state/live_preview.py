@@ -72,7 +72,7 @@ def _preview_lines(preview: Preview) -> Iterator[Span]:
     counts = preview.counts
     changed = ", ".join(f"{_MARKS[kind][0]}{counts[kind]} {kind}" for kind in ("added", "changed", "vanished"))
     duration = f"{preview.seconds * 1000:.0f} ms"
-    yield f"{len(preview.pages)} pages: {changed}, {counts['same']} same; {duration}", "strong"
+    yield f"{plural(len(preview.pages), 'page')}: {changed}, {counts['same']} same; {duration}", "strong"
     for name, count in preview.emptied.items():
         yield f"✗ {name}: now empty in {plural(count, 'row')} that had a value", "bad"
     rejected = [rejection for page in preview.pages for rejection in page.rejected]
