@@ -44,10 +44,16 @@ class _Values:
 
     texts: dict[str, str] = field(default_factory=dict)
 
-    def set(self, name: str, axis: Axis, index: int, value: str | None) -> None:
-        self.texts[f"{name}.index"] = str(index)
+    def enter(self, name: str, axis: Axis, index: int) -> None:
+        """The index of an axis, whose value is not known yet."""
+        texts = self.texts
+        texts["index"] = texts[f"{name}.index"] = str(index)
+        texts[f"{name}.value"] = ""
+        texts[f"{name}.match"] = axis.match or ""
+
+    def set(self, name: str, value: str | None) -> None:
+        """The value of an axis."""
         self.texts[f"{name}.value"] = value or ""
-        self.texts[f"{name}.match"] = axis.match or ""
 
 
 class AxisTableReader:
@@ -195,7 +201,7 @@ class _PageReader:
             if axis.last is None and is_missing:
                 self._end_data(axis, index)
                 return
-            values.set(name, axis, index, value)
+            values.set(name, value)
             rows = self._expand(rest, values, [*read, value])
             if axis.last is None and axis.selector is None:  # it has a value at every index: the others say what ends
                 selected = self._selected
@@ -219,7 +225,7 @@ class _PageReader:
     def _read(self, name: str, axis: Axis, index: int, values: _Values) -> tuple[str | None, bool]:
         """The value of an axis, prefix included, and whether the page has none."""
         value: str | None
-        values.set(name, axis, index, None)
+        values.enter(name, axis, index)
         if axis.value is not None:
             value = axis.value
         elif axis.match is not None:
@@ -227,7 +233,7 @@ class _PageReader:
         elif axis.script is not None:
             value = self._from_date()
         else:
-            value = None if axis.selector is None else self._select(axis.selector, index, values)
+            value = None if axis.selector is None else self._select(axis.selector, values.texts)
             self._selected += value is not None
         if value is None:
             return None, True
@@ -235,8 +241,7 @@ class _PageReader:
             value = prefix + value
         return value, False
 
-    def _select(self, selector: str, index: int, values: _Values) -> str | None:
-        texts = {**values.texts, "index": str(index)}
+    def _select(self, selector: str, texts: Mapping[str, str]) -> str | None:
         if self._table.flavour == "xpath" and "'" in selector:
             selector = quote_variables(selector, texts)
         place = (render(self._table.block, texts.get), render(selector, texts.get))
