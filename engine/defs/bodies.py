@@ -5,7 +5,7 @@ A body with braces is kept in pieces: literal text, encoded, and at odd position
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -36,12 +36,17 @@ def encode_body(term: LocatorTerm) -> tuple[tuple[str, ...], str | None]:
 
 def expand_body(pieces: Sequence[str], content_type: str | None) -> Iterator[str]:
     """The bodies that pieces stand for; the last brace varies fastest."""
-    encode = quote_plus if content_type == FORM_TYPE else _encode_json_alternative
+    encode = encode_alternative(content_type)
     parts = [
         list(map(encode, url_patterns.list_alternatives(piece))) if position % 2 else [piece]
         for position, piece in enumerate(pieces)
     ]
     return map("".join, product(*parts))
+
+
+def encode_alternative(content_type: str | None) -> Callable[[str], str]:
+    """How what a brace stands for is written in a body of that type."""
+    return quote_plus if content_type == FORM_TYPE else _encode_json_alternative
 
 
 def check_bodies(locator: YamlNode, problems: Problems) -> None:

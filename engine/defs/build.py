@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from engine.defs import axes
 from engine.defs.appenders import kind_of, suffix_of
 from engine.defs.bodies import encode_body
+from engine.defs.build_links import build_link, build_next
 from engine.defs.chains import Chains, stored_chain
 from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
@@ -17,7 +18,6 @@ from engine.defs.language import (
     Defs,
     FieldTerm,
     HostTerm,
-    LinkTerm,
     LocatorGroupTerm,
     LocatorTerm,
     SitemapTerm,
@@ -39,12 +39,12 @@ from engine.model.definition import (
     FieldType,
     FilterRule,
     HostRule,
-    Link,
     Locator,
     LocatorGroup,
     Task,
     TaskGroup,
 )
+from engine.model.link import Link
 from engine.model.output_type import default_delimiter
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, is_plugin_path
@@ -125,6 +125,7 @@ def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, 
         body="".join(pieces) if pieces else None,
         body_pieces=pieces if len(pieces) > 1 else (),
         content_type=content_type,
+        until_empty=term.until is not None,
         place=node.place,
     )
 
@@ -161,6 +162,7 @@ def _task_group(
         max_pages=term.max_pages,
         priority=_or_default(term.priority, 0),
         documents=documents,
+        canonical=_or_default(term.canonical, False),
         place=entry.place,
     )
 
@@ -196,7 +198,8 @@ def _data_def(name: str, term: DataDefTerm, entry: Entry, catalog: Catalog) -> D
         block=getattr(term.query, "block", None),
         fields=fields,
         filters=tuple(FilterRule(field=part.field, pattern=part.pattern, place=at.place) for part, at in filters),
-        links=tuple(_link(part, at) for part, at in links),
+        links=tuple(build_link(part, at) for part, at in links),
+        next=build_next(term.next, dict(node.entries)["next"].node) if term.next is not None else None,
         key=tuple(term.key or ()),
         code=catalog.code_hash(_converters(fields)),
         place=entry.place,
@@ -265,20 +268,6 @@ def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
         group_mark=term.group_mark,
         locale=term.locale,
         place=entry.place,
-    )
-
-
-def _link(term: LinkTerm, node: YamlNode) -> Link:
-    return Link(
-        selector=term.selector,
-        attribute=_or_default(term.attribute, "href"),
-        group=term.link_group,
-        allow=tuple(term.allow or ()),
-        deny=tuple(term.deny or ()),
-        same_host=_or_default(term.same_host, True),
-        max_depth=term.max_depth,
-        priority=term.priority,
-        place=node.place,
     )
 
 

@@ -9,6 +9,7 @@ from engine.defs.scalars import (
     AnyText,
     BaseUrl,
     BatchSize,
+    ConstantList,
     Delay,
     Duration,
     FilterPattern,
@@ -80,6 +81,9 @@ class LocatorTerm(Term):
         "Form fields, sent as the request body; braces in their values expand as in `url`, one request each."
     )
     json_: Any = optional("Data sent as a JSON body; braces in its texts expand as in `url`.", alias="json")
+    until: Literal["empty"] = optional(
+        "Fetch the pages of a range such as `{1..}` one after another, until one has no record."
+    )
 
 
 class LocatorGroupTerm(Term):
@@ -118,6 +122,9 @@ class TaskGroupTerm(Term):
     max_pages: PositiveInteger = optional("The maximum number of pages of the group to fetch.")
     priority: Priority = optional("Pages with a higher priority are fetched first; default 0.")
     documents: bool = optional("Whether stored pages are kept beyond the end of their run; default true.")
+    canonical: bool = optional(
+        "Whether a page whose canonical URL is another one is skipped in favour of that; default false."
+    )
 
 
 class QueryTerm(Term):
@@ -170,9 +177,19 @@ class FilterTerm(Term):
 
 
 class LinkTerm(Term):
-    """Which links of a page to follow."""
+    """Which links of a page to follow, and what to send and carry along."""
 
-    selector: SelectorText = Field(description="Selects elements of the whole page, not of the block.")
+    selector: SelectorText = optional("Selects elements of the page; with `inBlock`, of the block of each record.")
+    in_block: bool = optional("Whether the selector searches the block of each record; default false.")
+    carry: Annotated[list[Text], BeforeValidator(list_if_text)] = optional(
+        "Fields whose values go to the linked page, which reads them as `%{carried.NAME}`."
+    )
+    url: Text = optional("The URL instead of a selector; `%{field.NAME}` is a value of the record.")
+    method: METHODS = optional("The HTTP method; default that of the form, else GET, or POST with `form` or `json`.")
+    form: dict[str, ConstantList] = optional(
+        "Form fields to send; where the selector selects a form, in place of its own of the same names."
+    )
+    json_: Any = optional("Data to send as a JSON body; its texts may hold `%{field.NAME}`.", alias="json")
     attribute: Text = optional("The attribute that holds the URL; default href.")
     link_group: Text = optional("The task group of the linked pages; default: the page's own group.")
     allow: list[PatternText] = optional("Follow only URLs that match one of these regular expressions.")
@@ -180,6 +197,19 @@ class LinkTerm(Term):
     same_host: bool = optional("Stay on the page's host; default true.")
     max_depth: NonNegativeInteger = optional("Do not follow links to pages deeper than this.")
     priority: Priority = optional("The priority of the linked pages; default: the group's.")
+
+
+class NextTerm(Term):
+    """How a page leads to the next one of its group: reserved keys, and the selectors of variables by name."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, SelectorText] = Field(init=False)
+
+    url: Text = optional("The URL of the next page; `%{NAME}` is the value of a variable; default: that of the page.")
+    method: METHODS = optional("The HTTP method; default GET, or POST with `form` or `json`.")
+    form: dict[str, ConstantList] = optional("Form fields to send; `%{NAME}` is the value of a variable.")
+    json_: Any = optional("Data to send as a JSON body; `%{NAME}` is the value of a variable.", alias="json")
+    until: Literal["empty"] = optional("Stop at a page without a record.")
 
 
 class ExpectTerm(Term):
@@ -201,6 +231,7 @@ class DataDefTerm(Term):
     fields: dict[str, FieldTerm] = optional("The values of a record by name: the output columns, in this order.")
     filters: list[FilterTerm] = optional("Which records to drop.")
     links: list[LinkTerm] = optional("Which links to follow.")
+    next: NextTerm = optional("The page that follows each page, by a cursor for example.")
     items: Any = optional("Axis mode: the items of a table, each `item: {name: …}`.")
     dims: Any = optional("Axis mode: the dimensions of each item.")
     facts: Any = optional("Axis mode: the facts of each item; default: what the query selects.")

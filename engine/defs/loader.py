@@ -13,6 +13,7 @@ from engine.defs import (
     conflicts,
     converters,
     group_loaders,
+    link_checks,
     names,
     plugin_files,
     pydantic_errors,
@@ -71,6 +72,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     group_loaders.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
+    link_checks.check(root, problems)
     reuse.check(root, problems, keep_documents=keep_documents)
     appenders.check(root, catalog, problems)
     if not incomplete:

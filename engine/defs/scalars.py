@@ -106,7 +106,7 @@ def _value_problem(text: str) -> str | None:
     for name in variables.variable_names(text):
         if name.startswith("env."):
             return f"`%{{{name}}}` is available only in locators and hosts, so that secrets never reach the rows"
-        if name not in variables.DOCUMENT_VARIABLES:
+        if name not in variables.DOCUMENT_VARIABLES and not name.startswith(variables.CARRIED):
             names = sorted(variables.DOCUMENT_VARIABLES)
             return f"unknown variable `%{{{name}}}`{suggest(name, names)}; write `%%{{` for a literal `%{{`"
     return None
@@ -201,6 +201,11 @@ Text = Annotated[AnyText, AfterValidator(_require_text)]
 Constant = Annotated[str, BeforeValidator(_constant_text), _CONSTANT_SCHEMA]
 Value = Annotated[Constant, _validated_by("unknown-variable", _value_problem)]
 RequestText = Annotated[Constant, _validated_by("unknown-variable", _request_text_problem)]
+ConstantList = Annotated[
+    list[Constant],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
+]
 FormText = Annotated[RequestText, _validated_by("bad-range", _brace_problem)]
 FormTextList = Annotated[
     list[FormText],

@@ -58,11 +58,15 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "selector": ["li.next a", "a[href]"],
         "attribute": ["href", "src"],
         "linkGroup": ["detail"],
+        "carry": [["sku"]],
+        "url": ["/item/%{field.id}"],
+        "form": [{"q": "%{field.sku}"}],
         "allow": [["/catalogue/"]],
         "deny": [["/login", "[?&]sort="]],
         "maxDepth": [3],
         "priority": [0, 10],
     },
+    "NextTerm": {"url": ["/api/items?cursor=%{cursor}", "%{next}"]},
     "DataDefTerm": {"key": [["sku"], ["url"]]},
     "HostTerm": {
         "delay": [0.5, 2],
@@ -95,6 +99,11 @@ _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
         "allOf": [*_mutually_exclusive("body", "form", "json"), *_mutually_exclusive("form", "json")],
     },
     "DataDefTerm": _any_required("fields", "links"),
+    "LinkTerm": {
+        **_any_required("selector", "url"),
+        "allOf": [*_mutually_exclusive("url", "selector", "attribute"), *_mutually_exclusive("form", "json")],
+    },
+    "NextTerm": {**_any_required("url", "form", "json"), "allOf": _mutually_exclusive("form", "json")},
     "FieldTerm": {
         "allOf": [
             *_mutually_exclusive("value", "selector", "scope", "attribute", "all"),

@@ -1,4 +1,6 @@
-r"""Expands braces in URLs, and splits texts with braces: `{1..50}`, `{01..12}`, `{a,b}`.
+r"""Expands braces in URLs, and splits texts with braces: `{1..50}`, `{01..12}`, `{a,b}`, and the open range `{1..}`.
+
+An open range stands for its first number: `series_patterns` expands it page by page.
 
 `\{`, `\}` and, between braces, `\,` are literal. `%{…}` is a variable, not a brace, and stays as it is.
 """
@@ -14,7 +16,7 @@ from engine.urls import without_credentials
 
 MAX_URLS = 100_000
 
-_RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
+_RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})?")
 _PART = re.compile(r"%?%\{[^{}]*\}|%%\{|\\[{}]|\{((?:\\[{},]|[^{}\\]|\\(?![{},]))*)\}|\{", re.DOTALL)
 
 
@@ -90,9 +92,30 @@ def list_alternatives(brace: str, shown: str | None = None) -> Sequence[str]:
             f"{f'{brace!r} in {shown}' if shown else 'a brace in the text'} is neither a range nor a list.",
             "Write {1..50}, {01..12} or {a,b}, or \\{ for a literal brace.",
         )
+    own = _series_range(ends)
+    return _Range(own.first, own.first if own.last is None else own.last, own.width)
+
+
+class SeriesRange(NamedTuple):
+    """A range of numbers, padded to `width` digits."""
+
+    first: int
+    last: int | None
+    """None: it is open."""
+    width: int
+
+
+def read_range(brace: str) -> SeriesRange | None:
+    """The range of a brace as written; None: it is none."""
+    ends = _RANGE.fullmatch(brace[1:-1])
+    return None if ends is None else _series_range(ends)
+
+
+def _series_range(ends: re.Match[str]) -> SeriesRange:
+    written = [end for end in ends.groups() if end is not None]
+    padded = any(re.match(r"-?0[0-9]", end) for end in written)
     first, last = ends.groups()
-    padded = any(re.match(r"-?0[0-9]", end) for end in (first, last))
-    return _Range(int(first), int(last), max(len(first), len(last)) if padded else 0)
+    return SeriesRange(int(first), None if last is None else int(last), max(map(len, written)) if padded else 0)
 
 
 class _Range(Sequence[str]):

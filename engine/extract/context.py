@@ -1,10 +1,11 @@
 """Describes the job a page belongs to, and resolves `%{…}` variables from it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from engine.extract.page import Page
-from engine.model.variables import render
+from engine.model.variables import CARRIED, render
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: that takes five times as long, for every page
@@ -26,12 +27,21 @@ class Context:
     """Whether pages marked `noindex` give no rows."""
     agent: str = ""
     """The product token by which pages address this crawler."""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    """What the page that leads to this one gave it."""
+    until_empty: bool = False
+    """Whether the page is one of a series that ends with an empty page."""
+    blocks_before: str = ""
+    """The digest of the blocks of the page before it; empty: there is none."""
+    canonical: bool = False
+    """Whether the page is skipped where its canonical URL is another."""
 
     def render(self, text: str, page: Page) -> str:
         """The text with its variables replaced."""
-        return render(text, lambda name: self._lookup_variable(name, page)) if "%{" in text else text
+        return render(text, lambda name: self.look_up(name, page)) if "%{" in text else text
 
-    def _lookup_variable(self, name: str, page: Page) -> str | None:
+    def look_up(self, name: str, page: Page) -> str | None:
+        """The value of a variable; None: there is none of that name. What was not carried is empty."""
         match name:
             case "document.url":
                 return page.url
@@ -51,7 +61,7 @@ class Context:
                 return self.run
             case "run.time":
                 return self.run_time
-        return None
+        return self.carried.get(name.removeprefix(CARRIED), "") if name.startswith(CARRIED) else None
 
 
 def format_utc(seconds: float) -> str:

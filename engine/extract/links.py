@@ -1,6 +1,6 @@
 """Finds the links to follow on a page; caches the result of each href across pages."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,9 @@ from engine.extract.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.page import host_name
 from engine.extract.patterns import PatternTimeout, TimedPattern
 from engine.extract.selectors import Scope, Selector, compile_selector
-from engine.model.definition import DataDef, Link
+from engine.model.definition import DataDef
 from engine.model.job_key import link_key
+from engine.model.link import Link
 from engine.model.record import ExtractedLink, Rejection
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class LinkFinder:
         self._cache: dict[tuple[str, str, str], dict[str, ExtractedLink | None]] = {}
         self._cache_capacity = MAX_CACHED_LINKS
         try:
-            self._selector = compile_selector(link.selector)
+            self._selector = compile_selector(link.selector or None)
             self._allow = tuple(TimedPattern(text) for text in link.allow)
             self._deny = tuple(TimedPattern(text) for text in link.deny)
         except ValueError as error:
@@ -78,20 +79,31 @@ class LinkFinder:
         """Whether its selector does."""
         return self._selector is not None and self._selector.reads_embedded_json
 
-    def find_links(self, budget: Budget, max_links: int) -> tuple[dict[str, ExtractedLink], int]:
-        """The first links by URL, in document order, and how many elements beyond `max_links` were left.
-
-        Raises `ValueError` (does not compile) and `PatternTimeout`.
-        """
-        if self._selector is None or self._compile_error is not None:
-            raise ValueError(self._compile_error or "the link cannot be read")
+    def is_barred(self, budget: Budget) -> bool:
+        """Whether the page leads nowhere by this link: it is too deep, or asks not to be followed."""
         page, context = budget.page, budget.context
         if self.link.max_depth is not None and context.depth >= self.link.max_depth:
-            return {}, 0
-        if context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow:
+            return True
+        return context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow
+
+    def select(self, scope: Scope) -> "Iterator[SelectedNode]":
+        """The elements, one by one. Raises `ValueError` (does not compile)."""
+        if self._selector is None or self._compile_error is not None:
+            raise ValueError(self._compile_error or "the link cannot be read")
+        return self._selector.each(scope)
+
+    def find_links(
+        self, budget: Budget, max_links: int, scope: Scope | None = None
+    ) -> tuple[dict[str, ExtractedLink], int]:
+        """The first links by URL, in document order, and how many elements beyond `max_links` were left.
+
+        `scope`: the block to search; None: the page. Raises `ValueError` (does not compile) and `PatternTimeout`.
+        """
+        page, context = budget.page, budget.context
+        nodes = self.select(scope or Scope(page))
+        if self.is_barred(budget):
             return {}, 0
         check_rel = context.nofollow and page.mentions_nofollow
-        nodes = self._selector.each(Scope(page))
         links: dict[str, ExtractedLink] = {}
         while part := list(islice(nodes, _NODES_PER_STEP)):
             hrefs = self._collect_hrefs(part, check_rel)
@@ -107,7 +119,7 @@ class LinkFinder:
         hrefs: dict[str, None] = {}
         if name in CONTENT_ATTRIBUTES or not (nodes and isinstance(nodes[0], LexborNode)):
             for node in nodes:
-                text = _read_href(node, name)
+                text = read_href(node, name)
                 if text is not None and not (check_rel and _has_nofollow(read_node(node, "rel"))):
                     hrefs[text.partition("#")[0]] = None
             return hrefs
@@ -134,7 +146,7 @@ class LinkFinder:
                 # most URLs are cached under another spelling; joining text costs less than the rules of URLs
                 link = absolute_cache.get(_join_plainly(folder, href), _NOT_CACHED)
                 if link is _NOT_CACHED:
-                    link = self._resolve_href(base, href, group, absolute_cache if is_cached else {}, budget)
+                    link = self.resolve_href(href, budget, absolute_cache if is_cached else {})
                 if is_cached and self._cache_capacity >= 0 and _is_cacheable(href):
                     cache[href] = link
                     self._cache_capacity -= 1
@@ -152,12 +164,15 @@ class LinkFinder:
             self._cache_capacity -= 1
         return cache
 
-    def _resolve_href(
-        self, base: str, href: str, group: str, absolute_cache: "dict[str, ExtractedLink | None]", budget: Budget
+    def resolve_href(
+        self, href: str, budget: Budget, absolute_cache: "dict[str, ExtractedLink | None]"
     ) -> ExtractedLink | None:
-        """The link of an href. `absolute_cache` is keyed by absolute URL: most URLs are written in several forms."""
+        """The link of an href; None: it is not followed. Raises `PatternTimeout`.
+
+        `absolute_cache` is keyed by absolute URL: most URLs are written in several forms.
+        """
         budget.time_budget.check_patience()
-        url = urls.join(base, href)
+        url, group = urls.join(budget.page.base, href), self.link.group or budget.context.group
         if url is None or len(url) > MAX_URL_CHARACTERS or (self.link.same_host and host_name(url) != budget.page.host):
             return None
         if "@" in url:
@@ -187,7 +202,7 @@ class LinkExtractor:
     def __init__(self, data_def: DataDef, priorities: Mapping[str, int], max_links: int) -> None:
         self._data_def = data_def
         self._max_links = max_links
-        self._finders = tuple(LinkFinder(link, priorities) for link in data_def.links)
+        self._finders = tuple(LinkFinder(link, priorities) for link in data_def.links if not link.reads_records)
 
     @property
     def cost(self) -> Cost:
@@ -216,43 +231,44 @@ class LinkExtractor:
             try:
                 links, left = finder.find_links(budget, self._max_links)
             except (ValueError, PatternTimeout) as error:
-                rejections.append(self._rejection(finder.link, str(error)))
+                rejections.append(reject_link(self._data_def, finder.link, str(error)))
                 continue
             found.append(links.values())
             dropped += left
         if len(found) == 1:
             return tuple(found[0]), tuple(rejections), dropped
-        by_group_and_url: dict[tuple[str, str], ExtractedLink] = {}
+        by_key: dict[bytes, ExtractedLink] = {}
         for links_found in found:
             for link in links_found:
-                by_group_and_url.setdefault((link.group, link.url), link)
-        kept, more = limit_links([by_group_and_url.values()], self._max_links)
+                by_key.setdefault(link.key, link)
+        kept, more = limit_links([by_key.values()], self._max_links)
         return tuple(kept), tuple(rejections), dropped + more
 
-    def _rejection(self, link: Link, reason: str) -> Rejection:
-        return Rejection(data_def=self._data_def.name, field="links", reason=reason, place=str(link.place))
+
+def reject_link(data_def: DataDef, link: Link, reason: str) -> Rejection:
+    """A link that cannot be searched for on a page."""
+    return Rejection(data_def=data_def.name, field="links", reason=reason, place=str(link.place))
 
 
 def limit_links(parts: Sequence[Collection[ExtractedLink]], max_links: int) -> tuple[list[ExtractedLink], int]:
-    """The links of all parts with at most `max_links` distinct URLs per group, and how many were dropped.
+    """The links of all parts with at most `max_links` distinct pages, and how many were dropped.
 
     All URLs together have at most `MAX_PAGE_URL_CHARACTERS`.
     """
     links = [link for part in parts for link in part]
     if len(links) <= max_links and _fits(links):
         return links, 0
-    keys: set[tuple[str, str]] = set()
+    keys: set[bytes] = set()
     kept: list[ExtractedLink] = []
     left = MAX_PAGE_URL_CHARACTERS
     for link in links:
         left -= len(link.url)
         if left < 0:
             break
-        key = (link.group, link.url)
-        if key in keys:
+        if link.key in keys:
             kept.append(link)
         elif len(keys) < max_links:
-            keys.add(key)
+            keys.add(link.key)
             kept.append(link)
     return kept, len(links) - len(kept)
 
@@ -271,7 +287,7 @@ def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
     return before - len(links)
 
 
-def _read_href(node: "SelectedNode", name: str) -> str | None:
+def read_href(node: "SelectedNode", name: str) -> str | None:
     """The URL as written; a blank text is none, while a blank `href` is the page itself."""
     if isinstance(node, str) or (isinstance(node, JsonValue) and not isinstance(node.value, dict)):
         name = "text"

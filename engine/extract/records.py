@@ -12,13 +12,15 @@ from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.fields import FieldReader, RecordRejected
 from engine.extract.filters import RecordFilter
-from engine.extract.links import LinkExtractor
+from engine.extract.links import LinkExtractor, limit_links
+from engine.extract.next_page import NextPageFinder
 from engine.extract.page import Page
 from engine.extract.patterns import PatternTimeout
+from engine.extract.record_links import PageRecordLinks, RecordLinks
 from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
-from engine.model.record import Extraction, RecordCounts, Rejection
+from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
@@ -66,14 +68,19 @@ class RecordExtractor:
         self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
         """Fields that have a default, and so may be missing."""
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
+        self._max_links = max_links
         self._link_extractor = LinkExtractor(data_def, priorities, max_links)
+        self._record_links = RecordLinks(data_def, self._readers, priorities, max_links)
         self._table = None if data_def.axis is None else AxisTableReader(data_def.axis, priorities)
         self._compile_error = ""
-        self._block: Selector | None = None
+        self.block: Selector | None = None
+        """Selects the records; None: the page is one."""
+        self.next_page: NextPageFinder | None = None
         try:
-            self._block = None if data_def.block is None else compile_selector(data_def.block)
+            self.block = None if data_def.block is None else compile_selector(data_def.block)
+            self.next_page = None if data_def.next is None else NextPageFinder(data_def.next, priorities)
         except ValueError as error:
-            self._compile_error = f"query.block: {error}"
+            self._compile_error = f"query.block or next: {error}"
 
     @property
     def has_fields(self) -> bool:
@@ -97,25 +104,31 @@ class RecordExtractor:
         if self._table is not None:
             return Cost.CUBE
         return max(
-            Cost.LINEAR if self._block is None else self._block.cost,
+            Cost.LINEAR if self.block is None else self.block.cost,
             Cost.SQUARE if self._filters else Cost.LINEAR,
             *[reader.cost for reader in self._readers],
             self._link_extractor.cost,
+            self._record_links.cost,
+            Cost.LINEAR if self.next_page is None else self.next_page.cost,
         )
 
     @cached_property
     def is_flat(self) -> bool:
         """Whether the time for a page does not depend on its depth: each selector is searched once, and alone."""
-        if self._table is not None or self._block is not None:
+        if self._table is not None or self.block is not None:
             return False
-        return all(reader.is_flat for reader in self._readers) and self._link_extractor.is_flat
+        in_next = self.next_page is None or self.next_page.is_flat
+        in_links = self._link_extractor.is_flat and self._record_links.is_flat
+        return all(reader.is_flat for reader in self._readers) and in_links and in_next
 
     @cached_property
     def reads_embedded_json(self) -> bool:
         """Whether any selector parses JSON inside an HTML page."""
-        in_block = self._block is not None and self._block.reads_embedded_json
+        in_block = self.block is not None and self.block.reads_embedded_json
         in_fields = any(reader.reads_embedded_json for reader in self._readers)
-        return in_block or in_fields or self._link_extractor.reads_embedded_json
+        in_links = self._link_extractor.reads_embedded_json or self._record_links.reads_embedded_json
+        in_next = self.next_page is not None and self.next_page.reads_embedded_json
+        return in_block or in_fields or in_links or in_next
 
     def extract(
         self,
@@ -139,10 +152,11 @@ class RecordExtractor:
         rejected: list[Rejection] = []
         missing = dict.fromkeys(self._counted_fields, 0)
         filtered = 0
+        record_links = self._record_links.begin(budget) if self._record_links else None
         if self._compile_error:
             rejected.append(self._rejection("", self._compile_error, str(self._data_def.place)))
         try:
-            for scope in self._scopes(page) if not links_only else ():
+            for scope in self._scopes(page) if record_links is not None or not links_only else ():
                 budget.check_time()
                 budget.missing.clear()
                 unread = iter(readers)
@@ -151,7 +165,10 @@ class RecordExtractor:
                     if any(record_filter.drops(row, budget.time_budget) for record_filter in self._filters):
                         filtered += 1
                         continue
-                    rows.append(row)
+                    if row:
+                        rows.append(row)
+                    if record_links is not None:
+                        record_links.add_record(scope, row)
                 except RecordRejected as error:
                     rejected.append(self._rejection(error.field, error.reason, str(error.place)))
                     for reader in unread:  # to see whether they are missing, too
@@ -163,7 +180,9 @@ class RecordExtractor:
             rejected.append(self._rejection("", str(error), str(self._data_def.place)))
         if progress is not None:
             progress.enter_links()
-        links, rejected_links, dropped_links = self._link_extractor.extract(budget)
+        links, rejected_links, dropped_links = self._find_links(budget, record_links)
+        if links_only:
+            rows, rejected, filtered, missing = [], [], 0, {}
         return Extraction(
             data_def=self._data_def.name,
             rows=tuple(rows),
@@ -174,12 +193,21 @@ class RecordExtractor:
             counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items())),
         )
 
+    def _find_links(
+        self, budget: Budget, record_links: PageRecordLinks | None
+    ) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
+        """The links, those that failed, and how many were dropped; of two to one page, that of a record stays."""
+        links, rejected, dropped = self._link_extractor.extract(budget)
+        if record_links is None:
+            return links, rejected, dropped
+        self._record_links.add_page_links(record_links, budget)
+        by_key = {link.key: link for link in (*links, *record_links.links)}
+        kept, more = limit_links([by_key.values()], self._max_links)
+        return tuple(kept), (*record_links.rejected, *rejected), dropped + record_links.dropped + more
+
     def extract_links(self, page: Page, context: Context) -> Extraction:
         """The links alone, where other code makes the rows. Raises `PageTooDeep`."""
-        if self._table is not None:
-            return self._read_table(Budget(page, context, None), links_only=True)
-        links, rejected, dropped = self._link_extractor.extract(Budget(page, context, None))
-        return Extraction(data_def=self._data_def.name, links=links, rejected=rejected, dropped_links=dropped)
+        return self.extract(page, context, links_only=True)
 
     def _read_table(self, budget: Budget, *, links_only: bool) -> Extraction:
         """The rows and links of a table; none at all if the page does not have it."""
@@ -206,12 +234,12 @@ class RecordExtractor:
 
     def _scopes(self, page: Page) -> Iterator[Scope]:
         """The page, or its blocks; one at a time, since a scope keeps the trees it made of its block."""
-        if not self._readers or self._compile_error:
+        if self._compile_error or not (self._readers or self._record_links):
             return
-        if self._block is None:
+        if self.block is None:
             yield Scope(page)
             return
-        for node in self._block.all(Scope(page)):
+        for node in self.block.all(Scope(page)):
             yield Scope(page, node)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:

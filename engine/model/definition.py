@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from engine.model.axis import AxisTable
+from engine.model.link import Link, NextPage
 from engine.model.sitemap_rules import SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition, from_plain, to_plain
@@ -77,23 +78,6 @@ class FilterRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """Which links of a page to follow, and into which group they lead."""
-
-    selector: str
-    attribute: str = "href"
-    group: str | None = None
-    """None: the page's own group."""
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    same_host: bool = True
-    max_depth: int | None = None
-    priority: int | None = None
-    """None: the priority of the target group."""
-    place: SourcePosition = NO_POSITION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DataDef:
     """What to extract from a page."""
 
@@ -107,6 +91,8 @@ class DataDef:
     """A hash of the code of its converters."""
     axis: AxisTable | None = field(default=None, metadata=ADDED_LATER)
     """The table of a dataDef in axis mode; its `fields` are then the columns alone."""
+    next: NextPage | None = field(default=None, metadata=ADDED_LATER)
+    """None: its pages lead to no next one."""
     place: SourcePosition = NO_POSITION
 
     @property
@@ -148,6 +134,8 @@ class TaskGroup:
     priority: int = 0
     documents: bool = field(default=True, metadata=ADDED_LATER)
     """Whether the bodies of its pages are kept beyond the end of their run."""
+    canonical: bool = field(default=False, metadata=ADDED_LATER)
+    """Whether a page that names another URL as its canonical one is skipped in favour of that."""
     place: SourcePosition = NO_POSITION
 
 
@@ -170,6 +158,8 @@ class Locator:
     """Of a body with ranges or lists: its literals, and at odd positions the braces as written. Else empty."""
     sitemap_rules: SitemapRules | None = field(default=None, metadata=ADDED_LATER)
     """None: all entries of the sitemap are followed."""
+    until_empty: bool = field(default=False, metadata=ADDED_LATER)
+    """Whether its pages are fetched one after another, until one has no record."""
     place: SourcePosition = NO_POSITION
 
 

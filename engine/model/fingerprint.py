@@ -115,7 +115,10 @@ def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], nofo
     tasks = task_group.tasks if task_group is not None else ()
     if any(task.chain for task in tasks) or any(data_def.code for data_def in used):
         targets = sorted(other.name for other in definitions.task_groups)  # users' code may follow links into any
+    canonical = ["canonical"] if task_group is not None and task_group.canonical else []
+    if any(data_def.next is not None for data_def in used):
+        targets = sorted({*targets, group})
     if not targets:
-        return ""
+        return definition_hash(canonical) if canonical else ""
     limits = [(name, target.max_depth) for name in targets if (target := definitions.task_group(name)) is not None]
-    return definition_hash([limits, nofollow_rules])
+    return definition_hash([limits, nofollow_rules, *canonical])

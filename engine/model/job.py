@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from engine.model.job_key import account_of
+from engine.model.link_request import PLAIN_LINK, LinkRequest
 
 
 class JobState(StrEnum):
@@ -137,6 +138,12 @@ class LeasedJob(NamedTuple):
     """Whether the host's delay follows its latency."""
     reserved: bool = False
     """Whether a page limit applies, and its first request was counted when it was leased."""
+    carried: str | None = None
+    """What the page that leads to it gave it (`link_request.Carried`)."""
+    link_request: LinkRequest = PLAIN_LINK
+    """What the link to it sends; part of `request`."""
+    page_number: int | None = None
+    """In the series of its locator; None: it is in none."""
     links_stale: bool = False
     """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""
 

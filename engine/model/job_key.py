@@ -12,6 +12,11 @@ def link_key(group: str, url: str) -> bytes:
     return _key("link", group, url)
 
 
+def request_key(group: str, url: str, method: str, body: str | None) -> bytes:
+    """The key of a page reached by a link that sends another request than a plain GET, within its group."""
+    return _key("request", group, url, method, body or "")
+
+
 def locator_key(group: str, name: str, url: str, method: str, body: str | None, account: str = "") -> bytes:
     """The key of a page of a locator, for the user whose credentials are sent."""
     return _key("locator", group, name, url, method, body or "", *([account] if account else ()))

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from engine.model.link_request import LinkDetails
+
 
 class Texts(Protocol):
     """Texts whose number is known; a long one may be the memory that holds it in UTF-8."""
@@ -36,6 +38,8 @@ class ExtractedLink:
     """The key of its job (`job_key.link_key`), cached since a link appears on many pages."""
     may_leave_host: bool = False
     """Whether its redirects may lead to any host: `sameHost: false`."""
+    details: LinkDetails | None = None
+    """What it sends and carries besides its URL; None: nothing."""
 
 
 class RecordCounts(NamedTuple):

@@ -27,14 +27,22 @@ def list_volatile_variables(data_def: DataDef) -> tuple[str, ...]:
 def list_copied_data_defs(definitions: Definitions, group: str) -> frozenset[str]:
     """The dataDefs of a group whose rows may be copied: each of their tasks persists, and the document alone decides.
 
-    One without fields makes no rows: it is left out.
+    One without fields makes no rows: it is left out. A group has none whose pages lead on with values of theirs.
     """
     task_group = definitions.task_group(group)
     if task_group is None or not any(task.copy_rows for task in task_group.tasks):
         return frozenset()
     names = {task.data_def for task in task_group.tasks} - {t.data_def for t in task_group.tasks if not t.copy_rows}
+    if task_group.canonical or any(_leads_on_by_content(definitions, task.data_def) for task in task_group.tasks):
+        return frozenset()
     used = (data_def for name in names if (data_def := definitions.data_def(name)) is not None)
     return frozenset(data_def.name for data_def in used if data_def.fields and not list_volatile_variables(data_def))
+
+
+def _leads_on_by_content(definitions: Definitions, name: str) -> bool:
+    """Whether the links of a dataDef, or its next page, hold values of the page: they are not kept."""
+    data_def = definitions.data_def(name)
+    return data_def is not None and (data_def.next is not None or any(link.reads_records for link in data_def.links))
 
 
 def _iter_fields(fields_: tuple[Field, ...]) -> Iterator[Field]:

@@ -20,6 +20,8 @@ DOCUMENT_VARIABLES = frozenset(
     }
 )
 """Variables of a field's `value`; `env.NAME` is only for locators and hosts."""
+CARRIED = "carried."
+"""Begins the names of variables with what the page that leads to this one carries to it."""
 
 
 class UnsetVariable(LookupError):

@@ -9,6 +9,7 @@ from typing import Literal
 
 from engine.model.job import LeasedJob, StoredPage
 from engine.model.record import ExtractedLink
+from engine.model.series import Series
 from engine.model.sitemap_rules import SitemapRules
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
@@ -67,6 +68,10 @@ class DbAccess:
     def sitemap_rules(self, locator: int) -> SitemapRules | None:
         """The rules for the entries of a locator's sitemap; None: all are followed."""
         return locators.get_sitemap_rules(self._reader, locator)
+
+    def series(self, locator: int) -> Series | None:
+        """The pages of a locator that follow one another; None: it has no series."""
+        return locators.get_series(self._reader, locator)
 
     def checkpoint(self, job: int) -> str | None:
         """What an earlier attempt at a job stored."""

@@ -8,14 +8,17 @@ from typing import Any, Protocol
 
 import orjson
 
+from engine.extract.canonical import find_canonical
 from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.links import limit_links
 from engine.extract.nesting_guard import exceeds_depth, may_reopen
 from engine.extract.page import Page
+from engine.extract.page_blocks import read_blocks
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.fetch.decode import content_type_at, decode, needs_detection
 from engine.model.definition import TaskGroup
+from engine.model.link_request import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from engine.model.step import StepResult
 
@@ -43,6 +46,8 @@ _COPIES = 2
 
 
 _PARSER_STEP, _PARSER_CODE = "parser", "table"
+REPEATED = "repeated"
+"""A page with the same blocks as the one before it: it ends their series, and gives nothing."""
 
 
 class UnreadablePage(Exception):
@@ -74,6 +79,10 @@ class ExtractedPage:
     """DataDefs whose rows a command works on next: their index, and that of the command in the chain."""
     faults: tuple[str, ...] = ()
     """What was skipped on the page because it cannot be read."""
+    blocks: PageBlocks | None = None
+    """Of a page in a series that ends with an empty page."""
+    replaced_by: str = ""
+    """The canonical URL of a page that is skipped for it, or `REPEATED`; empty: the page is none of these."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -140,6 +149,10 @@ def apply_data_defs(
 
     `patience`: seconds after which OutOfTime is raised; None: any time. `extract` takes the place of the extractors.
     """
+    canonical = find_canonical(page, context) if context.canonical else None
+    if canonical is not None:
+        return ExtractedPage((), [canonical], 0, (), 0, replaced_by=canonical.url)
+    data_defs = tuple(data_defs)
     began = time.monotonic()
     rows: list[tuple[int, tuple[str, ...]]] = []
     links: list[tuple[ExtractedLink, ...]] = []
@@ -169,10 +182,28 @@ def apply_data_defs(
     if noindex and context.meta_noindex:
         rows, rejected, counts = [], [], []
     kept, more = limit_links(links, max_links)
+    blocks, next_pages = _continue_series(page, context, [extractor for extractor, _ in data_defs], kept)
+    if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
+        return ExtractedPage((), [], 0, (), 0, blocks=blocks, replaced_by=REPEATED)
     return ExtractedPage(
-        tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts), tuple(results),
-        faults=tuple(page.faults),
+        tuple(rows), [*next_pages, *kept], dropped + more, tuple(rejected), filtered, noindex, tuple(counts),
+        tuple(results), faults=tuple(page.faults), blocks=blocks if context.until_empty else None,
     )  # fmt: skip
+
+
+def _continue_series(
+    page: Page, context: Context, extractors: Sequence[RecordExtractor], links: Sequence[ExtractedLink]
+) -> tuple[PageBlocks | None, list[ExtractedLink]]:
+    """The blocks of a page where its series depends on them, and the pages that follow it by `next`."""
+    finders = [extractor.next_page for extractor in extractors if extractor.next_page is not None]
+    if not finders and not context.until_empty:
+        return None, []
+    blocks = None
+    if context.until_empty or any(finder.until_empty for finder in finders):
+        selectors = [extractor.block for extractor in extractors if extractor.block is not None]
+        blocks = read_blocks(page, selectors, links)
+    found = [finder.find(page, context, blocks) for finder in finders]
+    return blocks, [link for link in found if link is not None]
 
 
 def failed_parser(reason: str, task: str = "") -> StepResult:

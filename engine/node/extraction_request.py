@@ -216,10 +216,16 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
     if request.code:  # users' code follows links into any group
         leaves = {not link.same_host for data_def in definitions.data_defs for link in data_def.links}
         return {(group.name, leave) for group in definitions.task_groups for leave in (*leaves, False)}
-    own_group = request.header["context"].group
+    context = request.header["context"]
+    own_group = context.group
     data_defs = [definitions.data_def(name) for name in request.data_defs]
     links = [link for data_def in data_defs if data_def is not None for link in data_def.links]
-    return {(link.group or own_group, not link.same_host) for link in links}
+    own = (
+        {(own_group, False)}
+        if context.canonical or any(d is not None and d.next is not None for d in data_defs)
+        else set()
+    )
+    return {(link.group or own_group, not link.same_host) for link in links} | own
 
 
 def encode_defs(definitions: Definitions) -> bytes:

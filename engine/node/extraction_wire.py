@@ -4,18 +4,19 @@ A process that ran hostile input is not trusted: whatever does not have exactly 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal
 
 import orjson
 
 from engine.extract.selection import SelectionResult, result_from_fields
-from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
+from engine.model.link_request import PageBlocks
+from engine.model.record import RecordCounts, Rejection, Texts
 from engine.model.step import OUTCOMES, StepResult
 from engine.node.extraction import ExtractedPage
-from engine.node.lines import as_text, pack_lines, read_lines
+from engine.node.lines import pack_lines, read_lines
+from engine.node.link_columns import LinkColumns, links_size, pack_links, unpack_links
 from engine.node.page_task import SHOWN_REJECTIONS
 from engine.runtime.frames import encode_frame
 
@@ -23,10 +24,8 @@ MAX_KNOWN_DEFS = 8
 """Versions of defs that a process keeps; the oldest it received goes first, and the node counts along."""
 MAX_SITEMAP_URLS = 50_000
 """The limit of the sitemap protocol."""
-KEY_BYTES = 16
 _MAX_REJECTION_TEXT = 300
 _MAX_INTEGER = 2**63 - 1
-_SCHEMES = ("http://", "https://", "file:///")
 _OBJECT_START, _OBJECT_END = "{", "}"
 
 FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal"]
@@ -63,25 +62,6 @@ class NodeCallRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkColumns:
-    """Links of a page as columns. `runs`: how many in a row have this group, priority, depth and freedom to leave."""
-
-    urls: Texts = ()
-    keys: bytes | memoryview = b""
-    runs: tuple[tuple[int, str, int, int | None, bool], ...] = ()
-
-    def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> Iterator[ExtractedLink]:
-        """The links whose key `is_new`, one by one; without it all."""
-        urls, at = iter(self.urls), 0
-        for count, group, priority, max_depth, may_leave_host in self.runs:
-            for url in islice(urls, count):
-                key = bytes(self.keys[at : at + KEY_BYTES])
-                at += KEY_BYTES
-                if is_new is None or is_new(key):
-                    yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PageAnswer:
     """What the dataDefs of a task extracted from its page."""
 
@@ -105,6 +85,10 @@ class PageAnswer:
     """Units whose rows a command works on next: their index, and that of the command in the chain."""
     faults: tuple[str, ...] = ()
     """What was skipped on the page because it cannot be read."""
+    blocks: PageBlocks | None = None
+    """Of a page in a series that ends with an empty page."""
+    replaced_by: str = ""
+    """As that of `ExtractedPage`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,21 +129,13 @@ def encode_page(
     Raises AnswerTooLarge if rows and links take more than `max_bytes`.
     """
     rows = [(index, len(texts), *pack_lines(texts)) for index, texts in extracted.rows]
-    urls, urls_size = pack_lines([link.url for link in extracted.links])
-    if sum([row[-1] for row in rows]) + urls_size + len(extracted.links) * KEY_BYTES > max_bytes:
+    links = pack_links(extracted.links)
+    if sum([row[-1] for row in rows]) + links.size > max_bytes:
         raise AnswerTooLarge
-    runs: list[list[Any]] = []
-    for link in extracted.links:
-        run = [link.group, link.priority, link.max_depth, link.may_leave_host]
-        if runs and runs[-1][1:] == run:
-            runs[-1][0] += 1
-        else:
-            runs.append([1, *run])
     header = {
         "page": page_kind,
         "damaged": damaged,
         "rows": [(index, count, len(packed), size) for index, count, packed, size in rows],
-        "links": runs,
         "dropped_links": extracted.dropped_links,
         "rejected": [
             [r.data_def, r.field, *(_clean(text[:_MAX_REJECTION_TEXT]) for text in (r.reason, r.place))]
@@ -169,14 +145,18 @@ def encode_page(
         "filtered": extracted.filtered,
         "counts": [(index, [*counts]) for index, counts in extracted.counts],
         "noindex": extracted.noindex,
-        "urls": (len(urls), urls_size),
+        **links.fields,
     }
     if extracted.results or extracted.stops:
         header["results"] = [(unit, (*result,)) for unit, result in extracted.results]
         header["stops"] = extracted.stops
     if extracted.faults:
         header["faults"] = [_clean(text) for text in extracted.faults]
-    body = b"".join((*[packed for _, _, packed, _ in rows], urls, *[link.key for link in extracted.links]))
+    if extracted.blocks is not None:
+        header["blocks"] = (*extracted.blocks,)
+    if extracted.replaced_by:
+        header["replaced_by"] = extracted.replaced_by
+    body = b"".join((*[packed for _, _, packed, _ in rows], *links.parts))
     return encode_frame(header, body)
 
 
@@ -230,13 +210,8 @@ def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int =
 
 
 def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> PageAnswer:
-    runs = tuple(
-        (_count(count), _text(group), _integer(priority), None if depth is None else _integer(depth), leaves is True)
-        for count, group, priority, depth, leaves in fields["links"]
-    )
     rows, start = list[tuple[int, Texts]](), 0
-    packed_urls, urls_size = map(_count, fields["urls"])
-    if urls_size + sum(_count(size) for *_, size in fields["rows"]) > max_bytes:
+    if links_size(fields) + sum(_count(size) for *_, size in fields["rows"]) > max_bytes:
         raise ValueError("it is too large")
     for index, count, packed, size in fields["rows"]:
         texts = read_lines(body[start : start + _count(packed)], _count(count), size)
@@ -244,18 +219,12 @@ def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> Pa
             raise ValueError("a row is not an object")
         rows.append((_count(index), texts))
         start += packed
-    total = sum(run[0] for run in runs)
-    if len(body) != start + packed_urls + total * KEY_BYTES:
-        raise ValueError("sizes do not add up")
-    urls = read_lines(body[start : start + packed_urls], total, urls_size)
-    if not all(as_text(url).startswith(_SCHEMES) for url in urls):
-        raise ValueError("a link is neither http nor a file")
-    keys = body[start + packed_urls :]
+    blocks = fields.get("blocks")
     return PageAnswer(
         page_kind=_text(fields["page"]),
         damaged=_count(fields["damaged"]),
         rows=tuple(rows),
-        links=LinkColumns(urls=urls, keys=bytes(keys) if isinstance(urls, tuple) else keys, runs=runs),
+        links=unpack_links(fields, body[start:]),
         dropped_links=_count(fields["dropped_links"]),
         rejected=tuple(
             Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
@@ -276,6 +245,8 @@ def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> Pa
         results=tuple((_count(index), _step_result(result)) for index, result in fields.get("results", ())),
         stops=tuple((_count(index), _count(step)) for index, step in fields.get("stops", ())),
         faults=tuple(map(_text, fields.get("faults", ()))),
+        blocks=None if blocks is None else PageBlocks.from_plain(blocks),
+        replaced_by=_text(fields.get("replaced_by", "")),
     )
 
 
@@ -315,12 +286,6 @@ def _clean(text: str) -> str:
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_INTEGER:
         raise ValueError("not a count")
-    return value
-
-
-def _integer(value: Any) -> int:
-    if type(value) is not int or not -_MAX_INTEGER <= value <= _MAX_INTEGER:
-        raise ValueError("not an integer")
     return value
 
 

@@ -9,6 +9,7 @@ from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import retry_wait
 from engine.model.job import JobOrigin, JobState, LeasedJob, StoredPage
+from engine.node.extraction import REPEATED
 from engine.node.page_extractor import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
@@ -42,6 +43,10 @@ class OutcomeBuilder:
 
         `copied`: further rows that the commit copies.
         """
+        if extraction.replaced_by == REPEATED:
+            return self._repeated(job, url, hops)
+        if extraction.replaced_by:
+            return self._replaced(job, extraction, url, hops)
         rows = sum(len(made.texts) for made in extraction.rows) + copied
         text = _describe_page(status, fetch_time, size, rows, url)
         replaced = f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced"
@@ -77,6 +82,18 @@ class OutcomeBuilder:
             outcome.release_when_settled(extraction.share.release)
         return outcome
 
+    def _repeated(self, job: LeasedJob, url: str, hops: int) -> JobOutcome:
+        """DONE without rows: the page has the same blocks as the one before it, and is the last of its series."""
+        event = self.event(job, "INFO", f"the same records as on the page before: the last page  {url}")
+        return JobOutcome(job=job, state=JobState.DONE, hops=hops, events=(event,))
+
+    def _replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
+        """SKIPPED in favour of the canonical URL; a re-extraction takes the rows of the page, and leaves it DONE."""
+        state = JobState.DONE if job.page_job is not None else JobState.SKIPPED
+        outcome = self.ended(job, state, f"its canonical URL is {extraction.replaced_by}", url, hops=hops)
+        outcome.children = extraction.children
+        return outcome
+
     def copied(self, job: LeasedJob, stored: StoredPage, rows: int, *, hops: int) -> JobOutcome:
         """DONE: the commit copies all its rows, and nothing is extracted."""
         text = _describe_page(stored.status, "copied", stored.size, rows, stored.url)
@@ -84,7 +101,8 @@ class OutcomeBuilder:
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
         """The document gives nothing: SKIPPED for a link, FAILED for a locator."""
-        state = JobState.SKIPPED if job.origin is JobOrigin.LINK else JobState.FAILED
+        ends_series = job.link_request.page is not None  # not the first page, which the defs name
+        state = JobState.SKIPPED if job.origin is JobOrigin.LINK or ends_series else JobState.FAILED
         return self.ended(job, state, reason, url, hops=hops)
 
     def fetch_failed(self, job: LeasedJob, url: str, failure: FetchFailed) -> JobOutcome:

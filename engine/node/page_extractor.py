@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine import urls
 from engine.extract.context import Context
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.decode import content_type_at, decode, is_binary
-from engine.fetch.robots import product_token
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
@@ -32,6 +30,7 @@ from engine.node.extraction import (
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
+from engine.node.job_context import JobContexts
 from engine.node.lines import take_first
 from engine.node.node_calls import NodeCalls
 from engine.node.page_task import PageTask
@@ -79,6 +78,8 @@ class PageExtraction:
     ran_users_code: bool = False
     stored_values: Mapping[str, str] = field(default_factory=dict)
     """What users' steps store with the job's commit: JSON by key."""
+    replaced_by: str = ""
+    """As that of `ExtractedPage`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +111,16 @@ class PageExtractor:
         run_time: str,
     ) -> None:
         """`answer_budget`: what the answers of extraction processes may hold together, until they are committed."""
-        self._meta_nofollow = settings.meta_nofollow
-        self._meta_noindex = settings.meta_noindex
-        self._agent = product_token(settings.user_agent)
+        self._contexts = JobContexts(settings, def_cache, run, run_time)
         self._def_cache = def_cache
-        self._child_jobs = ChildJobs(def_cache, seen_set)
+        self._child_jobs = ChildJobs(def_cache, seen_set, db_access)
         self._heap_trimmer = heap_trimmer
         self._pool = pool
         self._users_code = users_code
         self._answer_budget = answer_budget
         self._db_access = db_access
-        self._run = run
         self._selector_warnings = SelectorWarnings()
         self._max_links = def_cache.max_links
-        self._run_time = run_time
 
     async def extract(
         self,
@@ -142,18 +139,7 @@ class PageExtractor:
         `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone. None: no rows of
         the page will ever be copied.
         """
-        context = Context(
-            group=job.group,
-            locator=job.locator,
-            locator_url=job.locator_url,
-            depth=job.depth,
-            run=self._run,
-            run_time=self._run_time,
-            nofollow=self._def_cache.host_rule(job.defs_version, urls.host_key(url)).nofollow,
-            meta_nofollow=self._meta_nofollow,
-            meta_noindex=self._meta_noindex,
-            agent=self._agent,
-        )
+        context = self._contexts.create(job, url)
         compiled = self._applicable_data_defs(job, copied)
         without_rows = copied.union(job.extracted_with) if copied else job.extracted_with
         runs_users_code = any(c.is_users_code for c in compiled)
@@ -189,6 +175,7 @@ class PageExtractor:
                 answer = await self._extract_elsewhere(task, body, definitions, share)
             share.finish_reading()
             children, later_children = take_first(self._child_jobs.pieces(job, answer.links))
+            children = (*self._child_jobs.of_series(job, answer.blocks), *children)
         except BaseException:
             share.release()
             raise
@@ -208,6 +195,7 @@ class PageExtractor:
             self._unit_results(job, compiled, answer.results),
             runs_users_code,
             calls.stored_values,
+            answer.replaced_by,
         )
 
     async def _extract_elsewhere(
@@ -291,7 +279,7 @@ class PageExtractor:
             raise UnreadablePage(str(error)) from error
         return PageExtraction(
             _stored_rows(compiled, extracted.rows),
-            self.make_children(job, extracted.links),
+            (*self._child_jobs.of_series(job, extracted.blocks), *self.make_children(job, extracted.links)),
             extracted.rejected,
             wire.count_rejections(extracted.rejected),
             damaged,
@@ -301,6 +289,7 @@ class PageExtractor:
             links=extracted.links if len(extracted.links) <= MAX_LINKS else None,
             warnings=self._selector_warnings.warn(compiled, page.kind, extracted.faults),
             results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
+            replaced_by=extracted.replaced_by,
         )
 
     def _unit_results(

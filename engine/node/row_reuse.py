@@ -37,7 +37,7 @@ class RowReuse:
     def find(self, job: LeasedJob, stored: StoredPage | None) -> PageReuse | None:
         """What may be reused of a stored page now; the commit decides again. None: its group reuses nothing."""
         copied = self._def_cache.copied_data_defs(job)
-        if not copied:
+        if not copied or job.page_number is not None:
             return None
         sources = self._db_access.row_sources(stored.page, copied) if stored is not None else {}
         if stored is None or not sources:

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from engine.node.extraction_death import LONGER_THAN_LIMIT
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest, NodeCallAnswers, StepDied
 from engine.node.lines import as_text
+from engine.node.link_columns import LinkColumns
 from engine.node.page_task import PageTask
 from engine.node.steps.chain import BAD_ANSWER
 from engine.node.steps.command import CommandFailed, CommandPool
@@ -260,20 +262,22 @@ def _merge(answer: wire.PageAnswer, unit: int, end: wire.PageAnswer) -> wire.Pag
 
 def _empty_answer(results: Sequence[tuple[int, StepResult]]) -> wire.PageAnswer:
     return wire.PageAnswer(
-        page_kind="html", damaged=0, rows=(), links=wire.LinkColumns(), dropped_links=0, rejected=(),
+        page_kind="html", damaged=0, rows=(), links=LinkColumns(), dropped_links=0, rejected=(),
         rejected_counts=(), filtered=0, counts=(), noindex=False, results=tuple(results),
     )  # fmt: skip
 
 
-def _join_links(columns: Sequence[wire.LinkColumns]) -> wire.LinkColumns:
+def _join_links(columns: Sequence[LinkColumns]) -> LinkColumns:
     """The links of several columns, one after the other."""
     with_links = [column for column in columns if column.runs]
     if len(with_links) <= 1:
-        return with_links[0] if with_links else wire.LinkColumns()
-    return wire.LinkColumns(
+        return with_links[0] if with_links else LinkColumns()
+    details = tuple(as_text(line) for column in with_links for line in column.details or repeat("", len(column.urls)))
+    return LinkColumns(
         urls=tuple(as_text(url) for column in with_links for url in column.urls),
         keys=b"".join(column.keys for column in with_links),
         runs=tuple(run for column in with_links for run in column.runs),
+        details=details if any(details) else (),
     )
 
 

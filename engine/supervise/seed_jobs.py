@@ -10,6 +10,7 @@ from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions, Locator, definition_hash
 from engine.model.job import JobKind
 from engine.model.job_key import account_of, link_key, locator_key, sitemap_key
+from engine.model.series import Series
 from engine.model.sitemap_rules import SitemapRules
 from engine.model.stored_form import to_plain
 from engine.settings import Settings
@@ -49,13 +50,13 @@ class SeedJobs:
         task_group = self._definitions.task_group(group)
         priority = task_group.priority if task_group is not None else 0
         ids = {
-            (userinfo, body): locators.ensure(
-                self._db, run, group, locator.name, encode_request(locator, userinfo, body, rules=rules)
+            (userinfo, body, series): locators.ensure(
+                self._db, run, group, locator.name, encode_request(locator, userinfo, body, rules=rules, series=series)
             )
-            for userinfo, body in dict.fromkeys((seed.userinfo, seed.body) for seed in batch)
+            for userinfo, body, series in dict.fromkeys((seed.userinfo, seed.body, seed.series) for seed in batch)
         }
         new = []
-        for url, userinfo, body in batch:
+        for url, userinfo, body, series in batch:
             place = self._placements.find_or_create(self._db, group, urls.host_key(url), urls.origin(url), kind)
             seeded_hosts.add(place.host)
             plain = kind is JobKind.PAGE and locator.method == "GET" and body is None
@@ -66,8 +67,8 @@ class SeedJobs:
                 identity = locator_key(group, locator.name, url, locator.method, body, account)
             new.append(
                 NewLocator(
-                    run, place.sequence, priority, ids[userinfo, body], url, link_key(group, url) if plain else None,
-                    identity,
+                    run, place.sequence, priority, ids[userinfo, body, series], url,
+                    link_key(group, url) if plain else None, identity,
                 )
             )  # fmt: skip
         jobs.add_locators(self._db, new)
@@ -89,8 +90,9 @@ def create_placements(run: int, definitions: Definitions, settings: Settings) ->
 
 
 def encode_request(
-    locator: Locator, userinfo: str = "", body: str | None = None, *, rules: SitemapRules | None = None
-) -> str:
+    locator: Locator, userinfo: str = "", body: str | None = None, *, rules: SitemapRules | None = None,
+    series: Series | None = None,
+) -> str:  # fmt: skip
     """A request of a locator as the table `locators` keeps it; variables and secrets stay unresolved."""
     request: dict[str, object] = {
         "method": locator.method,
@@ -103,4 +105,6 @@ def encode_request(
         request["userinfo"] = userinfo
     if rules is not None:
         request["sitemap"] = to_plain(rules)
+    if series is not None:
+        request["series"] = series.to_plain()
     return orjson.dumps(request).decode()

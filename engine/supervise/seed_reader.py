@@ -1,15 +1,18 @@
 """Reads the seeds of locators: their URLs, patterns, and lists in files or on standard input."""
 
+import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
 from engine import urls
 from engine.defs.bodies import expand_body
+from engine.defs.series_patterns import expand_series
 from engine.defs.url_list import read_urls, shown_path
 from engine.defs.url_patterns import expand
 from engine.model.definition import Locator
 from engine.model.job import JobKind
+from engine.model.series import Series
 from engine.supervise.seed_secrets import Seed, SeedSecrets
 
 _BATCH_SIZE = 2000
@@ -37,6 +40,8 @@ class SeedReader:
 
     def list_seeds(self, locator: Locator) -> list[tuple[JobKind, Iterator[Seed]]]:
         """The seeds of a locator by the kind of their jobs."""
+        if locator.until_empty:
+            return [(JobKind.PAGE, self._series(locator))]
         sitemaps = [locator.sitemap] if locator.sitemap else []
         return [
             (JobKind.PAGE, _with_bodies(locator, self._locator_urls(locator))),
@@ -45,6 +50,27 @@ class SeedReader:
                 _with_bodies(locator, self._resolve(zip(repeat(""), sitemaps), str(locator.place))),
             ),
         ]
+
+    def _series(self, locator: Locator) -> Iterator[Seed]:
+        """The first pages of the series of a locator."""
+        place = str(locator.place)
+        for pattern in locator.urls:
+            for own in expand_series(pattern, locator.body, locator.body_pieces, locator.content_type):
+                number = str(own.range.first).zfill(own.range.width)
+                for seed in self._resolve([("", number.join(own.url))], place):
+                    url = self._split_url(own.url)
+                    first, last, width = own.range
+                    series = Series(url=url, body=own.body, first=first, last=last, width=width)
+                    yield seed._replace(body=number.join(own.body) if own.body else None, series=series)
+
+    def _split_url(self, pieces: Sequence[str]) -> tuple[str, ...]:
+        """The normalized URL around its number: a number that the URL does not hold marks the place."""
+        while True:
+            mark = str(secrets.randbelow(9 * 10**17) + 10**17)
+            url = urls.resolve(mark.join(pieces), self._base) or ""
+            split = urls.without_credentials(url).split(mark)
+            if len(split) == len(pieces):
+                return tuple(split)
 
     def _locator_urls(self, locator: Locator) -> Iterator[Seed]:
         for pattern in locator.urls:

@@ -11,6 +11,7 @@ from engine.defs.url_list import read_urls
 from engine.errors import UsageError
 from engine.model.definition import LocatorGroup
 from engine.model.secret import SecretVault
+from engine.model.series import Series
 
 _SLICE_SECONDS = 0.1
 
@@ -21,6 +22,8 @@ class Seed(NamedTuple):
     url: str
     userinfo: str
     body: str | None = None
+    series: Series | None = None
+    """The pages that follow it; None: it is alone."""
 
 
 class SeedSecrets:

@@ -28,10 +28,10 @@ from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
-from engine.store.tables import events, jobs, nodes, runs, supervisors, versions
+from engine.store.tables import events, linked_jobs, nodes, runs, supervisors, versions
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
-from engine.store.tables.jobs import NewLink
+from engine.store.tables.linked_jobs import NewLink
 from engine.store.transactions.placement import PlacementCache
 
 GROUP, JOBS_PER_S = "docs", 1_000
@@ -66,7 +66,9 @@ def filled(folder: Path, count: int, hosts: int, node_count: int) -> tuple[int, 
         with db.transaction():
             place = places.find_or_create(db, GROUP, f"host{host}.example:80", f"http://host{host}.example")
             urls = [f"http://host{host}.example/catalogue/item-{number}.html" for number in range(each)]
-            jobs.add_links(db, [NewLink(run, place.sequence, 0, 1, None, None, u, link_key(GROUP, u)) for u in urls])
+            linked_jobs.add_links(
+                db, [NewLink(run, place.sequence, 0, 1, None, None, u, link_key(GROUP, u)) for u in urls]
+            )
         places.commit_cache()
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()

@@ -10,9 +10,9 @@ from engine import urls
 from engine.model.job_key import link_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import jobs, runs
+from engine.store.tables import linked_jobs, runs
 from engine.store.tables.hosts import HostPolicy
-from engine.store.tables.jobs import NewLink
+from engine.store.tables.linked_jobs import NewLink
 from engine.store.transactions.placement import PlacementCache
 from tests.bench.contest import PROJECT, console, write_defs
 from tests.bench.pages import path_of
@@ -64,7 +64,7 @@ def fill(filled: Filled, site: Site, upto: int) -> Filled:
                 key = link_key(GROUP, url)
                 new.append(NewLink(filled.run, filled.sequence, 0, 1, locator, root or id_, url, key))
             with db.transaction():
-                jobs.add_links(db, new)
+                linked_jobs.add_links(db, new)
             ready += len(new)
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return Filled(filled.data, filled.defs, filled.run, filled.sequence, ready)
@@ -89,7 +89,7 @@ def spread(filled: Filled, hosts: int, each: int) -> Filled:
                     NewLink(filled.run, place.sequence, 0, 1, locator, root or id_, url, key)
                     for url, key in zip(pages, keys, strict=True)
                 ]
-                jobs.add_links(db, links)
+                linked_jobs.add_links(db, links)
                 ready += len(links)
         return Filled(filled.data, filled.defs, filled.run, filled.sequence, ready)
     finally:

@@ -9,9 +9,9 @@ from engine.model.node import Role
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
-from engine.store.tables import jobs, nodes, runs, supervisors
+from engine.store.tables import linked_jobs, nodes, runs, supervisors
 from engine.store.tables.hosts import HostPolicy
-from engine.store.tables.jobs import NewLink
+from engine.store.tables.linked_jobs import NewLink
 from engine.store.transactions.placement import PlacementCache
 from tests.console.terminals import Terminal
 
@@ -37,7 +37,9 @@ def filled(data):
         for host in range(60):
             place = places.find_or_create(db, "docs", f"host{host}.example:80", f"http://host{host}.example")
             urls = [f"http://host{host}.example/item-{number}.html" for number in range(10)]
-            jobs.add_links(db, [NewLink(run, place.sequence, 0, 1, None, None, url, url.encode()) for url in urls])
+            linked_jobs.add_links(
+                db, [NewLink(run, place.sequence, 0, 1, None, None, url, url.encode()) for url in urls]
+            )
     places.commit_cache()
     db.close()
 

@@ -22,9 +22,10 @@ from engine.store.db.filter import (
     sequence_conditions,
 )
 from engine.store.pages import documents
-from engine.store.read import candidates, step_results
+from engine.store.read import step_results
 from engine.store.read.job_range import find_first_id
 from engine.store.read.lineage import NO_LINEAGE, Lineage, read_lineage
+from engine.store.read.sent_request import SentRequest
 from engine.store.tables import events, rows
 from engine.store.tables.events import Event
 
@@ -71,8 +72,10 @@ SELECT {sums} FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ?{con
 """
 _LINES_BY_ID = f"SELECT {_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}})"
 _LAST_ID = "SELECT max(id) FROM jobs"
-_JOB_DETAIL = f"SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root FROM jobs j {_JOINS}\
+_JOB_DETAIL = (
+    f"SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root, j.link_request FROM jobs j {_JOINS}\
  LEFT JOIN locators l ON l.id = j.locator WHERE j.id = ?"
+)
 _ROOT_URL = "SELECT url FROM jobs WHERE id = ?"
 
 
@@ -221,16 +224,16 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
         if row is None:
             return None
         line = _to_line(row)
-        run, document, defs, locator, request_json, root = row[16:]
-        located = request_json and line.origin == "locator"
-        request = candidates.parse_request(request_json) if located else Request()
+        run, document, defs, locator, locator_request, root, link = row[16:]
+        root_url = db.value(_ROOT_URL, (root,)) if root is not None else None
+        sent = SentRequest.from_rows(link, locator_request, located=line.origin == "locator")
         metadata = documents.get_metadata(db, document) if document is not None else None
         return JobDetail(
             line=line,
             run=run,
             locator=locator,
-            root_url=db.value(_ROOT_URL, (root,)) if root is not None else None,
-            request=request,
+            root_url=root_url,
+            request=sent.request(line.url, root_url or line.url),
             defs=defs,
             page=DocumentDetail(document, *metadata, documents.get_headers(pages, document) if pages else ())
             if metadata

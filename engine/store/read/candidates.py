@@ -5,16 +5,18 @@ from typing import Any
 
 import orjson
 
-from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
+from engine.model.job import JobKind, JobOrigin, LeasedJob
+from engine.model.link_request import BODY_PATH
 from engine.store.db.connector import Database, id_list
+from engine.store.read.sent_request import SentRequest
 
 _CANDIDATES = """
 SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
-    locator, root, name, request, root_url, may_leave_host, body))
+    locator, root, name, request, root_url, may_leave_host, body, link, carried))
 FROM (
     SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
         j.locator, coalesce(j.root, j.id) AS root, l.name, l.request, coalesce(r.url, j.url) AS root_url,
-        j.may_leave_host, CASE WHEN {has_body} THEN l.request ->> '$.body' END AS body
+        j.may_leave_host, CASE WHEN {has_body} THEN {body} END AS body, j.link_request AS link, j.carried
     FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
     WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
         AND NOT EXISTS (
@@ -22,14 +24,17 @@ FROM (
                 AND t.run = j.run AND NOT ({has_body} AND t.target IS NULL AND {other_body}))
     ORDER BY j.priority DESC, j.id LIMIT ?)
 """
-_HAS_BODY = "(j.page_key IS NULL AND j.origin = 'locator' AND j.target IS NULL)"
-_OTHER_BODY = "(SELECT b.request ->> '$.body' FROM locators b WHERE b.id = t.locator) IS NOT l.request ->> '$.body'"
+_HAS_BODY = "(j.target IS NULL AND (j.link_request IS NOT NULL OR (j.page_key IS NULL AND j.origin = 'locator')))"
+_BODY = f"coalesce(j.link_request ->> '{BODY_PATH}', l.request ->> '$.body')"
+_OTHER_BODY = f"""
+coalesce(t.link_request ->> '{BODY_PATH}', (SELECT b.request ->> '$.body' FROM locators b WHERE b.id = t.locator))
+    IS NOT {_BODY}
+"""
 """Two bodies sent to one URL are two pages: thousands of searches go to the URL of one form."""
-_DUE = _CANDIDATES.format(suspect="= 0", index="", has_body=_HAS_BODY, other_body=_OTHER_BODY)
+_TEXTS = {"has_body": _HAS_BODY, "body": _BODY, "other_body": _OTHER_BODY}
+_DUE = _CANDIDATES.format(suspect="= 0", index="", **_TEXTS)
 # without INDEXED BY, the planner reads all due jobs in order, to find that none is a suspect
-_SUSPECTS = _CANDIDATES.format(
-    suspect="> 0", index="INDEXED BY jobs_suspect", has_body=_HAS_BODY, other_body=_OTHER_BODY
-)
+_SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect", **_TEXTS)
 _HAS_SUSPECT = """
 SELECT EXISTS (SELECT 1 FROM json_each(?) s CROSS JOIN jobs j INDEXED BY jobs_suspect
     WHERE j.sequence = s.value AND j.state = 'READY' AND j.crashes > 0)
@@ -63,32 +68,18 @@ def to_leased_job(
     """The leased job of a row of `list_due`."""
     (
         id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, request,
-        root_url, may_leave_host, _,
+        root_url, may_leave_host, _, link, carried,
     ) = row  # fmt: skip
     located = origin == JobOrigin.LOCATOR
+    sent = SentRequest.from_rows(link, request, located=located)
     return LeasedJob(
         id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=kind, group=group, locator_id=locator_id,
         root=root, locator=locator or "", locator_url=root_url, url=url,
         origin=JobOrigin.LOCATOR if located else JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts,
         crashes=crashes, hops=hops, target=target,
-        request=parse_request(request) if request and located else _PLAIN_REQUEST,
+        request=sent.request(url, root_url),
         send_at=send_at, delay=delay, stored=None, defs_version=defs, may_leave_host=bool(may_leave_host),
         links_stale=links_stale, reserved=reserved,
-        host_concurrency=host_concurrency, throttled=throttled,
+        host_concurrency=host_concurrency, throttled=throttled, carried=carried, link_request=sent.link,
+        page_number=sent.page_number,
     )  # fmt: skip
-
-
-_PLAIN_REQUEST = Request()
-
-
-def parse_request(text: str) -> Request:
-    """The request of a locator's jobs, from the JSON in its row."""
-    fields = orjson.loads(text)
-    return Request(
-        method=fields["method"],
-        headers=tuple((str(k), str(v)) for k, v in fields["headers"]),
-        cookies=tuple((str(k), str(v)) for k, v in fields["cookies"]),
-        body=fields["body"],
-        content_type=fields["content_type"],
-        userinfo=fields.get("userinfo", ""),
-    )

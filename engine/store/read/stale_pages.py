@@ -11,6 +11,7 @@ import orjson
 
 from engine.model.job import JobKind, JobOrigin, LeasedJob, Request, StoredPage
 from engine.store.db.connector import Database
+from engine.store.read.sent_request import SentRequest
 
 # CROSS JOIN: the range of ids is read once; without it, the planner may start with another table
 _STALE = """
@@ -25,7 +26,7 @@ _LAST_JOB_ID = "SELECT max(id) FROM jobs"
 _CANDIDATES = """
 SELECT e.id, e.url, j.depth, e.priority, e.attempts, e.crashes, j.locator, coalesce(j.root, j.id), l.name,
     coalesce(r.url, j.url), j.id, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at,
-    o.data_defs, o.follow IS NOT n.follow
+    o.data_defs, o.follow IS NOT n.follow, j.origin, j.link_request, j.carried, l.request
 FROM jobs e {index} CROSS JOIN jobs j ON j.id = e.page LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = :group
@@ -87,8 +88,10 @@ def to_leased_job(
     """The leased job of a row of `list_candidates`; `stored` is None if the document is gone."""
     (
         id_, url, depth, priority, attempts, crashes, locator_id, root, locator, root_url, page,
-        document, final_url, status, content_type, size, fetched_at, data_defs, links_stale,
+        document, final_url, status, content_type, size, fetched_at, data_defs, links_stale, origin, link, carried,
+        locator_request,
     ) = row  # fmt: skip
+    sent = SentRequest.from_rows(link, locator_request, located=origin == JobOrigin.LOCATOR)
     stored = None
     if document is not None:
         stored = StoredPage(
@@ -100,5 +103,6 @@ def to_leased_job(
         locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url, origin=JobOrigin.LINK,
         depth=depth, priority=priority, attempts=attempts, crashes=crashes, hops=0, target=None, request=_PLAIN_REQUEST,
         send_at=None, delay=0.0, stored=stored, defs_version=defs, page_job=page,
+        carried=carried, link_request=sent.link, page_number=sent.page_number,
         extracted_with=tuple(orjson.loads(data_defs)) if data_defs else (), links_stale=bool(links_stale) or relinking,
     )  # fmt: skip

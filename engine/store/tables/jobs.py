@@ -1,6 +1,6 @@
 """Writes the table `jobs`: create, lease, finish, release. Leases fence writes to leased jobs."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,13 +25,6 @@ _COUNT_LOCATORS = "SELECT count(*) FROM jobs WHERE run = ? AND origin = 'locator
 NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 """Wall-clock seconds since 1970."""
 
-_ADD_LINKS = """
-INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent)
-SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8, column9, column10
-FROM ({values}) AS link
-WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = column8)
-ON CONFLICT (run, identity) DO NOTHING
-"""
 # CROSS JOIN: each locator finds its link by index; without it, the planner reads all jobs for every batch
 _UNSTARTED_LINKS = f"""
 SELECT l.column1, l.column2, l.column3, l.column5, j.id FROM ({{values}}) AS l
@@ -125,11 +118,6 @@ UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
 ) AND state IN {_states_before(JobState.READY)}
 """
 _DROP = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
-_MARK_LINKED = """
-WITH v (version, run) AS (SELECT ?, ?), k (identity) AS ({values})
-UPDATE jobs SET linked = v.version FROM v, k
-WHERE jobs.run = v.run AND jobs.identity = k.identity AND jobs.linked IS NOT v.version
-"""
 _HAS_OPEN_JOBS = """
 SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
         SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
@@ -138,23 +126,6 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'INCOMPLETE')
 """
 _SHIFT_DEADLINES = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
-
-
-class NewLink(NamedTuple):
-    """A job to create for a link, with its placement; in the column order of the statement that writes it."""
-
-    run: int
-    sequence: int
-    priority: int
-    depth: int
-    locator: int | None
-    root: int
-    url: str
-    identity: bytes
-    may_leave_host: int = 0
-    """1: redirects may lead to any host."""
-    parent: int | None = None
-    """The job on whose page the link is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +162,6 @@ class JobUpdate(NamedTuple):
     reason: str | None = None
     priority: int | None = None
     """None: it stays."""
-
-
-def add_links(db: Database, links: Sequence[NewLink]) -> None:
-    """Create the jobs that do not exist yet."""
-    db.execute_values(_ADD_LINKS, links)
 
 
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
@@ -317,11 +283,6 @@ def requeue_skipped(db: Database, sequence: int, reason: str, limit: int) -> int
     Returns how many.
     """
     return int(db.execute(_REQUEUE_SKIPPED, {"sequence": sequence, "reason": reason, "limit": limit}).rowcount)
-
-
-def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:
-    """Record that pages of that def version link to these identities."""
-    db.execute_values(_MARK_LINKED, [(identity,) for identity in identities], leading=(version, run))
 
 
 def has_open_jobs(db: Database, run: int) -> bool:

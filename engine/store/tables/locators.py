@@ -2,6 +2,7 @@
 
 import orjson
 
+from engine.model.series import Series
 from engine.model.sitemap_rules import SitemapRules
 from engine.model.stored_form import from_plain
 from engine.store.db.connector import Database
@@ -19,6 +20,13 @@ def ensure(db: Database, run: int, group: str, name: str, request: str) -> int:
     key = (run, group, name, request)
     created = db.value(_ENSURE, key)
     return int(created if created is not None else db.value(_FIND, key))
+
+
+def get_series(db: Database, locator: int) -> Series | None:
+    """The pages of a locator that follow one another; None: it has no series."""
+    text = db.value(_READ, (locator,))
+    stored = None if text is None else orjson.loads(text).get("series")
+    return None if stored is None else Series.from_plain(stored)
 
 
 def get_sitemap_rules(db: Database, locator: int) -> SitemapRules | None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from engine.errors import Fenced
 from engine.store.db.connector import Database
-from engine.store.tables import jobs, nodes, sequences
-from engine.store.tables.jobs import NewLink
+from engine.store.tables import extracts, jobs, linked_jobs, nodes, sequences
+from engine.store.tables.linked_jobs import NewLink
 from engine.store.transactions import supersede
 from engine.store.transactions.outcome import ChildJob, JobOutcome
 from engine.store.transactions.placement import PlacementCache
@@ -52,15 +52,20 @@ def commit_children(
 def add_child_jobs(
     db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, touched_hosts: set[int]
 ) -> None:
-    """Create the jobs of children that have none, in the open transaction; adds their hosts to `touched_hosts`."""
+    """Create the jobs of children that have none, in the open transaction; adds their hosts to `touched_hosts`.
+
+    Done pages that carry something else from now on are queued for re-extraction.
+    """
     links: dict[bytes, NewLink] = {}
+    in_series: dict[bytes, NewLink] = {}
     for f in outcomes:
         for child in f.children:
-            if child.identity in links:
+            new = in_series if child.in_series else links
+            if child.identity in new:
                 continue
             place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
             touched_hosts.add(place.host)
-            links[child.identity] = NewLink(
+            new[child.identity] = NewLink(
                 run,
                 place.sequence,
                 child.priority,
@@ -71,9 +76,18 @@ def add_child_jobs(
                 child.identity,
                 int(child.may_leave_host),
                 f.job.page_job or f.job.id,
+                child.request,
+                child.carried,
+                child.page_key,
             )
-    jobs.add_links(db, list(links.values()))
+    again = linked_jobs.add_series_pages(db, list(in_series.values())) if in_series else []
+    linked_jobs.add_links(db, list(links.values()))
+    carrying = [link for link in (*in_series.values(), *links.values()) if link.carried is not None]
+    if carrying:
+        again += linked_jobs.carry(db, carrying)
+    if again:
+        extracts.queue_again(db, again)
     relinked = [f for f in outcomes if f.job.links_stale]
     for version in {f.job.defs_version for f in relinked}:
         children = (child for f in relinked if f.job.defs_version == version for child in f.children)
-        jobs.mark_linked(db, run, version, {child.identity for child in children})
+        linked_jobs.mark_linked(db, run, version, {child.identity for child in children})

@@ -32,7 +32,7 @@ from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import copies, robots, sums, supersede
+from engine.store.transactions import carried, copies, robots, sums, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -193,6 +193,7 @@ def _apply(
     _readmit_named(db, run, outcomes)
     sources = copies.find_sources(db, outcomes)
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
+    changed = carried.resolve_changed(db, outcomes)
     completed_extracts = {f.job.id for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE}
     updates = [_to_update(db, f, places, touched_hosts) for f in outcomes]
     replaced_documents = sums.list_replaced_documents(db, outcomes)
@@ -221,6 +222,8 @@ def _apply(
     copies.add_sources(db, accepted)
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
+    if changed:
+        carried.queue_changed(db, changed, accepted)
     _add_fetch_stats(db, run, accepted)
     host_speeds.count_answers(db, _count_answers(accepted))
     add_child_jobs(db, run, accepted, places, touched_hosts)

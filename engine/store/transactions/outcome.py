@@ -23,6 +23,14 @@ class ChildJob(NamedTuple):
     identity: bytes
     kind: JobKind = JobKind.PAGE
     may_leave_host: bool = False
+    request: str | None = None
+    """What it sends besides its URL (`link_request.LinkRequest`)."""
+    carried: str | None = None
+    """What its parent gives it (`link_request.Carried`)."""
+    page_key: bytes | None = None
+    """The identity of a plain link to the same page, if that differs."""
+    in_series: bool = False
+    """Whether it is a page of the locator whose page makes it."""
 
 
 class ExtractedRows(NamedTuple):

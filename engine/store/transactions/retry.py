@@ -12,7 +12,6 @@ from typing import Any
 
 from engine import urls
 from engine.errors import UsageError
-from engine.model.job import Request
 from engine.model.job_key import document_key
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import is_process_alive
@@ -20,7 +19,8 @@ from engine.store.db.connector import Database, id_list, placeholders
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
 from engine.store.pages import documents
-from engine.store.read import browse, candidates
+from engine.store.read import browse
+from engine.store.read.sent_request import SentRequest
 from engine.store.tables import (
     checkpoints,
     deliveries,
@@ -39,8 +39,10 @@ from engine.store.transactions import robots
 
 _BATCH = 2000
 _ENDED_JOBS = """
-SELECT j.id, j.url, j.state, s.grp, s.kind, h.key, l.request, j.origin FROM jobs j
+SELECT j.id, j.url, j.state, s.grp, s.kind, h.key, l.request, j.origin, j.link_request, coalesce(r.url, j.url)
+FROM jobs j
 CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host LEFT JOIN locators l ON l.id = j.locator
+LEFT JOIN jobs r ON r.id = j.root
 WHERE j.id IN ({ids}) AND +j.run = ? AND + j.state IN ({states})
 """
 _ORIGINAL_SEQUENCE = """
@@ -145,14 +147,15 @@ def ensure_accepting(db: Database, run: int) -> None:
 
 def _document_key(row: tuple[Any, ...]) -> bytes:
     """The key of the document that the job's first request fetches."""
-    _, url, _, _, _, _, request, origin = row
-    sent = candidates.parse_request(request) if request and origin == "locator" else Request()
+    _, url, _, _, _, _, locator_request, origin, link, root_url = row
+    request = SentRequest.from_rows(link, locator_request, located=origin == "locator")
+    sent = request.request(url, root_url)
     return document_key(url, sent.method, sent.body, sent.account)
 
 
 def _original_sequence(db: Database, run: int, row: tuple[Any, ...]) -> int | None:
     """The sequence of the job's first request if a redirect moved the job to another host; None: it is still there."""
-    _, url, _, group, kind, host, _, _ = row
+    _, url, _, group, kind, host, *_ = row
     key = urls.host_key(url)
     if key == host:
         return None

@@ -38,8 +38,7 @@ def resolve_outdated(
         if used is not None and used.hash == present.get(f.job.group):
             continue
         if f.job.kind is JobKind.EXTRACT:
-            f.state, f.rows, f.children, f.rejected, f.counts, f.events = JobState.READY, (), (), (), (), ()
-            f.later_children, f.results, f.stored_values = None, (), {}
+            drop_extraction(f)
         elif (
             f.job.kind is JobKind.PAGE
             and (f.state is JobState.DONE or f.step_failed)
@@ -48,6 +47,12 @@ def resolve_outdated(
         ):
             stale.add(f.job.id)
     return frozenset(stale)
+
+
+def drop_extraction(f: JobOutcome) -> None:
+    """Drop what a re-extraction gave: it is READY again."""
+    f.state, f.rows, f.children, f.rejected, f.counts, f.events = JobState.READY, (), (), (), (), ()
+    f.later_children, f.results, f.stored_values = None, (), {}
 
 
 def queue_reextraction(db: Database, run: int, stale: Sequence[JobOutcome]) -> None:

@@ -20,8 +20,8 @@ from engine.queue import Doorbells
 from engine.store.db.connector import Database
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument, PageStore
-from engine.store.tables import jobs, sequences
-from engine.store.tables.jobs import NewLink
+from engine.store.tables import jobs, linked_jobs, sequences
+from engine.store.tables.linked_jobs import NewLink
 from engine.store.transactions.commit import commit
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child
@@ -127,13 +127,13 @@ def test_many_children_are_committed_in_pieces(
     store: StoreHarness, parts: CommitterParts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    add_links = jobs.add_links
+    add_links = linked_jobs.add_links
 
     def record(db: Database, links: Sequence[NewLink]) -> None:
         sizes.append(len(links))
         add_links(db, links)
 
-    monkeypatch.setattr(jobs, "add_links", record)
+    monkeypatch.setattr(linked_jobs, "add_links", record)
     store.seed("http://a/")
     (job,) = store.take("http://a/")
     children = [Page(f"http://a/{number}") for number in range(2 * MAX_CHILDREN + 500)]
@@ -152,7 +152,7 @@ def test_a_page_whose_children_cannot_be_written_fails_alone(
         if links:
             raise ValueError("unwritable")
 
-    monkeypatch.setattr(jobs, "add_links", refuse)
+    monkeypatch.setattr(linked_jobs, "add_links", refuse)
     store.seed("http://a/")
     (job,) = store.take("http://a/")
     parts.commit(store.done(job, links=[Page(f"http://a/{number}") for number in range(MAX_CHILDREN + 1)]))

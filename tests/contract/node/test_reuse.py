@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine.model.definition import DataDef, Definitions, Field, Link, Task, TaskGroup, definition_hash
+from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup, definition_hash
 from engine.model.job import LeasedJob
+from engine.model.link import Link
 from engine.node.def_cache import DefCache
 from engine.settings import Settings
 from engine.store.tables import runs, versions

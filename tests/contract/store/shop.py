@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 
-from engine.model.definition import DataDef, Definitions, Field, Link, Task, TaskGroup, definition_hash
+from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup, definition_hash
 from engine.model.job import JobState, LeasedJob
+from engine.model.link import Link
 from engine.store.read import stale_pages
 from engine.store.tables import extracts, runs, sequences, versions
 from engine.store.transactions.lease import Lease

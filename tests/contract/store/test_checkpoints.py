@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import StorageError
-from engine.model.definition import DataDef, Definitions, Field, Link, Locator, LocatorGroup, Task, TaskGroup
+from engine.model.definition import DataDef, Definitions, Field, Locator, LocatorGroup, Task, TaskGroup
+from engine.model.link import Link
 from engine.store.tables import checkpoints, jobs, outputs, runs
 from engine.store.tables.checkpoints import Checkpoint
 from engine.supervise.checkpoints import tracker

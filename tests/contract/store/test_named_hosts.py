@@ -12,10 +12,11 @@ from engine.model.job import JobKind, JobState
 from engine.model.job_key import link_key, locator_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
-from engine.store.tables import hosts, jobs, locators
+from engine.store.tables import hosts, jobs, linked_jobs, locators
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy, StoredRobots
 from engine.store.tables.jobs import NewLocator
+from engine.store.tables.linked_jobs import NewLink
 from engine.store.transactions import placement, robots
 from engine.store.transactions.outcome import JobOutcome
 from engine.supervise.reload.defs_sync import ReextractionPlanner
@@ -227,7 +228,7 @@ def test_a_refusal_on_its_way_while_its_host_is_named_is_taken_back(new_store: N
     host = store.place("http://x/1").host
     with store.db.transaction():
         place = store.places.find_or_create(store.db, "g", "x:80", "http://x")
-        jobs.add_links(store.db, [jobs.NewLink(store.run, place.sequence, 0, 0, None, 0, "http://x/1", b"1")])
+        linked_jobs.add_links(store.db, [NewLink(store.run, place.sequence, 0, 0, None, 0, "http://x/1", b"1")])
     (job,) = store.lease(store.db.value("SELECT id FROM sequences WHERE kind = ?", (kind,))).jobs
     refused = JobOutcome(
         job=job, state=JobState.SKIPPED, reason=REASON, refused_host="x:80",

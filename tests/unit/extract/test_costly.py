@@ -4,7 +4,8 @@ import pytest
 
 from engine.extract.cost import Cost
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FilterRule, Link
+from engine.model.definition import DataDef, Field, FilterRule
+from engine.model.link import Link
 
 
 def is_costly(**parts: object) -> bool:

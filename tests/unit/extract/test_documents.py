@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from engine.extract.csv_table import read_csv
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, Link
+from engine.model.definition import DataDef, Field
+from engine.model.link import Link
 from engine.node.extraction import parse_page
 from tests.unit.extract.pages import CONTEXT
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from engine.extract import json_ld, selectors
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, Link
+from engine.model.definition import DataDef, Field
+from engine.model.link import Link
 from tests.unit.extract.pages import CONTEXT, extract, page, value
 
 LD = '<script type="application/ld+json">'

@@ -7,7 +7,8 @@ import pytest
 from engine.extract.links import MAX_URL_CHARACTERS, limit_links
 from engine.extract.page import MAX_BASE_CHARACTERS
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Link
+from engine.model.definition import DataDef
+from engine.model.link import Link
 from engine.model.record import ExtractedLink, Extraction
 from tests.unit.extract.pages import CONTEXT, page
 
@@ -48,8 +49,8 @@ def test_the_limit_counts_all_selectors_of_a_page_together() -> None:
 
 
 def test_the_limit_counts_all_data_defs_together() -> None:
-    first = [ExtractedLink(f"http://h/{number}", "g", 0, None) for number in range(4)]
-    again = [ExtractedLink(f"http://h/{number}", "g", 0, 3) for number in range(6)]
+    first = [ExtractedLink(f"http://h/{number}", "g", 0, None, bytes([number])) for number in range(4)]
+    again = [ExtractedLink(f"http://h/{number}", "g", 0, 3, bytes([number])) for number in range(6)]
     assert limit_links([first, again], 20) == ([*first, *again], 0)
     assert limit_links([first, again], 5) == ([*first, *again[:5]], 1)
 

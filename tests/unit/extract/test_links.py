@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from engine.extract import links as links_module
 from engine.extract.context import Context
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Link
+from engine.model.definition import DataDef
+from engine.model.link import Link
 from engine.model.record import ExtractedLink
 from engine.urls import join, normalize
 from tests.unit.extract.pages import CONTEXT, URL, extract, page

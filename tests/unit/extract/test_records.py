@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from engine.extract import budget
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, FilterRule, Link
+from engine.model.definition import DataDef, Field, FilterRule
+from engine.model.link import Link
 from engine.model.record import ExtractedLink, RecordCounts
 from engine.model.stored_form import SourcePosition
 from engine.model.text_value import to_text

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from engine.extract.xml_css import XmlCssExpression
 from engine.extract.xpath import parse_markup
-from engine.model.definition import DataDef, Field, Link
+from engine.model.definition import DataDef, Field
+from engine.model.link import Link
 from tests.unit.extract.pages import extract, value
 
 RSS = """<?xml version="1.0"?>

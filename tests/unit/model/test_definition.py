@@ -17,13 +17,13 @@ from engine.model.definition import (
     Field,
     FilterRule,
     HostRule,
-    Link,
     Locator,
     LocatorGroup,
     Task,
     TaskGroup,
     definition_hash,
 )
+from engine.model.link import Link, NextPage, RequestTemplate
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import SourcePosition
@@ -113,7 +113,9 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         Link,
         Locator,
         LocatorGroup,
+        NextPage,
         PluginFile,
+        RequestTemplate,
         SitemapLink,
         SitemapRules,
         Task,

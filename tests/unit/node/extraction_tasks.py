@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from engine.extract.context import Context
-from engine.model.definition import DataDef, Definitions, Field, Link
+from engine.model.definition import DataDef, Definitions, Field
+from engine.model.link import Link
 from engine.node import extraction_wire as wire
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits

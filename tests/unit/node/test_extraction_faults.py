@@ -16,13 +16,15 @@ import pytest
 
 from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.errors import FetchFailed
-from engine.model.definition import DataDef, Definitions, HostRule, Link, Locator, LocatorGroup, TaskGroup
+from engine.model.definition import DataDef, Definitions, HostRule, Locator, LocatorGroup, TaskGroup
+from engine.model.link import Link
 from engine.model.record import RecordCounts, Rejection
 from engine.node import extraction_wire as wire
 from engine.node.extraction import ExtractedPage, UnreadablePage, may_be_inline
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_request import ChildState, check_answer, encode_defs
+from engine.node.link_columns import LinkColumns
 from engine.node.page_extractor import SitemapUrls
 from engine.node.sitemap_job import SitemapHandler
 from engine.runtime.frames import PREFIX
@@ -156,7 +158,7 @@ def test_a_process_learns_no_host_and_no_locator() -> None:
 
 
 VALID = wire.PageAnswer(
-    page_kind="html", damaged=0, rows=((0, ("{}",)),), links=wire.LinkColumns(runs=((1, "g", 0, None, False),)),
+    page_kind="html", damaged=0, rows=((0, ("{}",)),), links=LinkColumns(runs=((1, "g", 0, None, False),)),
     dropped_links=0, rejected=(), rejected_counts=(("book", 2),), filtered=0,
     counts=((0, RecordCounts(1, 0, (("title", 1),))),), noindex=False,
 )  # fmt: skip
@@ -172,8 +174,8 @@ VALID = wire.PageAnswer(
         replace(VALID, counts=((1, RecordCounts()),)),
         replace(VALID, counts=((0, RecordCounts(1, 0, (("other", 1),))),)),
         replace(VALID, counts=((0, RecordCounts(1, 2)),)),
-        replace(VALID, links=wire.LinkColumns(runs=((1, "other", 0, None, False),))),
-        replace(VALID, links=wire.LinkColumns(runs=((1, "g", 0, None, True),))),
+        replace(VALID, links=LinkColumns(runs=((1, "other", 0, None, False),))),
+        replace(VALID, links=LinkColumns(runs=((1, "g", 0, None, True),))),
     ],
 )
 def test_an_answer_to_another_question_is_refused(answer: wire.Answer) -> None:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from engine.fetch.byte_budget import ByteBudget
-from engine.model.definition import HostRule
+from engine.model.definition import HostRule, TaskGroup
 from engine.model.job import LeasedJob
 from engine.node import heap_trimmer
 from engine.node.def_cache import CompiledDataDef
@@ -112,6 +112,9 @@ class NoDataDefs:
 
     def host_rule(self, *_: object) -> HostRule:
         return HostRule(name="a")
+
+    def task_group(self, *_: object) -> TaskGroup:
+        return TaskGroup(name="g")
 
     def compiled_data_defs(self, _: LeasedJob) -> tuple[CompiledDataDef, ...]:
         return ()

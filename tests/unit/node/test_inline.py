@@ -8,7 +8,8 @@ from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field, Link
+from engine.model.definition import DataDef, Field
+from engine.model.link import Link
 from engine.node.extraction import INLINE_SECONDS, apply_data_defs, is_plain, may_be_inline, parse_page
 
 CONTEXT = Context(

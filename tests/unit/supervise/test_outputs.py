@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
-from engine.model.definition import AppenderDef, DataDef, Definitions, Field, Link
+from engine.model.definition import AppenderDef, DataDef, Definitions, Field
+from engine.model.link import Link
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import outputs as table

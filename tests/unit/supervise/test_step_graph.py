@@ -12,12 +12,12 @@ from engine.model.definition import (
     Field,
     FilterRule,
     HostRule,
-    Link,
     Locator,
     LocatorGroup,
     Task,
     TaskGroup,
 )
+from engine.model.link import Link
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.stored_form import SourcePosition
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph

@@ -1,0 +1,286 @@
+"""Checks the links of dataDefs: what they select, send and carry, and the pages that follow one another."""
+
+import re
+from collections.abc import Iterator
+
+from engine.defs import url_patterns
+from engine.defs.bodies import iter_scalars
+from engine.defs.language import AXES, NextTerm
+from engine.defs.problems import Problems
+from engine.defs.references import iter_tasks
+from engine.defs.scalars import url_problem
+from engine.defs.series_patterns import choose_range
+from engine.defs.url_patterns import SeriesRange, read_range
+from engine.defs.yaml_node import YamlNode
+from engine.errors import UsageError, find_similar, suggest
+from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, variable_names
+
+_FIELD = "field."
+_NEXT_KEYS = frozenset(field.alias or name for name, field in NextTerm.model_fields.items())
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENVIRONMENT = re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check(root: YamlNode, problems: Problems) -> None:
+    """Checks each dataDef in record mode, and each locator with `until`."""
+    for _, data_def in root.entries_of("dataDefs"):
+        if data_def.node.kind != "mapping" or any(key in data_def.node.entries for key in AXES):
+            continue
+        for link in data_def.node.list_of("links"):
+            if link.kind == "mapping":
+                _LinkCheck(data_def.node, link, problems).check()
+        next_page = data_def.node.get("next")
+        if next_page is not None and next_page.kind == "mapping":
+            _check_next(data_def.node, next_page, problems)
+    for name, group in root.entries_of("locatorGroups"):
+        for locator in group.node.list_of("locators"):
+            _check_series(root, name, locator, problems)
+    _check_carried(root, problems)
+
+
+class _LinkCheck:
+    """The check of one link."""
+
+    def __init__(self, data_def: YamlNode, link: YamlNode, problems: Problems) -> None:
+        self._link = link
+        self._problems = problems
+        self._fields = {name: entry.node for name, entry in data_def.entries_of("fields")}
+        query = data_def.get("query")
+        self._block = query.text_of("block") if query is not None else None
+        self._in_block = (link.text_of("inBlock") or "").lower() == "true"
+
+    def check(self) -> None:
+        link = self._link
+        if "selector" not in link.entries and "url" not in link.entries:
+            self._problems.add(link.place, "missing-key", "a link needs a `selector`, or a `url`")
+        for key in ("selector", "attribute"):
+            if "url" in link.entries and key in link.entries:
+                self._add(key, "conflict", f"`url` is the URL of the link, and `{key}` selects one; keep one")
+        if "form" in link.entries and "json" in link.entries:
+            self._add("json", "conflict", "`json` and `form` both set the body; keep one")
+        if (link.text_of("method") or "").upper() == "GET" and "json" in link.entries:
+            self._add("json", "conflict", "a GET sends no body; remove `json` or `method`")
+        if self._in_block and self._block is None:
+            message = "`inBlock` needs the `query.block` of the dataDef: without it, the page is the only record"
+            self._add("inBlock", "missing-key", message)
+        self._check_carry()
+        self._check_url()
+        for key in ("url", "form", "json"):
+            entry = link.entries.get(key)
+            for scalar in iter_scalars(entry.node) if entry is not None else ():
+                self._check_variables(scalar, in_body=key != "url")
+
+    def _check_carry(self) -> None:
+        carry = self._link.get("carry")
+        if carry is None:
+            return
+        names = [carry] if carry.kind == "scalar" else carry.items
+        if not names:
+            self._add("carry", "no-effect", "`carry` is empty; name fields, or remove it")
+        seen: set[str] = set()
+        for name in names:
+            if name.kind != "scalar" or not name.text.strip():
+                continue
+            if name.text in seen:
+                self._problems.add(name.place, "duplicate-name", f"`carry` names '{name.text}' twice")
+            seen.add(name.text)
+            self._check_field(name, name.text)
+
+    def _check_field(self, node: YamlNode, name: str) -> None:
+        """Check that a field has a value where the link is searched."""
+        field = self._fields.get(name)
+        if field is None:
+            self._problems.add(node.place, "unknown-field", f"unknown field '{name}'{suggest(name, [*self._fields])}")
+            return
+        if (field.text_of("fromStep") or "").lower() == "true":
+            message = f"a step fills '{name}' later: links are searched before; carry a field with a selector"
+            self._problems.add(node.place, "conflict", message)
+        elif self._block is not None and not self._in_block and not {"scope", "value"} & field.entries.keys():
+            message = f"'{name}' belongs to the records, and this link to the page; add `inBlock: true` to the link"
+            self._problems.add(node.place, "conflict", f"{message}, or `scope: page` to the field")
+
+    def _check_url(self) -> None:
+        url = self._link.get("url")
+        if url is not None and url.kind == "scalar":
+            _check_url_template(url, self._problems)
+
+    def _check_variables(self, node: YamlNode, *, in_body: bool) -> None:
+        for name in variable_names(node.text):
+            if name.startswith(_FIELD):
+                self._check_field(node, name.removeprefix(_FIELD))
+            elif not (name in DOCUMENT_VARIABLES or name.startswith(CARRIED) or _is_environment(name, in_body=in_body)):
+                names = [*DOCUMENT_VARIABLES, *(f"{_FIELD}{field}" for field in self._fields)]
+                _add_unknown_variable(node, name, names, self._problems)
+
+    def _add(self, key: str, code: str, message: str) -> None:
+        self._problems.add(self._link.key_place(key), code, message)
+
+
+def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
+    requests = [key for key in ("url", "form", "json") if key in node.entries]
+    variables = [key for key in node.entries if key not in _NEXT_KEYS]
+    for name in variables:
+        if not _NAME.fullmatch(name):
+            message = f"'{name}' is no name of a variable: letters, digits and _ only"
+            problems.add(node.key_place(name), "bad-name", message)
+    if not requests:
+        message = "`next` needs a `url`, `form` or `json` that asks for the next page"
+        problems.add(node.place, "missing-key", f"{message}, such as `url: '/items?after=%{{cursor}}'`")
+        return
+    if "form" in requests and "json" in requests:
+        problems.add(node.key_place("json"), "conflict", "`json` and `form` both set the body; keep one")
+    if (node.text_of("method") or "").upper() == "GET" and "json" in requests:
+        problems.add(node.key_place("json"), "conflict", "a GET sends no body; remove `json` or `method`")
+    url = node.get("url")
+    if url is not None and url.kind == "scalar":
+        _check_url_template(url, problems)
+    used: set[str] = set()
+    for key in requests:
+        for scalar in iter_scalars(node.entries[key].node):
+            for name in variable_names(scalar.text):
+                used.add(name)
+                known = name in variables or name in DOCUMENT_VARIABLES or name.startswith(CARRIED)
+                if not known and not _is_environment(name, in_body=key != "url"):
+                    _add_unknown_variable(scalar, name, [*variables, *DOCUMENT_VARIABLES], problems)
+    for name in variables:
+        if name not in used:
+            similar = find_similar(name, sorted(_NEXT_KEYS))
+            cure = f"did you mean `{similar}`?" if similar else f"write `%{{{name}}}` in `{requests[0]}`, or remove it"
+            problems.add(node.key_place(name), "unused", f"nothing uses the variable '{name}'; {cure}")
+    if not variables:
+        message = "nothing of `next` changes from page to page; add a variable"
+        problems.add(node.place, "no-variable", f"{message}, such as `cursor: 'jmespath: paging.next'`")
+    if "until" in node.entries and not _has_content(data_def):
+        _add_no_content(node, problems)
+
+
+def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Problems) -> None:
+    """Check the ranges of a locator with `until`, or with an open range."""
+    if locator.kind != "mapping":
+        return
+    url = locator.get("url")
+    urls = [node for node in (url, *locator.list_of("urls")) if node is not None and node.kind == "scalar"]
+    bodies = [entry.node for key in ("form", "json") if (entry := locator.entries.get(key)) is not None]
+    in_bodies = [range_ for body in bodies for node in iter_scalars(body) for range_ in _ranges(node)]
+    ranges = [(node, [*_ranges(node), *in_bodies]) for node in urls]
+    if "until" not in locator.entries:
+        for node, of_url in ranges:
+            if any(range_.last is None for range_ in of_url):
+                message = "the range has no end; add `until: empty`, or write its last number"
+                problems.add(node.place, "open-range", message)
+        return
+    for key in ("from", "sitemap"):
+        if key in locator.entries:
+            message = f"`until` follows the range of a URL, and `{key}` has none; write a locator of its own for it"
+            problems.add(locator.key_place(key), "conflict", message)
+    for node, of_url in ranges:
+        if not of_url:
+            message = "`until` needs a range of pages, such as `?page={1..}`, in the URL, `form` or `json`"
+            problems.add(locator.key_place("until"), "missing-range", message)
+        chosen = choose_range(of_url)
+        if (chosen is not None and of_url.count(chosen) > 1) or sum(r.last is None for r in of_url) > 1:
+            problems.add(node.place, "conflict", "only one range can be that of `until`: its pages follow one another")
+        _check_place_of_range(node, choose_range(_ranges(node)), problems)
+    tasks = dict(root.entries_of("taskGroups")).get(group)
+    data_defs = dict(root.entries_of("dataDefs"))
+    used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(tasks.node)] if tasks else []
+    known = [entry.node for entry in used if entry is not None]
+    if known and not any(map(_has_content, known)):
+        _add_no_content(locator, problems)
+
+
+def _check_place_of_range(node: YamlNode, range_: SeriesRange | None, problems: Problems) -> None:
+    before = node.text.partition("{")[0]
+    if range_ is not None and re.fullmatch(r"https?://[^/?#]*", before, re.IGNORECASE):
+        problems.add(
+            node.place, "bad-range", "the range of `until` cannot be in the host; write a locator for each host"
+        )
+
+
+def _ranges(node: YamlNode) -> list[SeriesRange]:
+    """The ranges of a text; none where its braces are invalid, which is a problem of its own, or literal."""
+    try:
+        braces = [token.text for token in url_patterns.split(node.text) if token.kind == "brace"]
+    except UsageError:
+        return []
+    return [range_ for brace in braces if (range_ := read_range(brace)) is not None]
+
+
+def _check_carried(root: YamlNode, problems: Problems) -> None:
+    """Check that what a dataDef reads as carried is carried to a group that uses it."""
+    carried = _carried_by_group(root)
+    for name, data_def in root.entries_of("dataDefs"):
+        groups = [
+            group
+            for group, entry in root.entries_of("taskGroups")
+            if any(task.node.text_of("dataDef") == name for _, task in iter_tasks(entry.node))
+        ]
+        names = {carried_name for group in groups for carried_name in carried.get(group, ())}
+        for node in _iter_templates(data_def.node):
+            for variable in variable_names(node.text):
+                wanted = variable.removeprefix(CARRIED)
+                if variable.startswith(CARRIED) and wanted not in names and groups:
+                    message = f"no link carries '{wanted}' to the pages of '{name}'{suggest(wanted, sorted(names))}"
+                    problems.add(node.place, "unknown-variable", f"{message}; add it to `carry` of the link")
+
+
+def _carried_by_group(root: YamlNode) -> dict[str, set[str]]:
+    """The names that links carry, by the group they lead to."""
+    users: dict[str, list[str]] = {}
+    for group, entry in root.entries_of("taskGroups"):
+        for _, task in iter_tasks(entry.node):
+            users.setdefault(task.node.text_of("dataDef") or "", []).append(group)
+    carried: dict[str, set[str]] = {}
+    for name, data_def in root.entries_of("dataDefs"):
+        for link in data_def.node.list_of("links"):
+            target = link.text_of("linkGroup")
+            carry = link.get("carry")
+            names = [] if carry is None else [carry.text] if carry.kind == "scalar" else [n.text for n in carry.items]
+            for group in (target,) if target else users.get(name, ()):
+                carried.setdefault(group, set()).update(names)
+    return carried
+
+
+def _iter_templates(data_def: YamlNode) -> Iterator[YamlNode]:
+    """The texts of a dataDef in which variables are replaced."""
+    for _, field in data_def.entries_of("fields"):
+        value = field.node.get("value")
+        if value is not None and value.kind == "scalar":
+            yield value
+    for node in (*data_def.list_of("links"), data_def.get("next")):
+        for key in ("url", "form", "json"):
+            entry = node.entries.get(key) if node is not None and node.kind == "mapping" else None
+            if entry is not None:
+                yield from iter_scalars(entry.node)
+
+
+def _has_content(data_def: YamlNode) -> bool:
+    query = data_def.get("query")
+    return (query is not None and query.text_of("block") is not None) or bool(data_def.list_of("links"))
+
+
+def _add_no_content(node: YamlNode, problems: Problems) -> None:
+    message = "`until: empty` needs a dataDef with `query.block` or `links`, which tell whether a page is empty"
+    problems.add(node.key_place("until"), "conflict", message)
+
+
+def _check_url_template(node: YamlNode, problems: Problems) -> None:
+    filled = re.sub(r"%\{[^{}]*\}", "1", node.text.strip())
+    if re.fullmatch(r"%\{[^{}]*\}", node.text.strip()):
+        return
+    problem = url_problem(filled)
+    if problem is not None:
+        problems.add(node.place, "bad-url", f"`url`: {problem}")
+
+
+def _is_environment(name: str, *, in_body: bool) -> bool:
+    return in_body and _ENVIRONMENT.fullmatch(name) is not None
+
+
+def _add_unknown_variable(node: YamlNode, name: str, names: list[str], problems: Problems) -> None:
+    if name.startswith("env."):
+        message = "`%{env.NAME}` is not available in `url`; send a secret in `form`, `json` or the headers of its host"
+        problems.add(node.place, "unknown-variable", message)
+        return
+    message = f"unknown variable `%{{{name}}}`{suggest(name, sorted(names))}; write `%%{{` for a literal `%{{`"
+    problems.add(node.place, "unknown-variable", message)

@@ -1,0 +1,74 @@
+"""Expands the URL and the body of a locator with `until`, but for the range whose pages follow one another."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from engine.defs import url_patterns
+from engine.defs.bodies import encode_alternative
+from engine.defs.url_patterns import SeriesRange, read_range
+
+_Part = str | SeriesRange
+
+
+class SeriesPattern(NamedTuple):
+    """One series. Its URL and body are text before and after the number, or one piece without a number."""
+
+    url: tuple[str, ...]
+    body: tuple[str, ...]
+    """Empty: there is no body."""
+    range: SeriesRange
+
+
+def find_ranges(url: str, body_pieces: Sequence[str]) -> list[SeriesRange]:
+    """The ranges of a URL as written, and of the pieces of a body. Raises UsageError for an invalid brace."""
+    braces = [token.text for token in url_patterns.split(url) if token.kind == "brace"]
+    ranges = map(read_range, (*braces, *body_pieces[1::2]))
+    return [range_ for range_ in ranges if range_ is not None]
+
+
+def expand_series(
+    url: str, body: str | None, body_pieces: Sequence[str], content_type: str | None
+) -> Iterator[SeriesPattern]:
+    """The series of a locator: other ranges and lists give one each. Its pages follow an open range, else the last.
+
+    Raises UsageError for an invalid brace.
+    """
+    chosen = choose_range(find_ranges(url, body_pieces))
+    assert chosen is not None, "checked when the defs were loaded"
+    encode = encode_alternative(content_type)
+    url_parts = [
+        _alternatives(token.text, chosen, str) if token.kind == "brace" else [token.text]
+        for token in url_patterns.split(url)
+    ]
+    pieces = body_pieces or ((body,) if body is not None else ())
+    body_parts = [
+        _alternatives(piece, chosen, encode) if position % 2 else [piece] for position, piece in enumerate(pieces)
+    ]
+    for parts in product(*url_parts, *body_parts):
+        yield SeriesPattern(_join(parts[: len(url_parts)]), _join(parts[len(url_parts) :]), chosen)
+
+
+def choose_range(ranges: Sequence[SeriesRange]) -> SeriesRange | None:
+    """The open one, else the last; None: there is none."""
+    return next((range_ for range_ in ranges if range_.last is None), ranges[-1] if ranges else None)
+
+
+def _alternatives(brace: str, chosen: SeriesRange, encode: Callable[[str], str]) -> Sequence[_Part]:
+    own = read_range(brace)
+    return (
+        [own] if own is not None and own == chosen else [encode(text) for text in url_patterns.list_alternatives(brace)]
+    )
+
+
+def _join(parts: Sequence[_Part]) -> tuple[str, ...]:
+    """Adjacent texts are one piece; a range stands between two."""
+    if not parts:
+        return ()
+    pieces = [""]
+    for part in parts:
+        if isinstance(part, SeriesRange):
+            pieces.append("")
+        else:
+            pieces[-1] += part
+    return tuple(pieces)

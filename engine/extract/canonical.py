@@ -1,0 +1,29 @@
+"""Finds the canonical URL that a page gives as its own."""
+
+from engine import urls
+from engine.extract.context import Context
+from engine.extract.links import MAX_URL_CHARACTERS
+from engine.extract.page import Page
+from engine.model.job_key import link_key
+from engine.model.link_request import Carried, LinkDetails, LinkRequest
+from engine.model.record import ExtractedLink
+
+_CANONICAL = "head > link[rel~=canonical i][href]"
+
+
+def find_canonical(page: Page, context: Context) -> ExtractedLink | None:
+    """The link to the page's canonical URL, where that is another one of its host; None: the page is its own."""
+    node = page.tree.css_first(_CANONICAL) if page.tree is not None else None
+    href = node.attrs.get("href") if node is not None else None
+    if not href or not href.strip() or len(href) > MAX_URL_CHARACTERS:
+        return None
+    url = urls.join(page.base, href)
+    if url is None:
+        return None
+    url = urls.without_credentials(url)
+    own = urls.normalize(page.url) or page.url
+    if url == own or urls.host_without_www(url) != urls.host_without_www(own):
+        return None
+    carried = Carried(values=context.carried).to_json()
+    details = LinkDetails(LinkRequest(relation="canonical"), carried)
+    return ExtractedLink(url, context.group, 0, None, link_key(context.group, url), details=details)

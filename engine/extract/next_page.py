@@ -1,0 +1,92 @@
+"""Finds the page that follows another, by values of the page such as a cursor."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine import urls
+from engine.extract.context import Context
+from engine.extract.cost import Cost
+from engine.extract.html_form import with_query
+from engine.extract.links import MAX_URL_CHARACTERS
+from engine.extract.node_value import JsonValue, read_node
+from engine.extract.page import Page, host_name
+from engine.extract.request_template import MissingValue, encode_form, fill_body, fill_url, merge_fields
+from engine.extract.selectors import Scope, compile_selector
+from engine.model.job_key import link_key, request_key
+from engine.model.link import NextPage
+from engine.model.link_request import Carried, LinkDetails, LinkRequest, PageBlocks
+from engine.model.record import ExtractedLink
+
+_GET = "GET"
+
+
+class NextPageFinder:
+    """A compiled `next` of a dataDef. Raises ValueError where a selector does not compile."""
+
+    def __init__(self, next_page: NextPage, priorities: Mapping[str, int]) -> None:
+        self._request = next_page.request
+        self._priorities = priorities
+        self.until_empty = next_page.until_empty
+        self._selectors = {name: compile_selector(text) for name, text in next_page.variables}
+        selectors = self._selectors.values()
+        self.cost = max((selector.cost for selector in selectors), default=Cost.LINEAR)
+        self.is_flat = all(selector.is_flat for selector in selectors)
+        self.reads_embedded_json = any(selector.reads_embedded_json for selector in selectors)
+
+    def find(self, page: Page, context: Context, blocks: PageBlocks | None) -> ExtractedLink | None:
+        """The next page; None: this is the last. `blocks`: of this page, for `until`."""
+        if self.until_empty and (blocks is None or not blocks.present):
+            return None
+
+        def look_up(name: str) -> Any:
+            if name in self._selectors:
+                return self._select(name, page)
+            return context.look_up(name, page)
+
+        try:
+            return self._make_link(page, context, look_up, blocks)
+        except MissingValue:
+            return None
+
+    def _make_link(
+        self, page: Page, context: Context, look_up: Any, blocks: PageBlocks | None
+    ) -> ExtractedLink | None:  # fmt: skip
+        template = self._request
+        href = page.url if template.url is None else fill_url(template.url, look_up)
+        has_body = template.has_form or template.json is not None
+        method = template.method or ("POST" if has_body else _GET)
+        body = None
+        if method == _GET and template.has_form:
+            href = with_query(href, encode_form(merge_fields((), template.form), look_up))
+        else:
+            body = fill_body(template, look_up)
+        url = urls.join(page.base, href)
+        if url is None or len(url) > MAX_URL_CHARACTERS or host_name(url) != page.host:
+            return None
+        url = urls.without_credentials(url)
+        text, content_type = body or (None, None)
+        if method == _GET and text is None:
+            if url == page.url:
+                return None
+            key = link_key(context.group, url)
+        else:
+            key = request_key(context.group, url, method, text)
+        request = LinkRequest(method=method, body=text, content_type=content_type, relation="next")
+        digest = blocks.digest if self.until_empty and blocks is not None else ""
+        carried = Carried(values=context.carried, blocks=digest).to_json()
+        return ExtractedLink(
+            url, context.group, self._priorities.get(context.group, 0), None, key, details=LinkDetails(request, carried)
+        )
+
+    def _select(self, name: str, page: Page) -> Any:
+        """The value of a variable; of JSON with its type. None: it is missing, or false."""
+        node = self._selectors[name].first(Scope(page))
+        if node is None:
+            return None
+        if isinstance(node, JsonValue):
+            value = node.value
+            if isinstance(value, list):
+                value = next((item for item in value if item is not None), None)
+            return None if value is False or isinstance(value, dict) else value
+        text = read_node(node, "text")
+        return None if text is None else " ".join(text.split())

@@ -1,0 +1,135 @@
+"""Fills the variables of a request with values of a page: its URL, form fields and JSON body."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote, quote_plus
+
+from engine.model.link import RequestTemplate
+from engine.model.text_value import to_text
+
+FORM_TYPE, JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
+_TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
+
+Lookup = Callable[[str], Any]
+"""The value of a variable by its name; None: it is missing."""
+
+
+class MissingValue(Exception):
+    """A variable has no value on this page, and so there is no request."""
+
+
+class RequestBody(NamedTuple):
+    """A request body and its content type."""
+
+    text: str
+    content_type: str
+
+
+def fill_url(template: str, lookup: Lookup) -> str:
+    """The URL, absolute or relative. Values are percent-encoded, unless one is the whole URL. Raises MissingValue."""
+    whole = _TOKEN.fullmatch(template.strip())
+    if whole is not None and whole.group(1) is not None:
+        return _text_of(whole.group(1), lookup)
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "%{" if name is None else quote(_text_of(name, lookup), safe="")
+
+    return _TOKEN.sub(fill, template)
+
+
+def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequence[str]] = ()) -> RequestBody | None:
+    """The body; None: it has none. `fields`: of a form, before those of the template. Raises MissingValue.
+
+    Variables of the environment stay as written: they are filled in when the request is sent.
+    """
+    if template.json is not None:
+        return RequestBody(_dump(_fill_json(json.loads(template.json), lookup)), JSON_TYPE)
+    if template.has_form or fields:
+        return RequestBody(encode_form(merge_fields(fields, template.form), lookup), FORM_TYPE)
+    return None
+
+
+def merge_fields(own: Sequence[Sequence[str]], written: Sequence[Sequence[str]]) -> list[tuple[str, str, bool]]:
+    """Names and values of a form, the page's own ones without those that the defs set; True: it is a template."""
+    left: dict[str, list[str]] = {}
+    for name, value in written:
+        left.setdefault(name, []).append(value)
+    replaced, fields = set(left), list[tuple[str, str, bool]]()
+    for name, value in own:
+        if name in left:  # in the place of the first one
+            fields += [(name, template, True) for template in left.pop(name)]
+        elif name not in replaced:
+            fields.append((name, value, False))
+    return [*fields, *((name, template, True) for name, templates in left.items() for template in templates)]
+
+
+def encode_form(fields: Sequence[tuple[str, str, bool]], lookup: Lookup) -> str:
+    """The fields as a form sends them. Raises MissingValue."""
+    pairs = []
+    for name, value, is_template in fields:
+        pairs.append(f"{quote_plus(name)}={_fill_form_text(value, lookup) if is_template else quote_plus(value)}")
+    return "&".join(pairs)
+
+
+def _fill_form_text(template: str, lookup: Lookup) -> str:
+    filled, done = [], 0
+    for match in _TOKEN.finditer(template):
+        filled.append(quote_plus(template[done : match.start()]))
+        done = match.end()
+        name = match.group(1)
+        if name is None:
+            filled.append(quote_plus("%{"))
+        elif name.startswith("env."):
+            filled.append(match.group())
+        else:
+            filled.append(quote_plus(_text_of(name, lookup)))
+    return "".join([*filled, quote_plus(template[done:])])
+
+
+def _fill_json(value: Any, lookup: Lookup) -> Any:
+    if isinstance(value, str):
+        return _fill_json_text(value, lookup)
+    if isinstance(value, list):
+        return [_fill_json(item, lookup) for item in value]
+    if isinstance(value, dict):
+        return {key: _fill_json(item, lookup) for key, item in value.items()}
+    return value
+
+
+def _fill_json_text(template: str, lookup: Lookup) -> Any:
+    """The text; a variable that is all of it keeps its type, such as a number."""
+    whole = _TOKEN.fullmatch(template)
+    if whole is not None and whole.group(1) is not None and not whole.group(1).startswith("env."):
+        value = _value_of(whole.group(1), lookup)
+        return value if isinstance(value, bool | int | float) else _escape(to_text(value))
+
+    def fill(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name is None or name.startswith("env."):
+            return match.group()
+        return _escape(_text_of(name, lookup))
+
+    return _TOKEN.sub(fill, template)
+
+
+def _escape(text: str) -> str:
+    """A page's text with nothing in it that the sender would take for a variable: those may be secrets."""
+    return text.replace("%{", "%%{")
+
+
+def _text_of(name: str, lookup: Lookup) -> str:
+    return to_text(_value_of(name, lookup))
+
+
+def _value_of(name: str, lookup: Lookup) -> Any:
+    value = lookup(name)
+    if value is None or value in ("", []):
+        raise MissingValue(name)
+    return value
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,47 @@
+"""Describes the job of a page to the extraction: its group, locator and run, and what it carries."""
+
+from engine import urls
+from engine.extract.context import Context
+from engine.fetch.robots import product_token
+from engine.model.job import LeasedJob
+from engine.model.link_request import Carried
+from engine.node.def_cache import DefCache
+from engine.settings import Settings
+
+
+class JobContexts:
+    """One for each node."""
+
+    def __init__(self, settings: Settings, def_cache: DefCache, run: str, run_time: str) -> None:
+        self._meta_nofollow = settings.meta_nofollow
+        self._meta_noindex = settings.meta_noindex
+        self._agent = product_token(settings.user_agent)
+        self._def_cache = def_cache
+        self._run = run
+        self._run_time = run_time
+
+    def create(self, job: LeasedJob, url: str) -> Context:
+        """The context of a job whose page is at that URL."""
+        context = Context(
+            group=job.group,
+            locator=job.locator,
+            locator_url=job.locator_url,
+            depth=job.depth,
+            run=self._run,
+            run_time=self._run_time,
+            nofollow=self._def_cache.host_rule(job.defs_version, urls.host_key(url)).nofollow,
+            meta_nofollow=self._meta_nofollow,
+            meta_noindex=self._meta_noindex,
+            agent=self._agent,
+        )
+        if job.carried is not None:
+            carried = Carried.from_json(job.carried)
+            context.carried, context.blocks_before = dict(carried.values), carried.blocks
+        if job.page_number is not None:
+            context.until_empty = True
+        if (
+            job.link_request.relation != "canonical"
+            and self._def_cache.task_group(job.defs_version, job.group).canonical
+        ):
+            context.canonical = True
+        return context

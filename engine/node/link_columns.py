@@ -1,0 +1,115 @@
+"""The links of a page as columns, on their way from an extraction process to the node."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, repeat
+from typing import Any
+
+from engine.model.link_request import LinkDetails
+from engine.model.record import ExtractedLink, Texts
+from engine.node.lines import as_text, pack_lines, read_lines
+
+KEY_BYTES = 16
+_SCHEMES = ("http://", "https://", "file:///")
+_MAX_INTEGER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkColumns:
+    """Links of a page as columns. `runs`: how many in a row have this group, priority, depth and freedom to leave.
+
+    `details`: as many lines as links, empty for most; none at all where all links are plain.
+    """
+
+    urls: Texts = ()
+    keys: bytes | memoryview = b""
+    runs: tuple[tuple[int, str, int, int | None, bool], ...] = ()
+    details: Texts = ()
+
+    def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> Iterator[ExtractedLink]:
+        """The links whose key `is_new`, one by one, and those that carry values; without it all."""
+        urls, at = zip(self.urls, self.details or repeat(""), strict=False), 0
+        for count, group, priority, max_depth, may_leave_host in self.runs:
+            for url, line in islice(urls, count):
+                key = bytes(self.keys[at : at + KEY_BYTES])
+                at += KEY_BYTES
+                details = LinkDetails.from_line(as_text(line)) if line else None
+                if is_new is None or is_new(key) or (details is not None and details.carried is not None):
+                    yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host, details)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLinks:
+    """Links as a message holds them: fields of its header, and bytes behind it."""
+
+    fields: dict[str, Any]
+    parts: tuple[bytes, ...]
+    size: int
+    """Bytes of what they unpack to."""
+
+
+def pack_links(links: Sequence[ExtractedLink]) -> PackedLinks:
+    """The message of links."""
+    urls, urls_size = pack_lines([link.url for link in links])
+    details, details_size = b"", 0
+    if any(link.details is not None for link in links):
+        details, details_size = pack_lines([link.details.to_line() if link.details else "" for link in links])
+    runs: list[list[Any]] = []
+    for link in links:
+        run = [link.group, link.priority, link.max_depth, link.may_leave_host]
+        if runs and runs[-1][1:] == run:
+            runs[-1][0] += 1
+        else:
+            runs.append([1, *run])
+    fields = {"links": runs, "urls": (len(urls), urls_size)}
+    if details:
+        fields["details"] = (len(details), details_size)
+    keys = b"".join([link.key for link in links])
+    return PackedLinks(fields, (urls, details, keys), urls_size + details_size + len(keys))
+
+
+def links_size(fields: dict[str, Any]) -> int:
+    """The bytes of the URLs and details that a message says it has. Raises ValueError."""
+    return _count(fields["urls"][1]) + _count(fields.get("details", (0, 0))[1])
+
+
+def unpack_links(fields: dict[str, Any], body: memoryview) -> LinkColumns:
+    """The links of a message. Raises ValueError, TypeError or LookupError where it is none."""
+    runs = tuple(
+        (_count(count), _text(group), _integer(priority), None if depth is None else _integer(depth), leaves is True)
+        for count, group, priority, depth, leaves in fields["links"]
+    )
+    packed_urls, urls_size = map(_count, fields["urls"])
+    packed_details, details_size = map(_count, fields.get("details", (0, 0)))
+    total = sum(run[0] for run in runs)
+    if len(body) != packed_urls + packed_details + total * KEY_BYTES:
+        raise ValueError("sizes do not add up")
+    urls = read_lines(body[:packed_urls], total, urls_size)
+    if not all(as_text(url).startswith(_SCHEMES) for url in urls):
+        raise ValueError("a link is neither http nor a file")
+    details: Texts = ()
+    if packed_details:
+        details = read_lines(body[packed_urls : packed_urls + packed_details], total, details_size)
+        for line in details:
+            if line:
+                LinkDetails.from_line(as_text(line))
+    keys = body[packed_urls + packed_details :]
+    return LinkColumns(urls=urls, keys=bytes(keys) if isinstance(urls, tuple) else keys, runs=runs, details=details)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _MAX_INTEGER:
+        raise ValueError("not a count")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not -_MAX_INTEGER <= value <= _MAX_INTEGER:
+        raise ValueError("not an integer")
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError("not a text")
+    return value
