@@ -64,6 +64,7 @@ def fetcher(sender: Sender, rules: Rules) -> PageFetcher:
     named = Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False})
     return PageFetcher(
         settings=Settings(), sender=cast(Any, sender), db_access=Mock(**{"stored_page.return_value": None}),
+        def_cache=Mock(**{"query_stripper.return_value": None}),
         robots_cache=cast(Any, rules), outcomes=OutcomeBuilder(source="n1", max_attempts=3),
         redirect_rule=RedirectRule(named),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from engine.node.extraction import UnreadablePage
 from engine.node.page_extractor import SitemapUrls
 from engine.node.sitemap_job import SitemapChildren, SitemapHandler
 from engine.node.sitemap_routing import NOT_FOLLOWED, SitemapRouting
+from engine.query_stripper import QueryStripper
 
 from .leased_jobs import leased
 
@@ -66,7 +67,9 @@ def test_a_url_that_is_taken_for_normalized_is() -> None:
     assert all(urls.normalize(url) == url for url in taken)
 
 
-async def list_children(rules: SitemapRules | None, sitemap: SitemapUrls) -> SitemapChildren:
+async def list_children(
+    rules: SitemapRules | None, sitemap: SitemapUrls, stripper: QueryStripper | None = None
+) -> SitemapChildren:
     async def read_sitemap(_: Any) -> SitemapUrls:
         return sitemap
 
@@ -75,7 +78,7 @@ async def list_children(rules: SitemapRules | None, sitemap: SitemapUrls) -> Sit
         1000,
         Mock(read_sitemap=read_sitemap),
         Mock(sitemap_rules=Mock(return_value=rules)),
-        Mock(definitions=Mock(return_value=Definitions(task_groups=groups))),
+        Mock(definitions=Mock(return_value=Definitions(task_groups=groups)), query_stripper=Mock(return_value=stripper)),
     )
     share = ByteBudget(capacity=1000, largest=1000).open_share()
     job = leased(1)._replace(locator_id=3)
