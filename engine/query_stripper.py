@@ -27,7 +27,7 @@ class QueryStripper:
         rules = list_query_rules(definitions)
         return cls(rules) if rules else None
 
-    def strip(self, url: str) -> str:
+    def strip_url(self, url: str) -> str:
         """A normalized URL without fragment, without the keys that its host drops; what is left stays byte for byte."""
         mark = url.find("?")
         if mark < 0:

@@ -156,7 +156,7 @@ class AxisTableReader:
         if url is None:
             raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}", item.place)
         if self._query_stripper is not None:
-            url = self._query_stripper.strip(url)
+            url = self._query_stripper.strip_url(url)
         # a locator of its own: pages of locators with different names give their rows each
         key = locator_key(group, budget.context.locator, url, "GET", None)
         return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)

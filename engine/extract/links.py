@@ -165,7 +165,7 @@ class LinkFinder:
         if "@" in url:
             url = urls.without_credentials(url)  # a page's credentials are neither stored nor sent
         if self._query_stripper is not None:
-            url = self._query_stripper.strip(url)
+            url = self._query_stripper.strip_url(url)
         link = absolute_cache.get(url, _NOT_CACHED)
         if link is _NOT_CACHED:
             link = self._check_patterns(url, group, budget)

@@ -61,7 +61,7 @@ class RedirectChain:
         """
         if self._query_stripper is None:
             return location
-        target = self._query_stripper.strip(location)
+        target = self._query_stripper.strip_url(location)
         return location if _key_of(target, self.request) in self.keys else target
 
 

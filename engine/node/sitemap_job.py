@@ -126,7 +126,7 @@ def _pieces(
             if target is None:
                 continue
             if query_stripper is not None:
-                target = query_stripper.strip(target)
+                target = query_stripper.strip_url(target)
             host_key, origin = urls.host_key(target), urls.origin(target)
             if route is not None:
                 key = link_key(route.group, target)

@@ -81,7 +81,7 @@ class SitemapRouting:
 
     def _join(self, base: str, written: str) -> str | None:
         target = urls.join(base, written)
-        return target if target is None or self._query_stripper is None else self._query_stripper.strip(target)
+        return target if target is None or self._query_stripper is None else self._query_stripper.strip_url(target)
 
 
 def _accepts(allow: Sequence[TimedPattern], deny: Sequence[TimedPattern], url: str, budget: TimeBudget) -> bool:

@@ -96,7 +96,7 @@ class PageContext:
         if group not in self._priorities:
             raise StepError(f"follow: no task group {quote_text(str(group))}", "bad-link")
         if self._query_stripper is not None:
-            joined = self._query_stripper.strip(joined)
+            joined = self._query_stripper.strip_url(joined)
         if len(self.links) < self._max_links:
             key = link_key(group, joined)
             self.links[group, joined] = ExtractedLink(joined, group, self._priorities[group], None, key)
