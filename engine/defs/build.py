@@ -284,6 +284,7 @@ def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
         throttle=term.throttle,
         blocked=tuple(BlockSign(status=sign.status, match=sign.match) for sign in term.blocked or ()),
         challenges=entry.node.text_of("blocked") != "false",
+        drop=tuple(term.drop or ()),
         place=entry.place,
     )
 

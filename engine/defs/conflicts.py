@@ -31,6 +31,9 @@ def check(root: YamlNode, problems: Problems) -> None:
     for name, host in root.entries_of("hosts"):
         _check_host(name, host.place, hosts, problems)
         check_header_names(host.node, problems)
+        if host.node.get("drop") and not host.node.list_of("drop") and host.node.entries["drop"].node.kind == "list":
+            message = "the list of query keys is empty; name keys such as `utm_*`, or remove the key"
+            _add_at_key(problems, host.node, "drop", "no-keys", message)
         for sign in host.node.list_of("blocked"):
             if sign.kind == "mapping" and not sign.entries:
                 problems.add(sign.place, "missing-key", "a sign needs `status`, `match` or both")

@@ -23,6 +23,7 @@ from engine.defs.scalars import (
     Percentage,
     PositiveInteger,
     Priority,
+    QueryKey,
     Replacement,
     RequestText,
     SelectorText,
@@ -267,6 +268,9 @@ class HostTerm(Term):
     throttle: Literal["auto", "off"] = optional("With auto, the delay follows the time the host takes to respond.")
     blocked: Annotated[list[BlockSignTerm], BeforeValidator(none_if_false)] = optional(
         "Further signs of an answer that blocks the crawler; false turns off the built-in ones."
+    )
+    drop: list[QueryKey] = optional(
+        "Query keys, with `*` and `?` as wildcards, to remove from URLs of links, sitemaps and redirects."
     )
 
 

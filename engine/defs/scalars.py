@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
@@ -119,6 +120,13 @@ def _request_text_problem(text: str) -> str | None:
     return None
 
 
+def _query_key_problem(text: str) -> str | None:
+    if "=" in text or "&" in text:
+        return "must be the name of one query key, without `=` and `&`, such as utm_*"
+    decoded = unquote(text)
+    return None if decoded == text else f"is percent-encoded, and keys are compared decoded; write '{decoded}'"
+
+
 def _header_problem(text: str) -> str | None:
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
         return "contains a line break or control character, which headers cannot"
@@ -224,6 +232,7 @@ NumberMark = Annotated[
     _validated_by("bad-mark", _mark_problem),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 1, "pattern": r"^[^0-9A-Za-z+-]$"}),
 ]
+QueryKey = Annotated[Text, _validated_by("bad-key", _query_key_problem)]
 LocaleName = Annotated[Text, _validated_by("unknown-locale", locale_problem)]
 FilterPattern = Annotated[AnyText, _validated_by("bad-pattern", pattern_problem)]
 Url = Annotated[

@@ -73,6 +73,7 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "concurrency": [2, 8],
         "headers": [{"Accept-Language": "en"}],
         "cookies": [{"consent": "yes"}],
+        "drop": [["utm_*", "gclid", "sessionid"]],
     },
     "BlockSignTerm": {"status": [403], "match": ["verify you are human"]},
     "AppenderTerm": {"dataDefs": [["book"]], "delimiter": [",", ";", "\t"], "path": ["books.csv"]},

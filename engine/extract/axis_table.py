@@ -16,6 +16,7 @@ from engine.model.job_key import locator_key
 from engine.model.record import ExtractedLink
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import render
+from engine.query_stripper import QueryStripper
 
 _MAX_INDEX = 10_000
 """An open range ends here at the latest."""
@@ -59,8 +60,11 @@ class _Values:
 class AxisTableReader:
     """A table, compiled once for many pages."""
 
-    def __init__(self, table: AxisTable, priorities: Mapping[str, int]) -> None:
+    def __init__(
+        self, table: AxisTable, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None
+    ) -> None:
         self._table = table
+        self._query_stripper = query_stripper
         self._priorities = priorities
         self._patterns: dict[str, TimedPattern] = {}
 
@@ -151,6 +155,8 @@ class AxisTableReader:
         url = None if urls.is_file_url(value) else self._resolve(value, budget.page.base)
         if url is None:
             raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}", item.place)
+        if self._query_stripper is not None:
+            url = self._query_stripper.strip_url(url)
         # a locator of its own: pages of locators with different names give their rows each
         key = locator_key(group, budget.context.locator, url, "GET", None)
         return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)

@@ -7,11 +7,12 @@ from engine.extract.page import Page
 from engine.model.job_key import link_key
 from engine.model.link_request import Carried, LinkDetails, LinkRequest
 from engine.model.record import ExtractedLink
+from engine.query_stripper import QueryStripper
 
 _CANONICAL = "head > link[rel~=canonical i][href]"
 
 
-def find_canonical(page: Page, context: Context) -> ExtractedLink | None:
+def find_canonical(page: Page, context: Context, query_stripper: QueryStripper | None) -> ExtractedLink | None:
     """The link to the page's canonical URL, where that is another one of its host; None: the page is its own."""
     node = page.tree.css_first(_CANONICAL) if page.tree is not None else None
     href = node.attrs.get("href") if node is not None else None
@@ -21,6 +22,8 @@ def find_canonical(page: Page, context: Context) -> ExtractedLink | None:
     if url is None:
         return None
     url = urls.without_credentials(url)
+    if query_stripper is not None:
+        url = query_stripper.strip_url(url)
     own = urls.normalize(page.url) or page.url
     if url == own or urls.host_without_www(url) != urls.host_without_www(own):
         return None

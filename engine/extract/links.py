@@ -17,6 +17,7 @@ from engine.model.definition import DataDef
 from engine.model.job_key import link_key
 from engine.model.link import Link
 from engine.model.record import ExtractedLink, Rejection
+from engine.query_stripper import QueryStripper
 
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode
@@ -44,8 +45,9 @@ _NOT_CACHED = ExtractedLink("", "", 0, None)
 class LinkFinder:
     """A compiled link of a dataDef. If its selector or a pattern does not compile, it finds nothing."""
 
-    def __init__(self, link: Link, priorities: Mapping[str, int]) -> None:
+    def __init__(self, link: Link, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None) -> None:
         self.link = link
+        self._query_stripper = query_stripper
         self._priorities = priorities
         self._compile_error: str | None = None
         self._selector: Selector | None = None
@@ -177,6 +179,8 @@ class LinkFinder:
             return None
         if "@" in url:
             url = urls.without_credentials(url)  # a page's credentials are neither stored nor sent
+        if self._query_stripper is not None:
+            url = self._query_stripper.strip_url(url)
         link = absolute_cache.get(url, _NOT_CACHED)
         if link is _NOT_CACHED:
             link = self._check_patterns(url, group, budget)
@@ -199,10 +203,15 @@ class LinkFinder:
 class LinkExtractor:
     """The links of a dataDef. `priorities` holds the priority of each group, for links that set none."""
 
-    def __init__(self, data_def: DataDef, priorities: Mapping[str, int], max_links: int) -> None:
+    def __init__(
+        self, data_def: DataDef, priorities: Mapping[str, int], max_links: int,
+        query_stripper: QueryStripper | None = None,
+    ) -> None:  # fmt: skip
         self._data_def = data_def
         self._max_links = max_links
-        self._finders = tuple(LinkFinder(link, priorities) for link in data_def.links if not link.reads_records)
+        self._finders = tuple(
+            LinkFinder(link, priorities, query_stripper) for link in data_def.links if not link.reads_records
+        )
 
     @property
     def cost(self) -> Cost:

@@ -16,6 +16,7 @@ from engine.model.job_key import link_key, request_key
 from engine.model.link import NextPage
 from engine.model.link_request import Carried, LinkDetails, LinkRequest, PageBlocks
 from engine.model.record import ExtractedLink
+from engine.query_stripper import QueryStripper
 
 _GET = "GET"
 
@@ -23,7 +24,10 @@ _GET = "GET"
 class NextPageFinder:
     """A compiled `next` of a dataDef. Raises ValueError where a selector does not compile."""
 
-    def __init__(self, next_page: NextPage, priorities: Mapping[str, int]) -> None:
+    def __init__(
+        self, next_page: NextPage, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None
+    ) -> None:
+        self._query_stripper = query_stripper
         self._request = next_page.request
         self._priorities = priorities
         self.until_empty = next_page.until_empty
@@ -64,6 +68,8 @@ class NextPageFinder:
         if url is None or len(url) > MAX_URL_CHARACTERS or host_name(url) != page.host:
             return None
         url = urls.without_credentials(url)
+        if self._query_stripper is not None:
+            url = self._query_stripper.strip_url(url)
         text, content_type = body or (None, None)
         if method == _GET and text is None:
             if url == page.url:

@@ -18,6 +18,7 @@ from engine.model.link import Link, RequestTemplate
 from engine.model.link_request import MAX_CARRIED_BYTES, Carried, LinkDetails, LinkRequest
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.text_value import to_text
+from engine.query_stripper import QueryStripper
 
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode
@@ -30,12 +31,14 @@ class RecordLinks:
     """The links of a dataDef that need its records."""
 
     def __init__(
-        self, data_def: DataDef, readers: Sequence[FieldReader], priorities: Mapping[str, int], max_links: int
-    ) -> None:
+        self, data_def: DataDef, readers: Sequence[FieldReader], priorities: Mapping[str, int], max_links: int,
+        query_stripper: QueryStripper | None = None,
+    ) -> None:  # fmt: skip
         self._data_def = data_def
         self._max_links = max_links
         joins = {field.name: field.join for field in data_def.fields}
-        finders = [_RecordLinkFinder(link, priorities, joins) for link in data_def.links if link.reads_records]
+        links = [link for link in data_def.links if link.reads_records]
+        finders = [_RecordLinkFinder(link, LinkFinder(link, priorities, query_stripper), joins) for link in links]
         self._of_records = [f for f in finders if f.link.in_block or data_def.block is None]
         self._of_page = [f for f in finders if f not in self._of_records]
         needed = {name for finder in self._of_page for name in finder.field_names}
@@ -112,9 +115,9 @@ class PageRecordLinks:
 
 
 class _RecordLinkFinder:
-    def __init__(self, link: Link, priorities: Mapping[str, int], joins: Mapping[str, str]) -> None:
+    def __init__(self, link: Link, finder: LinkFinder, joins: Mapping[str, str]) -> None:
         self.link = link
-        self._finder = LinkFinder(link, priorities)
+        self._finder = finder
         self._joins = joins
         self.cost = self._finder.cost
         # the markup of a form is written by recursion

@@ -21,6 +21,7 @@ from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
+from engine.query_stripper import QueryStripper
 
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
@@ -53,13 +54,13 @@ class RecordExtractor:
     """A dataDef in record mode, compiled once for many pages. Thread-safe.
 
     `priorities` holds the priority of each group, for links that set none; links beyond `max_links` on a page are
-    dropped and counted. An invalid dataDef does not raise: each
-    part that does not compile becomes a rejection.
+    dropped and counted. `query_stripper`: for the URLs of links; None: no host drops query keys. An invalid dataDef
+    does not raise: each part that does not compile becomes a rejection.
     """
 
     def __init__(
         self, data_def: DataDef, priorities: Mapping[str, int] = _NO_PRIORITIES, *, max_links: int = 50_000,
-        converters: ConverterSource = no_converters,
+        converters: ConverterSource = no_converters, query_stripper: QueryStripper | None = None,
     ) -> None:  # fmt: skip
         self._data_def = data_def
         fields = data_def.fields if data_def.axis is None else ()
@@ -69,16 +70,20 @@ class RecordExtractor:
         """Fields that have a default, and so may be missing."""
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
         self._max_links = max_links
-        self._link_extractor = LinkExtractor(data_def, priorities, max_links)
-        self._record_links = RecordLinks(data_def, self._readers, priorities, max_links)
-        self._table = None if data_def.axis is None else AxisTableReader(data_def.axis, priorities)
+        self.query_stripper = query_stripper
+        self._link_extractor = LinkExtractor(data_def, priorities, max_links, query_stripper)
+        self._record_links = RecordLinks(data_def, self._readers, priorities, max_links, query_stripper)
+        table = data_def.axis
+        self._table = None if table is None else AxisTableReader(table, priorities, query_stripper)
         self._compile_error = ""
         self.block: Selector | None = None
         """Selects the records; None: the page is one."""
         self.next_page: NextPageFinder | None = None
         try:
             self.block = None if data_def.block is None else compile_selector(data_def.block)
-            self.next_page = None if data_def.next is None else NextPageFinder(data_def.next, priorities)
+            self.next_page = (
+                None if data_def.next is None else NextPageFinder(data_def.next, priorities, query_stripper)
+            )
         except ValueError as error:
             self._compile_error = f"query.block or next: {error}"
 

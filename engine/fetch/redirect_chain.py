@@ -6,6 +6,7 @@ from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
 from engine.model.job import Request
 from engine.model.job_key import document_key
+from engine.query_stripper import QueryStripper
 
 SendHop = Callable[[str, Request], Awaitable[FetchResponse]]
 """Sends one request. Raises FetchFailed."""
@@ -22,17 +23,22 @@ class TooManyRedirects(RedirectRejected):
 class RedirectChain:
     """The hops of one fetch: the URL and request to send next, and the document keys of all URLs so far."""
 
-    __slots__ = ("_limit", "hops", "keys", "request", "url")
+    __slots__ = ("_limit", "_query_stripper", "hops", "keys", "request", "url")
 
     def __init__(
-        self, url: str, request: Request, *, limit: int, hops: int = 0, earlier_keys: Sequence[bytes] = ()
-    ) -> None:
-        """`limit`: redirects to follow, `hops` of them already followed, from the URLs of `earlier_keys`."""
+        self, url: str, request: Request, *, limit: int, hops: int = 0, earlier_keys: Sequence[bytes] = (),
+        query_stripper: QueryStripper | None = None,
+    ) -> None:  # fmt: skip
+        """`limit`: redirects to follow, `hops` of them already followed, from the URLs of `earlier_keys`.
+
+        `query_stripper`: for the targets; None: they are followed as the site gives them.
+        """
         self.url = url
         self.request = request
         self.hops = hops
-        self.keys = [document_key(url, request.method, request.body, request.account), *earlier_keys]
+        self.keys = [_key_of(url, request), *earlier_keys]
         self._limit = limit
+        self._query_stripper = query_stripper
 
     def advance(self, response: FetchResponse) -> None:
         """Move to a redirect's target. Raises RedirectRejected; FetchFailed where a secret would leave its site."""
@@ -41,12 +47,26 @@ class RedirectChain:
         if self.hops >= self._limit:
             raise TooManyRedirects(f"more than {self.hops} redirects")
         self.request = build_redirect_request(self.request, response.status, self.url, response.location)
-        self.url = response.location
+        self.url = self._choose_target(response.location)
         self.hops += 1
-        key = document_key(self.url, self.request.method, self.request.body, self.request.account)
+        key = _key_of(self.url, self.request)
         if key in self.keys:
             raise RedirectRejected("redirect loop")
         self.keys.append(key)
+
+    def _choose_target(self, location: str) -> str:
+        """The target without the keys that its host drops; as it is where that was asked for already.
+
+        A site that sends each request without its session key to the same URL with one would never answer otherwise.
+        """
+        if self._query_stripper is None:
+            return location
+        target = self._query_stripper.strip_url(location)
+        return location if _key_of(target, self.request) in self.keys else target
+
+
+def _key_of(url: str, request: Request) -> bytes:
+    return document_key(url, request.method, request.body, request.account)
 
 
 async def follow_redirects(url: str, request: Request, send: SendHop, *, limit: int) -> tuple[str, FetchResponse]:

@@ -199,6 +199,8 @@ class HostRule:
     """Signs of a refusal, besides the built-in ones."""
     challenges: bool = field(default=True, metadata=ADDED_LATER)
     """Whether the built-in signs of a refusal apply."""
+    drop: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    """Query keys, with `*` and `?` as wildcards, that are removed from URLs that the crawl finds."""
     place: SourcePosition = NO_POSITION
 
 

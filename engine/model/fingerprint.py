@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
+from engine.model.query_rules import list_query_rules
 
 _PAGE_LOADER = "PageLoader"
 """The built-in loader."""
@@ -52,7 +53,7 @@ class GroupFingerprint:
     data_defs: tuple[tuple[str, str], ...]
     """Name of the dataDef and hash of each unit of extraction, in the order of the tasks."""
     follow_hash: str
-    """A hash of what decides on links besides the dataDefs: target groups, depths, `nofollow`."""
+    """A hash of what decides on links besides the dataDefs: target groups, depths, `nofollow`, `drop`."""
 
     @property
     def hash(self) -> str:
@@ -85,31 +86,33 @@ class PreparedDefs:
         """Prepare these defs."""
         hashes = {data_def.name: definition_hash(data_def) for data_def in definitions.data_defs}
         nofollow_rules = sorted((rule.name, rule.nofollow) for rule in definitions.hosts if not rule.nofollow)
+        host_rules: list[object] = [json.dumps(nofollow_rules)]
+        if query_rules := list_query_rules(definitions):  # without them, the hashes stay those of older versions
+            host_rules.append(query_rules)
         return cls(
             definitions=definitions,
             hash=definition_hash(definitions),
             text=definitions.to_json(),
             data_defs=hashes,
             groups=tuple(
-                _group_fingerprint(definitions, group, hashes, json.dumps(nofollow_rules))
-                for group in definitions.task_groups
+                _group_fingerprint(definitions, group, hashes, host_rules) for group in definitions.task_groups
             ),
         )
 
 
 def _group_fingerprint(
-    definitions: Definitions, group: TaskGroup, hashes: dict[str, str], nofollow_rules: str
+    definitions: Definitions, group: TaskGroup, hashes: dict[str, str], host_rules: list[object]
 ) -> GroupFingerprint:
     names = list(dict.fromkeys(task.data_def for task in group.tasks))
     used = [data_def for name in names if (data_def := definitions.data_def(name)) is not None]
     return GroupFingerprint(
         group=group.name,
         data_defs=tuple((unit.data_def, unit.hash) for unit in list_units(definitions, group, hashes)),
-        follow_hash=_follow_hash(definitions, group.name, used, nofollow_rules),
+        follow_hash=_follow_hash(definitions, group.name, used, host_rules),
     )
 
 
-def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], nofollow_rules: str) -> str:
+def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], host_rules: list[object]) -> str:
     targets = sorted({link.group or group for data_def in used for link in data_def.links})
     task_group = definitions.task_group(group)
     tasks = task_group.tasks if task_group is not None else ()
@@ -121,4 +124,4 @@ def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], nofo
     if not targets:
         return definition_hash(canonical) if canonical else ""
     limits = [(name, target.max_depth) for name in targets if (target := definitions.task_group(name)) is not None]
-    return definition_hash([limits, nofollow_rules, *canonical])
+    return definition_hash([limits, *host_rules, *canonical])

@@ -14,6 +14,7 @@ from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, d
 from engine.model.fingerprint import ExtractionUnit, list_units
 from engine.model.job import LeasedJob
 from engine.model.row_reuse import list_copied_data_defs
+from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import versions
@@ -57,12 +58,13 @@ class DefCache:
         self._run = run
         self._versions: dict[int, Definitions] = {}
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
-        self._compiled_by_hash: dict[tuple[str, str], CompiledDataDef] = {}
+        self._compiled_by_hash: dict[tuple[str, str, str], CompiledDataDef] = {}
         self._copied_by_group: dict[tuple[int, str], frozenset[int]] = {}
         self._link_rules: dict[tuple[int, str], tuple[str, bool]] = {}
         self._keeps_documents: dict[tuple[int, str], bool | None] = {}
         self._host_rules: dict[tuple[int, str], HostRule] = {}
         self._plain_hosts: dict[int, frozenset[str]] = {}
+        self._query_strippers: dict[int, QueryStripper | None] = {}
 
     def definitions(self, version: int) -> Definitions:
         """The defs of a version."""
@@ -79,6 +81,7 @@ class DefCache:
     def _evict(self, version: int) -> None:
         self._versions.pop(version, None)
         self._plain_hosts.pop(version, None)
+        self._query_strippers.pop(version, None)
         for cache in (
             self._compiled_by_group, self._copied_by_group, self._link_rules, self._keeps_documents, self._host_rules
         ):  # fmt: skip
@@ -107,7 +110,7 @@ class DefCache:
         if cached is None:
             definitions = self.definitions(job.defs_version)
             units = list_units(definitions, self.task_group(*key))
-            cached = self._compiled_by_group[key] = tuple(self._compile(definitions, unit) for unit in units)
+            cached = self._compiled_by_group[key] = tuple(self._compile(key[0], unit) for unit in units)
         return cached
 
     def copied_data_defs(self, job: LeasedJob) -> frozenset[int]:
@@ -138,6 +141,9 @@ class DefCache:
                 [one.id for one in compiled], links, job.group, priorities, settings.max_links,
                 settings.meta_nofollow, product_token(settings.user_agent),
             ]  # fmt: skip
+            stripper = self.query_stripper(key[0])
+            if stripper is not None:  # without rules, the links that older versions kept stay valid
+                rules.append(stripper.key)
             has_depths = any(link.max_depth is not None for of_data_def in links for link in of_data_def)
             cached = self._link_rules[key] = (definition_hash(rules) if any(links) else "", has_depths)
         rules_hash, has_depths = cached
@@ -170,6 +176,14 @@ class DefCache:
             cached = self._plain_hosts[version] = find_plain_hosts(self.definitions(version))
         return cached
 
+    def query_stripper(self, version: int) -> QueryStripper | None:
+        """What drops keys from the queries of URLs that pages name; None: no host drops any."""
+        try:
+            return self._query_strippers[version]
+        except KeyError:
+            stripper = self._query_strippers[version] = QueryStripper.from_definitions(self.definitions(version))
+            return stripper
+
     def host_policy(self, host_key: str) -> HostPolicy:
         """The policy for a host that appears for the first time."""
         return resolve_host_policy(self.current(), self._settings, host_key)
@@ -184,17 +198,20 @@ class DefCache:
         live = self.task_group(job.defs_version, job.group).live
         return time.time() - (self._default_live if live is None else live)
 
-    def _compile(self, definitions: Definitions, unit: ExtractionUnit) -> CompiledDataDef:
+    def _compile(self, version: int, unit: ExtractionUnit) -> CompiledDataDef:
+        definitions, stripper = self.definitions(version), self.query_stripper(version)
         data_def = definitions.data_def(unit.data_def)
         assert data_def is not None, "checked when the defs were loaded"
         priorities = _priorities(definitions)
-        key = (unit.hash, definition_hash(priorities))
+        key = (unit.hash, definition_hash(priorities), "" if stripper is None else stripper.key)
         if key not in self._compiled_by_hash:
             self._compiled_by_hash[key] = CompiledDataDef(
                 data_def=data_def.name,
                 task=unit.task,
                 id=self._ensure_data_def(unit),
-                extractor=RecordExtractor(data_def, priorities, max_links=self._settings.max_links),
+                extractor=RecordExtractor(
+                    data_def, priorities, max_links=self._settings.max_links, query_stripper=stripper
+                ),
                 json_selector=_find_json_selector(data_def),
                 embedded_selector=_find_selector(data_def, (JSONLD_PREFIX, EMBEDDED_PREFIX)),
                 is_users_code=bool(unit.task or data_def.code),

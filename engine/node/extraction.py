@@ -149,10 +149,12 @@ def apply_data_defs(
 
     `patience`: seconds after which OutOfTime is raised; None: any time. `extract` takes the place of the extractors.
     """
-    canonical = find_canonical(page, context) if context.canonical else None
+    data_defs = tuple(data_defs)
+    canonical = None
+    if context.canonical and data_defs:
+        canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
     if canonical is not None:
         return ExtractedPage((), [canonical], 0, (), 0, replaced_by=canonical.url)
-    data_defs = tuple(data_defs)
     began = time.monotonic()
     rows: list[tuple[int, tuple[str, ...]]] = []
     links: list[tuple[ExtractedLink, ...]] = []

@@ -33,6 +33,7 @@ from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
 from engine.node.page_task import PageTask
 from engine.node.tracked_page import tracked_page
 from engine.plugins.contracts import StepError
+from engine.query_stripper import QueryStripper
 from engine.runtime.beat_file import resident_bytes
 from engine.runtime.frames import PREFIX, encode_frame
 from engine.store.pages.body import Body
@@ -61,7 +62,7 @@ class ExtractionChild:
         self._defs: dict[int, Definitions] = {}
         self._xpath_defs = set[int]()
         """Those with an XPath, perhaps."""
-        self._extractors: dict[tuple[str, str], RecordExtractor] = {}
+        self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
         self._waste = bytearray(_WASTE_BYTES)
@@ -256,9 +257,12 @@ class ExtractionChild:
             data_def = definitions.data_def(name)
             assert data_def is not None, "the node knows these defs"
             priorities = {group.name: group.priority for group in definitions.task_groups}
-            key = (definition_hash(data_def), definition_hash(priorities))
+            stripper = QueryStripper.from_definitions(definitions)
+            key = (definition_hash(data_def), definition_hash(priorities), "" if stripper is None else stripper.key)
             if key not in self._extractors:  # an unchanged dataDef keeps its memo of links
-                self._extractors[key] = RecordExtractor(data_def, priorities, max_links=self._limits.links)
+                self._extractors[key] = RecordExtractor(
+                    data_def, priorities, max_links=self._limits.links, query_stripper=stripper
+                )
             compiled = self._compiled[defs, name] = self._extractors[key]
         return compiled
 

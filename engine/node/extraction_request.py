@@ -8,7 +8,8 @@ from typing import Any, NoReturn, Protocol
 
 from engine.extract.selection import SelectionResult
 from engine.fetch.byte_budget import BodyShare
-from engine.model.definition import Definitions, TaskGroup
+from engine.model.definition import Definitions, HostRule, TaskGroup
+from engine.model.query_rules import list_query_rules
 from engine.model.step import ChainStep, StepKind
 from engine.node import extraction_wire as wire
 from engine.node.extraction import UnreadablePage, UnsupportedContent
@@ -229,7 +230,7 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
 
 
 def encode_defs(definitions: Definitions) -> bytes:
-    """What an extraction process needs of the defs: dataDefs, priorities and chains; no hosts and credentials."""
+    """What an extraction process needs of the defs: dataDefs, priorities, chains, keys to drop; no credentials."""
     coded = {data_def.name for data_def in definitions.data_defs if data_def.code}
     groups = tuple(
         TaskGroup(
@@ -239,9 +240,11 @@ def encode_defs(definitions: Definitions) -> bytes:
         )
         for group in definitions.task_groups
     )
-    return (
-        Definitions(data_defs=definitions.data_defs, task_groups=groups, plugins=definitions.plugins).to_json().encode()
-    )
+    hosts = tuple(HostRule(name=name, drop=keys) for name, keys in list_query_rules(definitions).items())
+    needed = Definitions(
+        data_defs=definitions.data_defs, task_groups=groups, hosts=hosts, plugins=definitions.plugins
+    )  # fmt: skip
+    return needed.to_json().encode()
 
 
 def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:

@@ -12,6 +12,7 @@ from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.model.job_key import document_key
 from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.redirect_rule import RedirectRule
@@ -52,6 +53,7 @@ class PageFetcher:
         settings: Settings,
         sender: RequestSender,
         db_access: DbAccess,
+        def_cache: DefCache,
         robots_cache: RobotsCache,
         outcomes: OutcomeBuilder,
         redirect_rule: RedirectRule,
@@ -59,6 +61,7 @@ class PageFetcher:
         self._settings = settings
         self._sender = sender
         self._db_access = db_access
+        self._def_cache = def_cache
         self._robots_cache = robots_cache
         self._outcomes = outcomes
         self._redirect_rule = redirect_rule
@@ -145,8 +148,12 @@ class PageFetcher:
         if job.target:
             earlier_keys.append(document_key(url, request.method, request.body, request.account))
             url, request = job.target, build_redirect_request(request, 302, url, job.target)
-        limit = MAX_ROBOTS_REDIRECTS if job.kind is JobKind.ROBOTS else self._settings.max_redirects
-        return RedirectChain(url, request, limit=limit, hops=job.hops, earlier_keys=earlier_keys)
+        if job.kind is JobKind.ROBOTS:  # a robots.txt is no page, and is asked for as its host says
+            return RedirectChain(url, request, limit=MAX_ROBOTS_REDIRECTS, hops=job.hops, earlier_keys=earlier_keys)
+        return RedirectChain(
+            url, request, limit=self._settings.max_redirects, hops=job.hops, earlier_keys=earlier_keys,
+            query_stripper=self._def_cache.query_stripper(job.defs_version),
+        )  # fmt: skip
 
     async def _claim_target(self, job: LeasedJob, target: str) -> bool:
         """Whether the job may fetch the target of a redirect now: no two jobs fetch one page at a time."""

@@ -88,6 +88,7 @@ class Pipeline:
             settings=settings,
             sender=self._sender,
             db_access=db_access,
+            def_cache=def_cache,
             robots_cache=robots_cache,
             outcomes=self._outcomes,
             redirect_rule=self._redirect_rule,

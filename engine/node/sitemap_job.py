@@ -16,6 +16,7 @@ from engine.node.def_cache import DefCache
 from engine.node.lines import as_text, cut_in_pieces, take_first
 from engine.node.page_extractor import PageExtractor, SitemapUrls
 from engine.node.sitemap_routing import NOT_FOLLOWED, Route, SitemapRouting
+from engine.query_stripper import QueryStripper
 from engine.store.pages.body import Body
 from engine.store.transactions.outcome import ChildJob
 
@@ -65,10 +66,11 @@ class SitemapHandler:
         del body  # a large one is compressed while it is read
         sitemap = await self._page_extractor.read_sitemap(content)
         try:
-            routing = self._routing(job)
+            stripper = self._def_cache.query_stripper(job.defs_version)
+            routing = self._routing(job, stripper)
             # in a thread: the searches of a large sitemap take a tenth of a second, those of a bad pattern far longer
             chosen = None if routing is None else await asyncio.to_thread(routing.choose, url, sitemap.pages)
-            first, later = take_first(_pieces(job, url, sitemap, routing, chosen))
+            first, later = take_first(_pieces(job, url, sitemap, routing, chosen, stripper))
         except BaseException:
             if sitemap.share is not None:
                 sitemap.share.release()
@@ -77,7 +79,7 @@ class SitemapHandler:
         entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps) - denied
         return SitemapChildren(first, later, entries, denied, sitemap.dropped, sitemap.share)
 
-    def _routing(self, job: LeasedJob) -> SitemapRouting | None:
+    def _routing(self, job: LeasedJob, query_stripper: QueryStripper | None) -> SitemapRouting | None:
         """The rules for the entries; None: all lead into the job's group.
 
         They are those that its locator had when the job was created; after an edit of them the sitemap is read again.
@@ -86,7 +88,7 @@ class SitemapHandler:
         if rules is None:
             return None
         priorities = {group.name: group.priority for group in self._def_cache.definitions(job.defs_version).task_groups}
-        return SitemapRouting(rules, job.group, priorities, job.priority)
+        return SitemapRouting(rules, job.group, priorities, job.priority, query_stripper)
 
     async def _unpack(self, body: bytes, share: BodyShare) -> bytes:
         decompressor = open_decompressor("gzip", self._max_body)
@@ -105,8 +107,9 @@ class SitemapHandler:
 
 
 def _pieces(
-    job: LeasedJob, url: str, sitemap: SitemapUrls, routing: SitemapRouting | None, chosen: Sequence[int] | None
-) -> Iterator[tuple[ChildJob, ...]]:
+    job: LeasedJob, url: str, sitemap: SitemapUrls, routing: SitemapRouting | None, chosen: Sequence[int] | None,
+    query_stripper: QueryStripper | None,
+) -> Iterator[tuple[ChildJob, ...]]:  # fmt: skip
     """The jobs of the entries, in pieces that are not empty. `chosen`: for each page its route."""
     nested = sitemap.sitemaps if job.depth < _MAX_DEPTH else ()
     own = Route(job.group, job.priority)
@@ -122,6 +125,8 @@ def _pieces(
             target = _join(url, as_text(written))
             if target is None:
                 continue
+            if query_stripper is not None:
+                target = query_stripper.strip_url(target)
             host_key, origin = urls.host_key(target), urls.origin(target)
             if route is not None:
                 key = link_key(route.group, target)

@@ -13,6 +13,7 @@ from engine.model.record import Texts
 from engine.model.sitemap_rules import SitemapRules
 from engine.node.extraction import UnreadablePage
 from engine.node.lines import as_text
+from engine.query_stripper import QueryStripper
 
 _MAX_SECONDS = 10.0
 """For all searches in one sitemap of 50,000 entries, which take 0.1 s as a rule."""
@@ -34,12 +35,16 @@ class Route:
 class SitemapRouting:
     """The compiled rules of one sitemap."""
 
-    def __init__(self, rules: SitemapRules, group: str, priorities: Mapping[str, int], priority: int) -> None:
+    def __init__(
+        self, rules: SitemapRules, group: str, priorities: Mapping[str, int], priority: int,
+        query_stripper: QueryStripper | None = None,
+    ) -> None:  # fmt: skip
         """`group`: the locator's own, whose jobs have `priority`; `priorities`: of the groups that the defs have.
 
         A rule for another group takes its entries, and they are not followed.
         """
         self.key = definition_hash(rules)
+        self._query_stripper = query_stripper
         self._allow, self._deny = _compile(rules.allow), _compile(rules.deny)
         self._links = [(_compile(link.allow), _compile(link.deny)) for link in rules.links] or [((), ())]
         self.routes: list[Route | None] = [Route(group, priority)] if not rules.links else []
@@ -66,13 +71,17 @@ class SitemapRouting:
 
     def _choose_one(self, base: str, written: str, budget: TimeBudget) -> int:
         # most entries are normalized URLs: the rules of URLs would take longer than those of the sitemap
-        target = written if _NORMALIZED.fullmatch(written) else urls.join(base, written)
+        target = written if _NORMALIZED.fullmatch(written) else self._join(base, written)
         if target is None or not _accepts(self._allow, self._deny, target, budget):
             return NOT_FOLLOWED
         for index, (allow, deny) in enumerate(self._links):
             if _accepts(allow, deny, target, budget):
                 return NOT_FOLLOWED if self.routes[index] is None else index
         return NOT_FOLLOWED
+
+    def _join(self, base: str, written: str) -> str | None:
+        target = urls.join(base, written)
+        return target if target is None or self._query_stripper is None else self._query_stripper.strip_url(target)
 
 
 def _accepts(allow: Sequence[TimedPattern], deny: Sequence[TimedPattern], url: str, budget: TimeBudget) -> bool:

@@ -34,6 +34,7 @@ from engine.node.lines import as_text
 from engine.node.page_task import PageTask
 from engine.node.users_code import UsersCodeWorker
 from engine.preview.trial_document import TrialDocument
+from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 from engine.store.pages.body import Body
 
@@ -82,7 +83,10 @@ class ExtractionClient:
             return self._run_users_code(document, definitions, data_def, context, tasks)
         with _explained(document.url):
             priorities = {group.name: group.priority for group in definitions.task_groups}
-            extractor = RecordExtractor(data_def, priorities, max_links=self._limits.links)
+            extractor = RecordExtractor(
+                data_def, priorities, max_links=self._limits.links,
+                query_stripper=QueryStripper.from_definitions(definitions),
+            )  # fmt: skip
             if may_be_inline(document.body, document.content_type):
                 page, _ = parse_page(
                     document.body, document.content_type, url=document.url, status=document.status,

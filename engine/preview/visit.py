@@ -23,6 +23,7 @@ from engine.model.job import Request
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
 from engine.preview.locator_hosts import locator_hosts
+from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 
 _FOUND = 302
@@ -75,7 +76,8 @@ class _PageFetch:
 
     async def fetch(self, request: Request) -> FetchResponse:
         self._exempt.add(urls.host_key(self._start_url))
-        chain = RedirectChain(self._start_url, request, limit=self._settings.max_redirects)
+        stripper = QueryStripper.from_definitions(self._definitions)
+        chain = RedirectChain(self._start_url, request, limit=self._settings.max_redirects, query_stripper=stripper)
         try:
             return await self._follow_redirects(chain)
         except FetchFailed as failure:

@@ -28,6 +28,7 @@ from engine.node.steps.context import PageContext
 from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import Document, NotApplicable
 from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+from engine.query_stripper import QueryStripper
 
 DocumentCall = Callable[[int, str, str, Any], Any]
 """A `NodeCall` with the number of the document before its arguments."""
@@ -47,6 +48,7 @@ class UsersCode:
         self._loader = PluginLoader(definitions.plugins)
         self._awaiter = Awaiter()
         self._priorities = {group.name: group.priority for group in definitions.task_groups}
+        self._query_stripper = QueryStripper.from_definitions(definitions)
         self._chains: dict[tuple[str, str], TaskChain] = {}
         self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
         self._page_context: PageContext | None = None
@@ -191,6 +193,7 @@ class UsersCode:
             task=task_name or self._task_of(task.context.group, data_def),
             fields=definition.columns if definition is not None else (), priorities=self._priorities,
             max_links=self._limits.links, call=partial(self._call, self._slot.document),
+            query_stripper=self._query_stripper,
         )  # fmt: skip
 
     def _task_of(self, group: str, data_def: str) -> str:
@@ -217,8 +220,9 @@ class UsersCode:
             if task and needs_late_filters(self._task(group, task)):
                 data_def = replace(data_def, filters=())
             self._extractors[key] = RecordExtractor(
-                data_def, self._priorities, max_links=self._limits.links, converters=self._converter
-            )
+                data_def, self._priorities, max_links=self._limits.links, converters=self._converter,
+                query_stripper=self._query_stripper,
+            )  # fmt: skip
         return self._extractors[key]
 
     def _task(self, group: str, name: str) -> Task:

@@ -10,6 +10,7 @@ from engine.extract.quoting import quote_text
 from engine.model.job_key import link_key
 from engine.model.record import ExtractedLink
 from engine.plugins.contracts import StepError
+from engine.query_stripper import QueryStripper
 
 MAX_WARNINGS = 1_000
 """Of one step on one page; more are left out."""
@@ -53,8 +54,9 @@ class PageContext:
         priorities: Mapping[str, int],
         max_links: int,
         call: NodeCall,
+        query_stripper: QueryStripper | None = None,
     ) -> None:
-        """`base`: what relative URLs are joined to. `priorities`: by group."""
+        """`base`: what relative URLs are joined to. `priorities`: by group. `query_stripper`: for URLs to follow."""
         self.url = url
         self.status = status
         self.fetched_at = fetched_at
@@ -72,6 +74,7 @@ class PageContext:
         self._priorities = priorities
         self._max_links = max_links
         self._call = call
+        self._query_stripper = query_stripper
         self._warnings: list[tuple[str, str]] = []
 
     def warning(self, text: str, code: str = "") -> None:
@@ -92,6 +95,8 @@ class PageContext:
             raise StepError(f"follow: {quote_text(str(url))} is no http URL", "bad-link")
         if group not in self._priorities:
             raise StepError(f"follow: no task group {quote_text(str(group))}", "bad-link")
+        if self._query_stripper is not None:
+            joined = self._query_stripper.strip_url(joined)
         if len(self.links) < self._max_links:
             key = link_key(group, joined)
             self.links[group, joined] = ExtractedLink(joined, group, self._priorities[group], None, key)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from engine.model.definition import DataDef, Definitions, Locator, TaskGroup, definition_hash
 from engine.model.fingerprint import PreparedDefs
+from engine.model.query_rules import list_query_rules
 from engine.model.step import PluginFile
 
 _MAX_NAMED = 3
@@ -37,8 +38,9 @@ def relinked_groups(old: Definitions, new: Definitions, stale: Collection[str]) 
 
 
 def _links_by_target(definitions: Definitions) -> dict[str, dict[str, str]]:
-    """By group and target group of its links: a hash of those links and of the depth limit."""
+    """By group and target group of its links: a hash of those links, of the depth limit and of dropped query keys."""
     by_group: dict[str, dict[str, str]] = {}
+    query_rules = list_query_rules(definitions)
     for group in definitions.task_groups:
         by_target: dict[str, list[object]] = {}
         for name in dict.fromkeys(task.data_def for task in group.tasks):
@@ -47,7 +49,7 @@ def _links_by_target(definitions: Definitions) -> dict[str, dict[str, str]]:
                 by_target.setdefault(link.group or group.name, []).append([data_def.block if data_def else "", link])
         depth = {g.name: g.max_depth for g in definitions.task_groups}
         by_group[group.name] = {
-            target: definition_hash([links, depth.get(target)]) for target, links in by_target.items()
+            target: definition_hash([links, depth.get(target), query_rules]) for target, links in by_target.items()
         }
     return by_group
 

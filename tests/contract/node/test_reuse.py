@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup, definition_hash
+from engine.extract.context import Context
+from engine.extract.page import Page
+from engine.model.definition import DataDef, Definitions, Field, HostRule, Task, TaskGroup, definition_hash
 from engine.model.job import LeasedJob
 from engine.model.link import Link
 from engine.node.def_cache import DefCache
@@ -80,6 +82,8 @@ def test_what_decides_on_links_is_in_their_context(read: Reader) -> None:
         with_group(replace(GROUP, tasks=(TASK, Task(name="u", data_def="shelf")))),
         with_group(replace(GROUP, tasks=(TASK, Task(name="u", data_def="leaf")))),
         replace(DEFS, data_defs=(edited, SHELF, LEAF)),
+        replace(DEFS, hosts=(HostRule(name="a", drop=("x",)),)),
+        replace(DEFS, hosts=(HostRule(name="a", drop=("y",)),)),
     ):
         cache, job = read(definitions)
         contexts.append(cache.link_context(job, nofollow=True))
@@ -94,3 +98,20 @@ def test_the_depth_counts_where_a_link_has_a_limit(read: Reader) -> None:
 def test_a_group_without_links_has_no_context(read: Reader) -> None:
     cache, job = read(with_group(replace(GROUP, tasks=(replace(TASK, data_def="leaf"),))))
     assert cache.link_context(job, nofollow=True) is None
+
+
+def test_links_of_each_version_drop_the_keys_of_that_version(store: StoreHarness, read: Reader) -> None:
+    page = Page(url="http://a/", text="<a href='/b?x=1&y=2'>b</a>", kind="html", status=200, fetched_at=0.0)
+    context = Context(group="g", locator="", locator_url="", depth=0, run="r", run_time="")
+    cache, job = read(DEFS)
+    jobs = [job]
+    for keys in (("x",), ("y", "z"), ("z", "y")):
+        _, job = read(replace(DEFS, hosts=(HostRule(name="a", drop=keys),)))
+        jobs.append(job)
+    compiled = [cache.compiled_data_defs(job)[0] for job in jobs]
+    links = [one.extractor.extract(page, context).links for one in compiled]
+    assert [[link.url for link in found] for found in links] == [
+        ["http://a/b?x=1&y=2"], ["http://a/b?y=2"], ["http://a/b?x=1"], ["http://a/b?x=1"],
+    ]  # fmt: skip
+    assert len({one.id for one in compiled}) == 1, "no row changes"
+    assert compiled[2] is compiled[3], "the memo of links serves both versions"

@@ -9,6 +9,7 @@ from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooMany
 from engine.fetch.response import FetchResponse
 from engine.model.job import Request
 from engine.model.job_key import document_key
+from engine.query_stripper import QueryStripper
 
 
 def response(status: int, location: str | None = None, problem: str | None = None) -> FetchResponse:
@@ -74,3 +75,49 @@ async def test_following_returns_the_final_response_and_its_url() -> None:
 
     url, last = await follow_redirects("http://a/0", Request(), send, limit=5)
     assert (url, last.status) == ("http://a/1", 200)
+
+
+def stripped_chain(*, earlier: str = "http://a/0", url: str = "http://a/1") -> RedirectChain:
+    stripper = QueryStripper({"a": ["sid", "utm_*"]})
+    return RedirectChain(url, Request(), limit=9, earlier_keys=[document_key(earlier)], query_stripper=stripper)
+
+
+def test_a_target_loses_the_keys_that_its_host_drops() -> None:
+    chain = stripped_chain()
+    for target, followed in (
+        ("http://a/2?sid=7&x=1&utm_a", "http://a/2?x=1"),
+        ("http://b/?sid=7", "http://b/?sid=7"),
+        ("http://a/3?sid=8", "http://a/3"),
+    ):
+        chain.advance(response(302, target))
+        assert chain.url == followed
+        assert chain.keys[-1] == document_key(followed)
+
+
+@pytest.mark.parametrize("visited", ["http://a/1", "http://a/0"])
+def test_a_target_that_was_asked_for_without_its_keys_keeps_them(visited: str) -> None:
+    chain = stripped_chain()
+    chain.advance(response(302, f"{visited}?sid=7"))
+    assert chain.url == f"{visited}?sid=7"
+    assert chain.keys[-1] == document_key(chain.url)
+    chain.advance(response(302, f"{visited}?sid=8"))
+    assert chain.url == f"{visited}?sid=8", "another one may answer"
+    for target in (f"{visited}?sid=7", visited):
+        with pytest.raises(RedirectRejected, match="redirect loop"):
+            stripped_again(chain).advance(response(302, target))
+
+
+def stripped_again(chain: RedirectChain) -> RedirectChain:
+    again = stripped_chain()
+    again.keys = [*chain.keys]
+    return again
+
+
+def test_a_post_that_becomes_a_get_was_not_asked_for() -> None:
+    stripper = QueryStripper({"a": ["sid"]})
+    chain = RedirectChain("http://a/1", Request(method="POST", body="q=1"), limit=3, query_stripper=stripper)
+    chain.advance(response(303, "http://a/1?sid=7"))
+    assert (chain.url, chain.request.method) == ("http://a/1", "GET")
+    repeated = RedirectChain("http://a/1", Request(method="POST", body="q=1"), limit=3, query_stripper=stripper)
+    repeated.advance(response(307, "http://a/1?sid=7"))
+    assert (repeated.url, repeated.request.method) == ("http://a/1?sid=7", "POST")

@@ -144,17 +144,23 @@ async def test_many_versions_of_defs_may_alternate() -> None:
             assert title(await pool.work(page)) == TITLE
 
 
-def test_a_process_learns_no_host_and_no_locator() -> None:
+def test_a_process_learns_no_locator_and_of_hosts_the_query_keys_to_drop_alone() -> None:
     definitions = Definitions(
         data_defs=DEFINITIONS.data_defs,
         task_groups=(TaskGroup(name="g", priority=3),),
         locator_groups=(LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://u:secret@a/",)),)),),
-        hosts=(HostRule(name="a", headers={"Authorization": "secret"}),),
+        hosts=(
+            HostRule(name="a", headers={"Authorization": "secret"}, drop=("sid",)),
+            HostRule(name="a:81", headers={"Authorization": "secret"}),
+            HostRule(name="b", cookies={"key": "secret"}),
+        ),
     )
     sent = encode_defs(definitions)
     assert b"secret" in definitions.to_json().encode()
     assert b"secret" not in sent
-    assert Definitions.from_json(sent.decode()).task_groups[0].priority == 3
+    learned = Definitions.from_json(sent.decode())
+    assert learned.task_groups[0].priority == 3
+    assert learned.hosts == (HostRule(name="a", drop=("sid",)), HostRule(name="a:81"))
 
 
 VALID = wire.PageAnswer(

@@ -15,6 +15,7 @@ from engine.node.page_fetch import PageFetcher
 from engine.node.redirect_rule import RedirectRule
 from engine.node.robots_cache import RobotsGuarded, RobotsPending
 from engine.node.robots_job import RobotsHandler
+from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased
@@ -60,10 +61,11 @@ def redirect(status: int, target: str) -> FetchResponse:
     )  # fmt: skip
 
 
-def fetcher(sender: Sender, rules: Rules) -> PageFetcher:
+def fetcher(sender: Sender, rules: Rules, stripper: QueryStripper | None = None) -> PageFetcher:
     named = Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False})
     return PageFetcher(
         settings=Settings(), sender=cast(Any, sender), db_access=Mock(**{"stored_page.return_value": None}),
+        def_cache=Mock(**{"query_stripper.return_value": stripper}),
         robots_cache=cast(Any, rules), outcomes=OutcomeBuilder(source="n1", max_attempts=3),
         redirect_rule=RedirectRule(named),
     )  # fmt: skip
@@ -118,3 +120,24 @@ async def test_a_robots_txt_that_leads_to_a_guarded_host_closes_its_own(target: 
     assert closed.robots is not None
     assert closed.robots.status == 0
     assert closed.robots.text.startswith("address ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [(JobKind.PAGE, "http://a/2"), (JobKind.SITEMAP, "http://a/2"), (JobKind.ROBOTS, "http://a/2?sid=1")],
+)
+async def test_a_redirect_drops_query_keys_of_pages_and_sitemaps_alone(kind: JobKind, target: str) -> None:
+    job = leased(1)._replace(kind=kind, delay=1.0)
+    redirected = Sender(redirect(302, "http://a/2?sid=1"))
+    result = await fetcher(redirected, Rules(None), QueryStripper({"a": ["sid"]})).fetch(job)
+    assert isinstance(result, JobOutcome)
+    assert (result.state, result.target, result.hops) == (JobState.READY, target, 1)
+
+
+async def test_a_job_that_is_leased_again_keeps_the_keys_that_its_site_insists_on() -> None:
+    job = leased(1)._replace(target="http://a/2", hops=1, delay=1.0)
+    stripper = QueryStripper({"a": ["sid"]})
+    for target in ("http://a/2?sid=1", "http://a/1?sid=1"):
+        result = await fetcher(Sender(redirect(302, target)), Rules(None), stripper).fetch(job)
+        assert isinstance(result, JobOutcome)
+        assert (result.state, result.target, result.hops) == (JobState.READY, target, 2)

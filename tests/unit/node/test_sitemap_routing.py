@@ -1,6 +1,7 @@
 """Rules of sitemaps in the node: which entries become jobs, of which group, and how long the rules may take."""
 
 import random
+import time
 from typing import Any
 from unittest.mock import Mock
 
@@ -17,6 +18,7 @@ from engine.node.extraction import UnreadablePage
 from engine.node.page_extractor import SitemapUrls
 from engine.node.sitemap_job import SitemapChildren, SitemapHandler
 from engine.node.sitemap_routing import NOT_FOLLOWED, SitemapRouting
+from engine.query_stripper import QueryStripper
 
 from .leased_jobs import leased
 
@@ -66,7 +68,9 @@ def test_a_url_that_is_taken_for_normalized_is() -> None:
     assert all(urls.normalize(url) == url for url in taken)
 
 
-async def list_children(rules: SitemapRules | None, sitemap: SitemapUrls) -> SitemapChildren:
+async def list_children(
+    rules: SitemapRules | None, sitemap: SitemapUrls, stripper: QueryStripper | None = None
+) -> SitemapChildren:
     async def read_sitemap(_: Any) -> SitemapUrls:
         return sitemap
 
@@ -75,7 +79,9 @@ async def list_children(rules: SitemapRules | None, sitemap: SitemapUrls) -> Sit
         1000,
         Mock(read_sitemap=read_sitemap),
         Mock(sitemap_rules=Mock(return_value=rules)),
-        Mock(definitions=Mock(return_value=Definitions(task_groups=groups))),
+        Mock(
+            definitions=Mock(return_value=Definitions(task_groups=groups)), query_stripper=Mock(return_value=stripper)
+        ),
     )
     share = ByteBudget(capacity=1000, largest=1000).open_share()
     job = leased(1)._replace(locator_id=3)
@@ -104,3 +110,36 @@ async def test_without_rules_all_entries_are_jobs_of_the_group_with_the_keys_of_
     assert children.first[2].identity == sitemap_key(
         leased(1).group, leased(1).locator, "http://a/nested.xml", None
     )  # fmt: skip
+
+
+STRIPPER = QueryStripper({"a": ["utm_*", "sid"]})
+TRACKED = ["/p/1?utm_a=1", "/p/1?sid=2", "http://a/p/1", "/x?v=1&sid=3", "http://b/p/1?sid=4"]
+
+
+async def test_entries_lose_the_keys_that_their_host_drops() -> None:
+    children = await list_children(None, SitemapUrls(TRACKED, ["/nested.xml?page=2&sid=5"], 0), STRIPPER)
+    group = leased(1).group
+    urls_ = ["http://a/p/1", "http://a/x?v=1", "http://b/p/1?sid=4", "http://a/nested.xml?page=2"]
+    assert [child.url for child in children.first] == urls_
+    assert [child.identity for child in children.first[:3]] == [link_key(group, url) for url in urls_[:3]]
+    assert children.first[3].identity == sitemap_key(group, leased(1).locator, urls_[3], None)
+
+
+async def test_rules_of_sitemaps_see_the_stripped_url() -> None:
+    rules = SitemapRules(allow=(r"/p/\d$", "v=1$"), deny=("sid",))
+    children = await list_children(rules, SitemapUrls(TRACKED, [], 0), STRIPPER)
+    assert [child.url for child in children.first] == ["http://a/p/1", "http://a/x?v=1"]
+    assert children.denied == 1
+
+
+async def test_a_large_sitemap_is_stripped_in_little_time() -> None:
+    tracked = [f"http://a/p/{number}?utm_source=mail&utm_campaign=x&id=7" for number in range(50_000)]
+    seconds = []
+    for stripper in (None, STRIPPER):
+        began = time.process_time()
+        children = await list_children(None, SitemapUrls(tracked, [], 0), stripper)
+        made = list(children.first) + [child for piece in children.later or () for child in piece]
+        seconds.append(time.process_time() - began)
+        assert len(made) == 50_000
+        assert made[-1].url.endswith("?id=7") is (stripper is not None)
+    assert seconds[1] - seconds[0] < 2.0, seconds  # 0.2 s where nothing else runs

@@ -73,6 +73,8 @@ def test_several_changes_are_described_in_one_line(tmp_path: Path) -> None:
         ("selector: b}", "selector: p}", ["d"], []),
         ("fields: {isbn", "links: [{selector: u, linkGroup: d}]\n    fields: {isbn", ["d"], []),
         ("fields: {isbn", "links: [{selector: u, linkGroup: d}]\n    fields: {isbn", ["d", "g"], ["d"]),
+        ("dataDefs:", "hosts: {a.example: {drop: [sid]}}\ndataDefs:", ["g"], ["d"]),
+        ("dataDefs:", "hosts: {a.example: {delay: 1}}\ndataDefs:", ["g"], []),
     ],
 )
 def test_groups_that_may_have_lost_links_are_found(
