@@ -57,8 +57,12 @@ class SelectorShell:
         self._show_all = False
         self._links: list[str] = []
         self._document = document
-        self._page = parse_document(document)
         self._client = ExtractionClient(settings)
+        try:
+            self._page = parse_document(document, self._client)
+        except BaseException:
+            self._client.close()
+            raise
         self._base = document.url
         self.closed = False
 
@@ -234,7 +238,7 @@ class SelectorShell:
         if not where:
             raise UsageError("open what?", "Give a URL, a file, or the number of a match that is a link.")
         document = read_source(where, None, self._load_definitions(), self._settings)
-        self._page, self._document, self._links = parse_document(document), document, []
+        self._page, self._document, self._links = parse_document(document, self._client), document, []
         self._print_page("")
 
     def _absolute_url(self, link: str) -> str:

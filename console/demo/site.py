@@ -55,10 +55,10 @@ _STEEPING = (("Green", 75, 2), ("Oolong", 90, 4), ("Black", 95, 4), ("Herbal", 1
 
 HTML = "text/html; charset=utf-8"
 _GIF = bytes.fromhex("47494638396101000100800000000000ffffff2c00000000010001000002024401003b")
-_PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
+_ZIP = b"PK\x05\x06" + bytes(18)  # an empty archive
 _MAX_SITEMAP_URLS = 50_000
 _FOOTER = (
-    '<footer><a href="/catalogue.pdf">Catalogue on paper</a><a href="/logo.gif">Logo</a>'
+    '<footer><a href="/catalogue.zip">Catalogue to print</a><a href="/logo.gif">Logo</a>'
     '<a href="/spring-sale.html">Spring sale</a><a href="/summer-sale.html">Summer sale</a>'
     '<a href="https://partner.example/">Our friends</a><a href="mailto:shop@shop.example">Mail</a>'
     '<a href="javascript:window.print()">Print</a></footer>'
@@ -135,7 +135,7 @@ def expected_results(pages: int) -> dict[str, Any]:
     skipped = {
         "HTTP 404 (gone)": 1 + len(CATEGORIES),
         "HTTP 410 (gone)": 1,
-        "not a page: application/pdf": 1,
+        "not a page: application/zip": 1,
         "not a page: image/gif": 1,
         "robots.txt disallows it": 2,
     }
@@ -175,7 +175,7 @@ class Shop:
             "/articles/": self._articles,
             "/robots.txt": self._robots,
             "/sitemap.xml": self._sitemap,
-            "/catalogue.pdf": partial(Reply, 200, _PDF, "application/pdf"),
+            "/catalogue.zip": partial(Reply, 200, _ZIP, "application/zip"),
             "/logo.gif": partial(Reply, 200, _GIF, "image/gif"),
             "/summer-sale.html": partial(self._page, "The summer is over", "", status=410),
             # A crawl must not fetch these: links to them are denied, marked nofollow, or disallowed by robots.txt.

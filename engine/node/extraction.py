@@ -13,10 +13,11 @@ from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.links import limit_links
 from engine.extract.nesting_guard import exceeds_depth, may_reopen
-from engine.extract.page import Page
+from engine.extract.page import Page, PageKind
 from engine.extract.page_blocks import read_blocks
+from engine.extract.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
 from engine.extract.records import RecordExtractor, RecordProgress
-from engine.fetch.decode import content_type_at, decode, needs_detection
+from engine.fetch.decode import content_type_at, decode, is_binary, is_pdf, needs_detection
 from engine.model.definition import TaskGroup
 from engine.model.link_request import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
@@ -55,7 +56,7 @@ class UnreadablePage(Exception):
 
 
 class UnsupportedContent(Exception):
-    """The body is not text, such as an image or an archive; the text names its type."""
+    """The body is not text, such as an image or an archive; the text names its type, and the reason if there is one."""
 
 
 @dataclass(slots=True)  # not frozen: that takes five times as long, for every page
@@ -94,7 +95,19 @@ class DataDefProgress(RecordProgress, Protocol):
 
 def may_be_inline(body: bytes, content_type: str) -> bool:
     """Whether a body is small, and quickly decoded; it may be extracted at once if the page also `is_plain`."""
-    return len(body) <= MAX_INLINE_BYTES and not needs_detection(body, content_type)
+    if len(body) > MAX_INLINE_BYTES or is_pdf(body, content_type):
+        return False
+    return not needs_detection(body, content_type)
+
+
+def check_supported(body: bytes, content_type: str) -> None:
+    """Raises UnsupportedContent where no extraction process can read the body, by its type and its first bytes."""
+    if not is_binary(body, content_type):
+        return
+    if not is_pdf(body, content_type):
+        raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
+    if not is_pdf_library_installed():
+        raise UnsupportedContent("application/pdf, whose text needs `pip install 'crawl-console[pdf]'`")
 
 
 def is_plain(page: Page, body: bytes, extractors: Sequence[RecordExtractor]) -> bool:
@@ -223,24 +236,45 @@ def parse_page(
     robots_tags: tuple[str, ...] = (),
     page_class: type[Page] = Page,
     only_tree: bool = False,
+    reads_pdf: bool = False,
 ) -> tuple[Page, int]:
     """The page of a body, and the number of its bytes that were invalid and replaced. Raises UnsupportedContent.
 
-    `only_tree`: no XPath is asked of it.
+    `only_tree`: no XPath is asked of it. `reads_pdf`: for an extraction process, which a PDF may crash; raises
+    UnreadablePage for one beyond a limit.
     """
-    document = decode(body, content_type_at(content_type, url))
+    content_type = content_type_at(content_type, url)
+    document = decode(body, content_type)
+    kind: PageKind
     if document.kind == "binary":
-        raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
+        check_supported(body, content_type)
+        if not reads_pdf:
+            raise UnsupportedContent("application/pdf")
+        (text, unreadable), kind = _read_pdf(body), "html"
+    else:
+        text, unreadable, kind = document.utf8, 0, document.kind
     page = page_class(
         url=url,
-        text=document.utf8,
-        kind=document.kind,
+        text=text,
+        kind=kind,
         status=status,
         fetched_at=fetched_at,
         robots_tags=robots_tags,
         only_tree=only_tree,
     )
+    if unreadable:
+        page.faults["a page of the PDF cannot be read and was skipped"] = None
     return page, document.damaged
+
+
+def _read_pdf(body: bytes) -> tuple[bytes, int]:
+    """The HTML that stands for a PDF, and the number of its pages that cannot be read."""
+    try:
+        return read_pdf(body)
+    except PdfUnreadable as error:
+        raise UnsupportedContent(f"application/pdf {error}") from error
+    except PdfTooLarge as error:
+        raise UnreadablePage(str(error)) from error
 
 
 def estimate_tree_bytes(body: bytes, limit: int) -> int:

@@ -26,7 +26,7 @@ from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode
 from engine.model.definition import Definitions, definition_hash
 from engine.node import extraction_wire as wire
-from engine.node.extraction import UnsupportedContent, apply_data_defs, estimate_tree_bytes, parse_page
+from engine.node.extraction import UnreadablePage, UnsupportedContent, apply_data_defs, estimate_tree_bytes, parse_page
 from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
@@ -143,7 +143,7 @@ class ExtractionChild:
             failure = wire.Failure(kind="unreadable", reason=reason)
         except UnsupportedContent as error:
             failure = wire.Failure(kind="unsupported", reason=str(error))
-        except PageTooDeep as error:
+        except (PageTooDeep, UnreadablePage) as error:
             failure = wire.Failure(kind="unreadable", reason=str(error))
         except MemoryError:
             failure = None  # its traceback still holds the tree: memory for an answer is free behind this statement
@@ -175,7 +175,7 @@ class ExtractionChild:
         page, damaged = parse_page(
             body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
             robots_tags=task.robots_tags, page_class=self._page_class,
-            only_tree=task.defs not in self._xpath_defs,
+            only_tree=task.defs not in self._xpath_defs, reads_pdf=True,
         )  # fmt: skip
         body.forget()  # the page has what it needs of it
         extracted = apply_data_defs(
@@ -195,9 +195,9 @@ class ExtractionChild:
         try:
             page, damaged = parse_page(
                 content, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
-                robots_tags=task.robots_tags, page_class=self._page_class,
+                robots_tags=task.robots_tags, page_class=self._page_class, reads_pdf=True,
             )  # fmt: skip
-        except UnsupportedContent:
+        except (UnsupportedContent, UnreadablePage):
             if not self._users_code_of(task.defs).has_parser(task):
                 raise
         extracted = self._users_code_of(task.defs).apply(task, page, content)
@@ -240,7 +240,7 @@ class ExtractionChild:
     def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
         page, _ = parse_page(
             body.read(), header["content_type"], url=header["url"], status=200, fetched_at=0.0,
-            page_class=self._page_class,
+            page_class=self._page_class, reads_pdf=True,
         )  # fmt: skip
         self._slot.enter(Phase.SELECTING)
         try:

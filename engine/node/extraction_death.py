@@ -8,6 +8,8 @@ from engine.node.extraction_limits import WALL_FACTOR, ExtractionLimits
 
 _MEMORY_SHARE = 0.8
 """Part of the memory limit from which a crash counts as want of memory: parsers seldom survive it."""
+_ABORT_SHARE = 0.5
+"""The same for an abort: PDFium aborts where it cannot get a buffer twice as large as the one it has."""
 
 LONGER_THAN_LIMIT = "takes longer than its limit"
 """The reason of a users' step that was ended for the time it took."""
@@ -49,7 +51,8 @@ def judge_death(
     if signalled == signal.SIGPROF:
         death = f"took more than {limits.seconds:g} s of CPU"
         return DeathCause(f"takes more than {limits.seconds:g} s of CPU ({where}limit parse_limit)", death)
-    if signalled in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS) and memory > limits.memory * _MEMORY_SHARE:
+    share = _ABORT_SHARE if signalled == signal.SIGABRT else _MEMORY_SHARE
+    if signalled in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS) and memory > limits.memory * share:
         return DeathCause(f"needs more than {limits.memory / 1e6:,.0f} MB to parse; the limit is parse_memory", "died")
     if garbage:
         how = "invalid answer"

@@ -9,7 +9,7 @@ from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.byte_budget import BodyShare, ByteBudget
-from engine.fetch.decode import content_type_at, decode, is_binary
+from engine.fetch.decode import content_type_at, decode
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
@@ -21,8 +21,8 @@ from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import (
     INLINE_SECONDS,
     UnreadablePage,
-    UnsupportedContent,
     apply_data_defs,
+    check_supported,
     is_plain,
     may_be_inline,
     parse_page,
@@ -151,8 +151,8 @@ class PageExtractor:
             if extraction is not None:
                 return extraction
         self._heap_trimmer.record_page(body.size)
-        if not runs_users_code and is_binary(body.read(), content_type_at(content_type, url)):
-            raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
+        if not runs_users_code:
+            check_supported(body.read(), content_type_at(content_type, url))
         task = PageTask(
             defs=job.defs_version,
             data_defs=tuple([(c.data_def, c.id not in without_rows) for c in compiled]),

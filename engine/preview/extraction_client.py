@@ -38,6 +38,7 @@ from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 from engine.store.pages.body import Body
 
+SELECTORS_NEED = "Selectors need HTML, XML, JSON, CSV, or a PDF with text."
 _MAX_REJECTIONS = 10_000
 """Rejections of a page to show: 10 MB at most."""
 
@@ -125,6 +126,11 @@ class ExtractionClient:
         assert isinstance(answer, SelectionResult)
         return answer
 
+    def read_source(self, document: TrialDocument) -> str:
+        """The text that selectors read: that of a PDF is HTML. Raises PageUnavailable."""
+        result = self.select(document, Selection(selector=r"(?s)\A.+", regex=True))
+        return "".join(value or "" for value in result.values)
+
     def _request(
         self, document: TrialDocument, definitions: Definitions, data_def: str, context: Context
     ) -> ExtractionRequest:
@@ -182,7 +188,7 @@ def _explained(url: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedContent as error:
-        raise PageUnavailable(f"{url}: not a page: {error}", "Selectors need HTML, XML, JSON or CSV.") from error
+        raise PageUnavailable(f"{url}: not a page: {error}", SELECTORS_NEED) from error
     except PageTooDeep as error:
         raise PageUnavailable(error.message, error.remedy) from error
     except UnreadablePage as error:

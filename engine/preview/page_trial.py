@@ -11,13 +11,14 @@ from engine import urls
 from engine.errors import PageUnavailable, UsageError, suggest
 from engine.extract.context import Context
 from engine.extract.page import Page
+from engine.fetch.decode import is_pdf
 from engine.fetch.host_policy import host_rule_for
 from engine.fetch.robots import product_token
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.step import StepResult
 from engine.node.extraction import UnsupportedContent, parse_page, within_depth
-from engine.preview.extraction_client import ExtractionClient
+from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 
@@ -76,8 +77,16 @@ def locator_origin(definitions: Definitions, data_def: str, url: str, settings: 
     return PageOrigin(group=group, locator=name, locator_url=url, run="try", run_time=settings.run_time or now)
 
 
-def parse_document(document: TrialDocument) -> Page:
-    """Decode the document. Raises PageUnavailable where it is not text."""
+def parse_document(document: TrialDocument, client: ExtractionClient) -> Page:
+    """Decode the document; a PDF in the client's process. Raises PageUnavailable where it is not text."""
+    if is_pdf(document.body, document.content_type):
+        return Page(
+            url=document.url,
+            text=client.read_source(document),
+            kind="html",
+            status=document.status,
+            fetched_at=document.fetched_at,
+        )
     try:
         page, _ = parse_page(
             document.body,
@@ -87,9 +96,7 @@ def parse_document(document: TrialDocument) -> Page:
             fetched_at=document.fetched_at,
         )
     except UnsupportedContent as error:
-        raise PageUnavailable(
-            f"{document.url}: not a page: {error}", "Selectors need HTML, XML, JSON or CSV."
-        ) from error
+        raise PageUnavailable(f"{document.url}: not a page: {error}", SELECTORS_NEED) from error
     return page
 
 

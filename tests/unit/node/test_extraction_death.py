@@ -25,7 +25,9 @@ def test_a_limit_fails_a_page_at_once() -> None:
     assert reason(signal.SIGKILL, timed_out=True) == "takes more than 15 s (3 times parse_limit)"
     needs = "needs more than 400 MB to parse; the limit is parse_memory"
     assert reason(signal.SIGSEGV, memory=390_000_000) == needs
-    assert reason(signal.SIGSEGV, memory=90_000_000) is None
+    assert reason(signal.SIGSEGV, memory=230_000_000) is None
+    assert reason(signal.SIGABRT, memory=230_000_000) == needs
+    assert reason(signal.SIGABRT, memory=90_000_000) is None
 
 
 @pytest.mark.parametrize(

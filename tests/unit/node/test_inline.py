@@ -1,5 +1,6 @@
 """Which pages a node extracts on its fetch loop: none that may hold up the loop for long."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -10,7 +11,15 @@ from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link
-from engine.node.extraction import INLINE_SECONDS, apply_data_defs, is_plain, may_be_inline, parse_page
+from engine.node.extraction import (
+    INLINE_SECONDS,
+    UnsupportedContent,
+    apply_data_defs,
+    is_plain,
+    may_be_inline,
+    parse_page,
+)
+from tests.pdf_documents import pdf
 
 CONTEXT = Context(
     group="g", locator="l", locator_url="http://h.example/", depth=0, run="r", run_time="2026-01-01T00:00:00Z"
@@ -63,6 +72,21 @@ def test_storms_go_to_an_extraction_process(body: str, content_type: str) -> Non
 )
 def test_usual_pages_are_inline(body: str, content_type: str) -> None:
     assert is_inline(body, content_type)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/pdf", "Application/PDF; x=y", "application/octet-stream", "image/png", ""]
+)
+def test_a_pdf_is_never_inline(content_type: str) -> None:
+    assert not may_be_inline(pdf(["x"]), content_type)
+
+
+def test_a_pdf_is_not_read_where_it_could_crash_a_node() -> None:
+    for content_type in ("application/pdf", "text/plain; charset=utf-16", "text/html"):
+        url = "http://h.example/x.csv"
+        with contextlib.suppress(UnsupportedContent):
+            page, _ = parse_page(pdf(["x"]) + b"\0", content_type, url=url, status=200, fetched_at=0.0)
+            assert "<section" not in page.text
 
 
 @pytest.mark.parametrize("selector", ["jsonld: A.b", "jmespath(script): a"])
