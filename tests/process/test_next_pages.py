@@ -1,0 +1,220 @@
+"""`next` in real crawls: chains by cursor that end where they should; and canonical URLs."""
+
+import json
+import os
+import signal
+import urllib.parse
+from collections import Counter
+
+import pytest
+
+from .project import Project, until
+from .site import Page, Request, Site, html, redirect
+
+pytestmark = pytest.mark.timeout(120)
+
+API = """\
+locatorGroups: {{items: {{locators: [{locator}]}}}}
+baseUrl: {base}
+taskGroups:
+  items: {{maxDepth: 1, list: {{dataDef: item}}}}
+dataDefs:
+  item:
+    query: {{block: "jmespath: items"}}
+    fields: {{id: {{selector: "jmespath: id"}}}}
+    next: {next}
+hosts: {{"127.0.0.1": {{robots: false}}}}
+"""
+CURSOR = '{url: "/api?cursor=%{cursor}", cursor: "jmespath: next", until: empty}'
+
+
+def answer(items: list[str], cursor: object) -> Page:
+    body = json.dumps({"items": [{"id": id_} for id_ in items], "next": cursor})
+    return Page(body, headers={"Content-Type": "application/json"})
+
+
+def chain(site: Site, cursors: list[object]) -> None:
+    """Pages whose cursors lead from one to the next: the first page has the first."""
+    keys = ["", *(str(cursor) for cursor in cursors[:-1])]
+    pages = {key: answer([f"{number}a", f"{number}b"], cursors[number]) for number, key in enumerate(keys)}
+
+    def serve(request: Request) -> Page:
+        query = urllib.parse.parse_qs(request.path.partition("?")[2])
+        return pages.get(query.get("cursor", [""])[0], Page(status=404))
+
+    site.fallback = serve
+
+
+def ids(project: Project) -> list[str]:
+    return sorted(row["id"] for row in project.rows("item"))
+
+
+def expected(pages: int) -> list[str]:
+    return sorted(f"{number}{letter}" for number in range(pages) for letter in "ab")
+
+
+def write(project: Project, site: Site, next_page: str = CURSOR, locator: str = "{url: /api}") -> None:
+    project.write(API.format(base=site.url(), next=next_page, locator=locator))
+
+
+@pytest.mark.parametrize("last", [None, "", False, []])
+def test_a_chain_ends_where_the_cursor_does(project: Project, site: Site, last: object) -> None:
+    chain(site, ["c/1 &?=#", 2, "three", last])
+    write(project, site)
+    project.crawl()
+    assert ids(project) == expected(4)
+    assert site.paths == ["/api", "/api?cursor=c%2F1%20%26%3F%3D%23", "/api?cursor=2", "/api?cursor=three"]
+    assert project.query("SELECT DISTINCT depth FROM jobs") == [(0,)]
+
+
+@pytest.mark.parametrize("last", ["b", "a", "c"])
+def test_a_cursor_that_repeats_ends_it(project: Project, site: Site, last: str) -> None:
+    chain(site, ["a", "b", "c", last])
+    write(project, site)
+    project.crawl()
+    assert ids(project) == expected(4)
+    assert len(site.paths) == 4
+
+
+def test_a_chain_that_returns_to_its_start_ends_there(project: Project, site: Site) -> None:
+    site.fallback = lambda request: answer([request.path], {"/api": "/p2", "/p2": "/p3", "/p3": "/api"}[request.path])
+    write(project, site, '{url: "%{to}", to: "jmespath: next"}')
+    project.crawl()
+    assert sorted(ids(project)) == ["/api", "/p2", "/p3"]
+    assert site.paths == ["/api", "/p2", "/p3"]
+
+
+def test_an_empty_page_and_one_that_does_not_exist_end_it(project: Project, site: Site) -> None:
+    site["/api"] = answer(["0a"], "x")
+    site["/api?cursor=x"] = answer([], "y")
+    write(project, site)
+    project.crawl()
+    assert site.paths == ["/api", "/api?cursor=x"]
+    site["/api?cursor=x"] = answer(["1a"], "gone")
+    site.clear_log()
+    project.crawl()
+    assert site.paths == ["/api", "/api?cursor=x", "/api?cursor=gone"]
+    assert ids(project) == ["0a", "1a"]
+
+
+def test_a_site_that_repeats_its_last_page_under_new_cursors(project: Project, site: Site) -> None:
+    def serve(request: Request) -> Page:
+        number = int(request.path.partition("=")[2] or 0)
+        return answer([f"{min(number, 3)}{letter}" for letter in "ab"], number + 1)
+
+    site.fallback = serve
+    write(project, site)
+    project.crawl()
+    assert ids(project) == expected(4)
+    assert site.paths[-1] == "/api?cursor=4"
+
+
+def test_the_locators_headers_and_cookies_go_along_at_its_origin(
+    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "t0ken-secret")
+    chain(site, ["a", "b", None])
+    locator = '{url: /api, headers: {X-Token: "%{env.TOKEN}"}, cookies: {shop: "1"}}'
+    write(project, site, locator=locator)
+    project.crawl()
+    sent = [(e.request.headers.get("x-token"), e.request.headers.get("cookie")) for e in site.exchanges]
+    assert sent == [("t0ken-secret", "shop=1")] * 3
+    for path in project.data.rglob("*"):
+        assert not path.is_file() or b"t0ken-secret" not in path.read_bytes(), path
+
+
+def test_another_host_is_not_asked(project: Project, site: Site) -> None:
+    site["/api"] = answer(["0a"], "http://localhost:1/steal")
+    write(project, site, '{url: "%{to}", to: "jmespath: next"}')
+    project.crawl()
+    assert site.paths == ["/api"]
+    assert project.query("SELECT count(*) FROM jobs") == [(1,)]
+
+
+def test_a_query_in_json_is_sent_with_its_cursor(project: Project, site: Site) -> None:
+    cursors = {None: ("c1", ["a"]), "c1": (7, ["b"]), 7: (None, ["c"])}
+
+    def graphql(request: Request) -> Page:
+        sent = json.loads(request.body)
+        assert sent["query"] == "query($after: String) { items(after: $after) { id } }"
+        cursor, items = cursors[sent.get("variables", {}).get("after")]
+        return answer(items, cursor)
+
+    site["/graphql"] = graphql
+    query = 'query: "query($after: String) { items(after: $after) { id } }"'
+    write(
+        project, site, f'{{json: {{{query}, variables: {{after: "%{{after}}"}}}}, after: "jmespath: next"}}',
+        f"{{url: /graphql, json: {{{query}}}}}",
+    )  # fmt: skip
+    project.crawl()
+    assert ids(project) == ["a", "b", "c"]
+    assert len(site.paths) == 3
+
+
+def test_a_chain_survives_kills_and_an_edit(project: Project, site: Site) -> None:
+    cursors: list[object] = [*(f"c{number}" for number in range(1, 30)), None]
+    chain(site, cursors)
+    serve = site.fallback
+    assert serve is not None
+    site.fallback = lambda request: Page(serve(request).content, headers=serve(request).headers, delay=0.02)
+    write(project, site)
+    for after in (4, 11, 20):
+        running = project.start()
+        assert until(lambda after=after: len(set(site.paths)) >= after or running.exited), running.err
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+        project.assert_no_process_left()
+    project.crawl()
+    assert ids(project) == expected(30)
+    site.clear_log()
+    write(project, site, CURSOR.replace(", until: empty", ""))
+    assert project.run_with_data("extract", "--defs", str(project.defs), seconds=60).code == 0
+    assert ids(project) == expected(30)
+    assert site.paths == []
+
+
+CANONICAL = """\
+locatorGroups: {{list: {{locators: [{{urls: [{urls}]}}]}}}}
+baseUrl: {base}
+taskGroups: {{list: {{{key}page: {{dataDef: item}}}}}}
+dataDefs: {{item: {{fields: {{h: {{selector: h1}}, url: {{value: "%{{document.url}}", match: "/[^/]*$"}}}}, links: [{{selector: a}}]}}}}
+hosts: {{"127.0.0.1": {{robots: false}}}}
+"""  # noqa: E501
+
+
+def page(name: str, canonical: str | None, links: str = "") -> Page:
+    head = f'<link rel="canonical" href="{canonical}">' if canonical else ""
+    return Page(f"<!doctype html><head>{head}</head><body><h1>{name}</h1>{links}")
+
+
+def test_a_page_is_skipped_in_favour_of_its_canonical_url(project: Project, site: Site) -> None:
+    site["/a?x=1"] = page("a", "/a#top", '<a href="/lost">l</a>')
+    site["/a?x=2"] = page("a", "/a")
+    site["/a"] = page("a", site.url("/a"), '<a href="/b">b</a>')
+    site["/b"] = page("b", None)
+    site["/c"] = page("c", "http://other.example/c")
+    site["/d"] = page("d", "/e")
+    site["/e"] = page("e", "/d")
+    urls = '"/a?x=1", "/a?x=2", /c, /d'
+    project.write(CANONICAL.format(base=site.url(), urls=urls, key="canonical: true, "))
+    project.crawl()
+    assert Counter(row["url"] for row in project.rows("item")) == Counter(["/a", "/b", "/c", "/e"])
+    reasons = project.query("SELECT reason FROM jobs WHERE state = 'SKIPPED' ORDER BY url")
+    assert [reason for (reason,) in reasons] == [
+        f"its canonical URL is {site.url('/a')}", f"its canonical URL is {site.url('/a')}",
+        f"its canonical URL is {site.url('/e')}",
+    ]  # fmt: skip
+    assert "/lost" not in site.paths
+
+
+def test_the_key_added_later_takes_the_rows_of_other_pages(project: Project, site: Site) -> None:
+    site["/a?x=1"] = page("a", "/a")
+    site["/a"] = page("a", "/a")
+    site["/old"] = redirect("/a?x=1")
+    text = CANONICAL.format(base=site.url(), urls='"/a?x=1", /a', key="{key}")
+    project.write(text.format(key="") if False else text.replace("{key}", ""))
+    project.crawl()
+    assert len(project.rows("item")) == 2
+    project.write(text.replace("{key}", "canonical: true, "))
+    assert project.run_with_data("extract", "--defs", str(project.defs), seconds=60).code == 0
+    assert [row["url"] for row in project.rows("item")] == ["/a"]

@@ -1,0 +1,230 @@
+"""`until: empty`: pages fetched one after another, exactly up to the last, whatever ends them."""
+
+import json
+import os
+import re
+import signal
+import urllib.parse
+from collections.abc import Callable
+
+import pytest
+
+from .project import Project, until
+from .site import Page, Request, Site, html
+
+pytestmark = pytest.mark.timeout(120)
+
+DEFS = """\
+baseUrl: {base}
+locatorGroups: {{list: {{locators: [{locator}]}}}}
+taskGroups: {{list: {{maxDepth: 3, page: {{dataDef: item}}}}}}
+dataDefs:
+  item:
+    query: {{block: {block}}}
+    fields: {{id: {{attribute: id{required}}}, page: {{value: "%{{document.url}}"}}}}
+    {more}
+hosts: {{"127.0.0.1": {{robots: false, concurrency: 4{host}}}}}
+"""
+OPEN = '{url: "/list?page={1..}", until: empty}'
+
+
+def write(
+    project: Project,
+    site: Site,
+    locator: str = OPEN,
+    *,
+    block: str = ".item",
+    required: str = "",
+    more: str = "",
+    host: str = "",
+) -> None:
+    project.write(DEFS.format(base=site.url(), locator=locator, block=block, required=required, more=more, host=host))
+
+
+def items(page: int, count: int = 3) -> str:
+    return "".join(f'<p class="item" id="{page}-{number}">thing {page}-{number}</p>' for number in range(count))
+
+
+def listing(last: int, make: Callable[[int], str] = items) -> Callable[[Request], Page]:
+    """Pages by their number; those beyond the last have no item."""
+
+    def serve(request: Request) -> Page:
+        page = int(urllib.parse.parse_qs(request.path.partition("?")[2])["page"][0])
+        return Page(html(make(page) if page <= last else "<h1>nothing here</h1>"))
+
+    return serve
+
+
+def expected(last: int, count: int = 3) -> list[str]:
+    return sorted(f"{page}-{number}" for page in range(1, last + 1) for number in range(count))
+
+
+def ids(project: Project) -> list[str]:
+    return sorted(row["id"] for row in project.rows("item"))
+
+
+def states(project: Project) -> list[tuple[str, int]]:
+    return project.query("SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state")
+
+
+def test_a_series_ends_with_its_first_empty_page(project: Project, site: Site) -> None:
+    site.fallback = listing(7)
+    write(project, site)
+    project.crawl()
+    assert ids(project) == expected(7)
+    assert site.paths == [f"/list?page={page}" for page in range(1, 9)], "one after another, and none beyond the end"
+    assert project.query("SELECT DISTINCT depth, origin FROM jobs") == [(0, "locator")]
+    site.clear_log()
+    write(project, site)
+    project.crawl()
+    assert len(site.paths) == 8, "a new run asks again"
+
+
+def test_a_site_that_repeats_its_last_page_for_ever(project: Project, site: Site) -> None:
+    site.fallback = lambda request: listing(5, lambda page: items(min(page, 5)))(
+        request if int(request.path.partition("=")[2]) <= 5 else Request(
+            method="GET", path="/list?page=5", headers={}, body=b"", attempt=1
+        )
+    )  # fmt: skip
+    write(project, site)
+    project.crawl()
+    assert ids(project) == expected(5), "the repeated page gives no rows"
+    assert site.paths[-1] == "/list?page=6"
+    assert states(project) == [("DONE", 6)]
+    assert "the same records as on the page before" in str(project.query("SELECT text FROM events"))
+
+
+def test_pages_whose_records_are_all_rejected_or_dropped_do_not_end_it(project: Project, site: Site) -> None:
+    def make(page: int) -> str:
+        return '<p class="item">no id</p>' * page if page in (2, 3) else items(page)
+
+    site.fallback = listing(6, make)
+    write(project, site, required=", required: true", more='filters: [{field: id, pattern: "4-.*"}]')
+    project.crawl()
+    assert ids(project) == sorted(set(expected(6)) - {f"{p}-{n}" for p in (2, 3, 4) for n in range(3)})
+    assert site.paths[-1] == "/list?page=7"
+
+
+def test_a_failed_page_leaves_the_series_open_and_a_retry_continues_it(project: Project, site: Site) -> None:
+    site.fallback = listing(6)
+    site["/list?page=4"] = Page(status=500)
+    write(project, site)
+    project.crawl("--set", "max_attempts=1", code=1)
+    assert ids(project) == expected(3)
+    assert site.paths[-1] == "/list?page=4"
+    del site.pages["/list?page=4"]
+    assert project.run_with_data("retry", "state:failed").code == 0
+    project.crawl()
+    assert ids(project) == expected(6)
+    assert site.paths[-1] == "/list?page=7"
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_page_that_does_not_exist_ends_it(project: Project, site: Site, status: int) -> None:
+    pages = listing(4)
+    site.fallback = lambda request: pages(request) if int(request.path[-1]) < 5 else Page(status=status)
+    write(project, site)
+    project.crawl()
+    assert ids(project) == expected(4)
+    assert states(project) == [("DONE", 4), ("SKIPPED", 1)]
+
+
+def test_a_first_page_that_does_not_exist_is_a_failure(project: Project, site: Site) -> None:
+    write(project, site)
+    project.crawl(code=1)
+    assert site.paths == ["/list?page=1"]
+    assert states(project) == [("FAILED", 1)]
+
+
+def test_each_combination_of_the_other_ranges_is_a_series(
+    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", "s3cret")
+    last = {"tea": 3, "coffee": 1, "cocoa": 0}
+
+    def search(request: Request) -> Page:
+        fields = {name: values[0] for name, values in urllib.parse.parse_qs(request.body.decode()).items()}
+        assert request.method == "POST"
+        assert request.headers["x-key"] == "s3cret"
+        page = int(fields["page"])
+        return Page(html(items(page).replace('id="', f'id="{fields["q"]}-') if page <= last[fields["q"]] else ""))
+
+    site["/search"] = search
+    locator = '{url: /search, form: {q: "{tea,coffee,cocoa}", page: "{1..}"}, until: empty,'
+    write(project, site, f'{locator} headers: {{X-Key: "%{{env.SHOP_KEY}}"}}}}')
+    project.crawl()
+    assert ids(project) == sorted([*(f"tea-{id_}" for id_ in expected(3)), *(f"coffee-{id_}" for id_ in expected(1))])
+    assert len(site.paths) == 4 + 2 + 1
+
+
+def test_a_series_in_json_has_an_end_if_its_range_has_one(project: Project, site: Site) -> None:
+    def api(request: Request) -> Page:
+        page = int(json.loads(request.body)["page"])
+        return Page(json.dumps([{"id": f"{page}"}]), headers={"Content-Type": "application/json"})
+
+    site["/api"] = api
+    write(project, site, '{url: /api, json: {page: "{03..01}", q: "{ x }"}, until: empty}', block='"jmespath: @"')
+    project.crawl()
+    assert ids(project) == ["1", "2", "3"]
+    assert [json.loads(exchange.request.body)["page"] for exchange in site.exchanges] == ["03", "02", "01"]
+
+
+def test_pages_that_links_reach_first_belong_to_the_series_all_the_same(project: Project, site: Site) -> None:
+    """Pager links lead to pages that the series has not reached; beyond them it goes on by itself."""
+
+    def make(page: int) -> str:
+        pager = "".join(f'<a class="page" href="/list?page={number}">{number}</a>' for number in range(1, 6))
+        return items(page) + (pager if page < 6 else "")
+
+    site.fallback = listing(9, make)
+    site["/list?page=2"] = Page(html(make(2)), delay=0.5)
+    write(project, site, more="links: [{selector: a.page}]")
+    project.crawl()
+    assert ids(project) == expected(9), "no page twice, and none left out"
+    assert max(site.count(path) for path in site.paths) == 1
+    assert f"/list?page={10}" in site.paths
+    assert "/list?page=11" not in site.paths
+
+
+def test_an_edit_of_the_block_continues_a_series_that_ended_too_early(project: Project, site: Site) -> None:
+    site.fallback = listing(4)
+    write(project, site, block=".wrong", host=", delay: 0.05")
+    running = project.start("--watch")
+    assert until(lambda: site.paths == ["/list?page=1"] and project.status()["jobs"]["done"] == 1), running.err
+    write(project, site, host=", delay: 0.05")
+    assert until(lambda: site.count("/list?page=5") == 1), running.err
+    assert until(lambda: project.status()["jobs"]["done"] == 5)
+    running.send(signal.SIGINT)
+    running.wait()
+    assert ids(project) == expected(4)
+    assert max(site.count(path) for path in site.paths) == 1
+
+
+def test_a_series_survives_kills(project: Project, site: Site) -> None:
+    pages = listing(30)
+    site.fallback = lambda request: Page(pages(request).body, delay=0.02)
+    write(project, site)
+    for after in (3, 9, 17, 24):
+        running = project.start()
+        assert until(lambda after=after: len(set(site.paths)) >= after or running.exited), running.err
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+        project.assert_no_process_left()
+    project.crawl()
+    assert ids(project) == expected(30)
+    assert {int(path.partition("=")[2]) for path in site.paths} == set(range(1, 32))
+
+
+def test_what_check_says_of_ranges_and_until(project: Project, site: Site) -> None:
+    for locator, message in (
+        ('{url: "/list?page=1", until: empty}', r"`until` needs a range of pages"),
+        ('{url: "/list?page={1..}"}', r"the range has no end; add `until: empty`"),
+        ('{url: "/a{1..}/{1..}", until: empty}', r"only one range can be that of `until`"),
+        ('{url: "/a{1..}", sitemap: /map.xml, until: empty}', r"`sitemap` has none"),
+        ('{url: "http://h{1..}.example/", until: empty}', r"cannot be in the host"),
+        ('{url: "/a{1..}", until: full}', r"`until`"),
+    ):
+        write(project, site, locator)
+        done = project.run_command("check", "--defs", str(project.defs))
+        assert done.code == 2, done.err
+        assert re.search(r"crawl\.yml:2:\d+: \S+ .*" + message, done.out + done.err), (locator, done.out, done.err)
