@@ -111,8 +111,8 @@ def deals(products: list[Product], following: str | None) -> str:
     return document("Deals", f'<div id="__next"></div>{script}')
 
 
-def offers(products: list[Product], following: str | None) -> str:
-    """A list in German, with numbers and dates as people write them."""
+def offers(products: list[Product], following: range) -> str:
+    """A list in German, with numbers and dates as people write them, and links to the following pages."""
     rows = "".join(
         f"""<li class="offer"><h3>{escape(p.name)}</h3> <p class="sku">Art.-Nr. {p.sku}</p>
   <p class="price">nur {german(p.price)} €</p> <p class="weight">{german(p.weight)} kg</p>
@@ -120,8 +120,9 @@ def offers(products: list[Product], following: str | None) -> str:
 """
         for p in products
     )
+    numbers = " ".join(f'<a href="/offers?page={number}">{number}</a>' for number in following)
     heading = f"<h1>Angebote</h1><p>Stand: <time>{products[0].german_day}</time></p>"
-    return document("Angebote", f"{heading}<ul>{rows}</ul>{next_link(following)}")
+    return document("Angebote", f'{heading}<ul>{rows}</ul><nav class="pages">Seite {numbers}</nav>')
 
 
 def is_raised(product: Product) -> bool:

@@ -60,7 +60,7 @@ class Shop:
         lists: dict[str, Callable[[], Page]] = {
             "/shelf": lambda: _html(pages.shelf(self.listed(number), self._next(path, number, self.list_pages))),
             "/deals": lambda: _html(pages.deals(self.listed(number), self._next(path, number, self.list_pages))),
-            "/offers": lambda: _html(pages.offers(page_of(number), self._next(path, number, self.size))),
+            "/offers": lambda: _html(pages.offers(page_of(number), self._following(number))),
             "/prices": lambda: _html(pages.prices(page_of(number) if number <= self.size else [], raised)),
             "/search": lambda: _html(pages.search_form(fields["in"], _token(fields["in"]))),
             "/results": lambda: self._results(fields["in"], number),
@@ -82,6 +82,10 @@ class Shop:
     def _results(self, department: str, page: int) -> Page:
         following = f"/results?in={department}&page={page + 1}" if page < self.search_pages else None
         return _html(pages.results(page_of_department(department, page), following))
+
+    def _following(self, page: int) -> range:
+        """The pages after a page of the offers that it has links to."""
+        return range(page + 1, min(page + 5, self.size) + 1)
 
     @staticmethod
     def _next(path: str, page: int, last: int) -> str | None:

@@ -24,4 +24,4 @@ class CleaningSpider(scrapy.Spider):
                 "weight": Decimal(weight.replace(",", ".")),
                 "inStock": offer.css(".stock::text").get() == "auf Lager",
             }
-        yield from response.follow_all(css="a.next", callback=self.parse)
+        yield from response.follow_all(css="nav.pages a", callback=self.parse)
