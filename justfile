@@ -52,6 +52,10 @@ keep-schema:
 bench *ARGS:
     python -m tests.bench {{ARGS}}
 
+# compare the recipes of the documentation with Scrapy spiders: lines and CPU
+recipes *ARGS:
+    python -m tests.bench.recipes {{ARGS}}
+
 # crawl the bundled demo shop
 demo *ARGS:
     crawl-console demo --no-ui --data data {{ARGS}}

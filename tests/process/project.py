@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,12 @@ class Running:
         stdin: bytes | None = None,
         explain: Callable[[], str] = str,
         tracer: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`explain` describes the run when the command does not end in time; `tracer` is put before the command."""
+        """`explain` describes the run when the command does not end in time; `tracer` is put before the command.
+
+        `variables` of the environment are added to those of the tests.
+        """
         self._explain = explain
         self._out, self._err = folder / f"out{number}", folder / f"err{number}"
         self._started_at = time.monotonic()
@@ -62,6 +66,7 @@ class Running:
         excluded = ("CRAWL_", "PYTHONDONTWRITEBYTECODE")
         environment = {k: v for k, v in os.environ.items() if not k.startswith(excluded)}
         environment["XDG_STATE_HOME"] = str(folder / "state")  # a test must not share its hosts with others
+        environment.update(variables or {})
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [*tracer, *CRAWL, *arguments],
@@ -146,16 +151,25 @@ class Project:
         self.assert_clean(done)
         return done
 
-    def run_command(self, *arguments: str, seconds: float = 20.0) -> Completed:
+    def run_command(
+        self, *arguments: str, seconds: float = 20.0, variables: Mapping[str, str] | None = None
+    ) -> Completed:
         """Run a command to its end."""
-        return self.start_command(*arguments).wait(seconds)
+        return self.start_command(*arguments, variables=variables).wait(seconds)
 
     def run_with_data(self, *arguments: str, seconds: float = 20.0) -> Completed:
         """Run a command with this data dir to its end."""
         return self.run_command(*arguments, "--data", str(self.data), seconds=seconds)
 
-    def start_command(self, *arguments: str, stdin: bytes | None = None, tracer: Sequence[str] = ()) -> Running:
-        running = Running(list(arguments), self.folder, len(self._commands), stdin, self.describe_state, tracer)
+    def start_command(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        tracer: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+    ) -> Running:
+        number = len(self._commands)
+        running = Running(list(arguments), self.folder, number, stdin, self.describe_state, tracer, variables)
         self._commands.append(running)
         return running
 
