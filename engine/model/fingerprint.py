@@ -37,6 +37,8 @@ def list_units(
         hash_ = definition_hash(data_def) if hashes is None else hashes[data_def.name]
         behind_loader = [s for s in task.chain if s.kind != "loader" and s.class_name != _PAGE_LOADER]
         chain = [replace(step, limit=None, workers=1) for step in behind_loader]
+        if group.canonical:
+            hash_ = definition_hash([hash_, "canonical"])
         has_own_chain = any(step.is_users_code or step.previous for step in chain)
         if has_own_chain:
             hash_ = definition_hash([task.name, hash_, chain, task.code])
@@ -118,10 +120,9 @@ def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], host
     tasks = task_group.tasks if task_group is not None else ()
     if any(task.chain for task in tasks) or any(data_def.code for data_def in used):
         targets = sorted(other.name for other in definitions.task_groups)  # users' code may follow links into any
-    canonical = ["canonical"] if task_group is not None and task_group.canonical else []
     if any(data_def.next is not None for data_def in used):
         targets = sorted({*targets, group})
     if not targets:
-        return definition_hash(canonical) if canonical else ""
+        return ""
     limits = [(name, target.max_depth) for name in targets if (target := definitions.task_group(name)) is not None]
-    return definition_hash([limits, *host_rules, *canonical])
+    return definition_hash([limits, *host_rules])

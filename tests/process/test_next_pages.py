@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from .project import Project, until
-from .site import Page, Request, Site, html, redirect
+from .project import Project, Running, until
+from .site import Page, Request, Site, redirect
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -151,6 +151,10 @@ def test_a_query_in_json_is_sent_with_its_cursor(project: Project, site: Site) -
     assert len(site.paths) == 3
 
 
+def wait_for_pages(site: Site, running: Running, count: int) -> None:
+    assert until(lambda: len(set(site.paths)) >= count or running.exited), running.err
+
+
 def test_a_chain_survives_kills_and_an_edit(project: Project, site: Site) -> None:
     cursors: list[object] = [*(f"c{number}" for number in range(1, 30)), None]
     chain(site, cursors)
@@ -160,7 +164,7 @@ def test_a_chain_survives_kills_and_an_edit(project: Project, site: Site) -> Non
     write(project, site)
     for after in (4, 11, 20):
         running = project.start()
-        assert until(lambda after=after: len(set(site.paths)) >= after or running.exited), running.err
+        wait_for_pages(site, running, after)
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
         project.assert_no_process_left()
@@ -212,7 +216,7 @@ def test_the_key_added_later_takes_the_rows_of_other_pages(project: Project, sit
     site["/a"] = page("a", "/a")
     site["/old"] = redirect("/a?x=1")
     text = CANONICAL.format(base=site.url(), urls='"/a?x=1", /a', key="{key}")
-    project.write(text.format(key="") if False else text.replace("{key}", ""))
+    project.write(text.replace("{key}", ""))
     project.crawl()
     assert len(project.rows("item")) == 2
     project.write(text.replace("{key}", "canonical: true, "))
