@@ -115,6 +115,8 @@ def _read_json(value: Any, attribute: str) -> str | None:
         value = value.get(attribute)
     if isinstance(value, str):
         return value
+    if type(value) is int:  # not a bool
+        return str(value)
     if isinstance(value, JsonNumber):
         return getattr(value, "digits", None) or repr(float(value))
     return json_text(value)

@@ -1,12 +1,14 @@
 """Tells whether a page of a series is empty, or repeats the one before: by its blocks."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import orjson
 from selectolax.lexbor import LexborNode
 
-from engine.extract.node_value import JsonValue, json_text, read_node
+from engine.extract.node_value import JsonValue, json_text
 from engine.extract.page import Page
 from engine.extract.selectors import Scope, Selector
 from engine.model.link_request import PageBlocks
@@ -15,8 +17,8 @@ from engine.model.record import ExtractedLink
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode
 
-_ADDRESSES = ("href", "src")
-"""Attributes that tell blocks apart whose text is the same, such as pictures. Others may change with each request."""
+_VOLATILE = re.compile(r"""\s(?:value|nonce|style|[\w-]*(?:token|csrf)[\w-]*)="[^"]*\"""", re.IGNORECASE)
+"""Attributes that may change with each request: hidden inputs hold tokens. Others tell blocks of one text apart."""
 
 
 def read_blocks(page: Page, selectors: Sequence[Selector], links: Sequence[ExtractedLink]) -> PageBlocks:
@@ -26,26 +28,31 @@ def read_blocks(page: Page, selectors: Sequence[Selector], links: Sequence[Extra
     for selector in selectors:
         for node in selector.each(Scope(page)):
             present = True
-            for text in _texts(node):
-                digest.update(text.encode("utf-8", "replace"))
-                digest.update(b"\0")
+            digest.update(_text_of(node))
+            digest.update(b"\0")
     if not selectors:
         for link in links:
             digest.update(link.key)
     return PageBlocks(present, digest.hexdigest())
 
 
-def _texts(node: "SelectedNode") -> Iterator[str]:
+def _text_of(node: "SelectedNode") -> bytes:
+    """What a block shows and where it leads, without what may change with each request."""
     if isinstance(node, str):
-        yield node
-    elif isinstance(node, JsonValue):
-        yield json_text(node.value) or ""
-    elif isinstance(node, LexborNode):
-        yield " ".join((read_node(node, "text") or "").split())
-        for part in node.css("[href], [src]"):
-            attributes = part.attrs
-            yield from (attributes.get(name) or "" for name in _ADDRESSES)
+        return node.encode("utf-8", "replace")
+    if isinstance(node, JsonValue):
+        return _json_bytes(node.value)
+    if isinstance(node, LexborNode):
+        markup = node.html or ""
     else:
-        yield " ".join((read_node(node, "text") or "").split())
-        for element in node.iter():
-            yield from (str(element.get(name) or "") for name in _ADDRESSES)
+        from engine.extract.xpath import outer_html
+
+        markup = outer_html(node)
+    return _VOLATILE.sub("", markup).encode("utf-8", "replace")
+
+
+def _json_bytes(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=float)  # a number that keeps its digits is a float
+    except TypeError:  # an integer of more than 64 bits
+        return (json_text(value) or "").encode("utf-8", "replace")
