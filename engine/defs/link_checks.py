@@ -9,7 +9,7 @@ from engine.defs.language import AXES, NextTerm
 from engine.defs.problems import Problems
 from engine.defs.references import iter_tasks
 from engine.defs.scalars import url_problem
-from engine.defs.series_patterns import choose_range
+from engine.defs.series_patterns import choose_range, expand_series, split_url
 from engine.defs.url_patterns import SeriesRange, read_range
 from engine.defs.yaml_node import YamlNode
 from engine.errors import UsageError, find_similar, suggest
@@ -18,6 +18,7 @@ from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, variable_names
 _FIELD = "field."
 _NEXT_KEYS = frozenset(field.alias or name for name, field in NextTerm.model_fields.items())
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ANY_BASE = "http://base.example/"
 _ENVIRONMENT = re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -33,8 +34,10 @@ def check(root: YamlNode, problems: Problems) -> None:
         if next_page is not None and next_page.kind == "mapping":
             _check_next(data_def.node, next_page, problems)
     for name, group in root.entries_of("locatorGroups"):
+        _check_names_of_series(name, group.node.list_of("locators"), problems)
         for locator in group.node.list_of("locators"):
             _check_series(root, name, locator, problems)
+    _check_canonical(root, problems)
     _check_carried(root, problems)
 
 
@@ -189,12 +192,40 @@ def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Probl
         _add_no_content(locator, problems)
 
 
+def _check_names_of_series(group: str, locators: list[YamlNode], problems: Problems) -> None:
+    """Warn of locators that meet in one series: a page belongs to the locators of one name once."""
+    with_series = [locator for locator in locators if locator.kind == "mapping" and "until" in locator.entries]
+    names = [locator.text_of("name") or group for locator in with_series]
+    for locator, name in zip(with_series, names, strict=True):
+        if names.count(name) > 1 and locator is not with_series[names.index(name)]:
+            message = f"another locator with `until` has the name '{name}': where both have a page, one of them ends"
+            problems.warn(locator.key_place("until"), "same-name", f"{message}; give each its own `name`")
+
+
+def _check_canonical(root: YamlNode, problems: Problems) -> None:
+    """Refuse `canonical` where pages follow one another: most name the first one as their canonical URL."""
+    data_defs = dict(root.entries_of("dataDefs"))
+    groups = dict(root.entries_of("locatorGroups"))
+    for name, group in root.entries_of("taskGroups"):
+        if (group.node.text_of("canonical") or "").lower() != "true":
+            continue
+        locators = groups[name].node.list_of("locators") if name in groups else []
+        used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(group.node)]
+        has_next = any(entry is not None and "next" in entry.node.entries for entry in used)
+        if has_next or any("until" in locator.entries for locator in locators):
+            message = "`canonical` would end the series of this group: such pages often name the first as canonical"
+            problems.add(group.node.key_place("canonical"), "conflict", f"{message}; remove it, or `until` and `next`")
+
+
 def _check_place_of_range(node: YamlNode, range_: SeriesRange | None, problems: Problems) -> None:
+    if range_ is None:
+        return
     before = node.text.partition("{")[0]
-    if range_ is not None and re.fullmatch(r"https?://[^/?#]*", before, re.IGNORECASE):
-        problems.add(
-            node.place, "bad-range", "the range of `until` cannot be in the host; write a locator for each host"
-        )
+    if re.fullmatch(r"https?://[^/?#]*", before, re.IGNORECASE):
+        message = "the range of `until` cannot be in the host; write a locator for each host"
+        problems.add(node.place, "bad-range", message)
+    elif split_url(next(expand_series(node.text, None, (), None)).url, _ANY_BASE) is None:
+        problems.add(node.place, "bad-range", "the range of `until` is no part of the URL that is sent")
 
 
 def _ranges(node: YamlNode) -> list[SeriesRange]:

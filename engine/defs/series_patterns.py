@@ -1,14 +1,17 @@
 """Expands the URL and the body of a locator with `until`, but for the range whose pages follow one another."""
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from engine import urls
 from engine.defs import url_patterns
 from engine.defs.bodies import encode_alternative
 from engine.defs.url_patterns import SeriesRange, read_range
 
 _Part = str | SeriesRange
+_MAX_MARKS = 5
 
 
 class SeriesPattern(NamedTuple):
@@ -47,6 +50,17 @@ def expand_series(
     ]
     for parts in product(*url_parts, *body_parts):
         yield SeriesPattern(_join(parts[: len(url_parts)]), _join(parts[len(url_parts) :]), chosen)
+
+
+def split_url(pieces: Sequence[str], base: str | None) -> tuple[str, ...] | None:
+    """The normalized URL around its number, without credentials; None: the number is no part of what is sent."""
+    for _ in range(_MAX_MARKS):
+        mark = str(secrets.randbelow(9 * 10**17) + 10**17)  # a number that the URL does not hold marks the place
+        url = urls.resolve(mark.join(pieces), base)
+        split = urls.without_credentials(url or "").split(mark)
+        if len(split) == len(pieces):
+            return tuple(split)
+    return None
 
 
 def choose_range(ranges: Sequence[SeriesRange]) -> SeriesRange | None:

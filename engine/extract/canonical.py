@@ -25,8 +25,8 @@ def find_canonical(page: Page, context: Context, query_stripper: QueryStripper |
     if query_stripper is not None:
         url = query_stripper.strip_url(url)
     own = urls.normalize(page.url) or page.url
-    if url == own or urls.host_without_www(url) != urls.host_without_www(own):
+    if url in (own, context.requested_url) or urls.host_without_www(url) != urls.host_without_www(own):
         return None
-    carried = Carried(values=context.carried).to_json()
+    carried = Carried(values=context.carried).to_json() if context.carried else None
     details = LinkDetails(LinkRequest(relation="canonical"), carried)
     return ExtractedLink(url, context.group, 0, None, link_key(context.group, url), details=details)

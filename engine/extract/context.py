@@ -33,6 +33,8 @@ class Context:
     """Whether the page is one of a series that ends with an empty page."""
     blocks_before: str = ""
     """The digest of the blocks of the page before it; empty: there is none."""
+    requested_url: str = ""
+    """The URL of the job, before redirects."""
     canonical: bool = False
     """Whether the page is skipped where its canonical URL is another."""
 

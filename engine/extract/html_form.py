@@ -1,18 +1,23 @@
 """Reads a `<form>` as a browser would submit it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote_plus
 
 from selectolax.lexbor import LexborNode
 
+from engine.extract.page import Page
+
 if TYPE_CHECKING:
-    from lxml.html import FormElement
+    from lxml.etree import _Element
 
     from engine.extract.node_value import SelectedNode
 
-_MAX_FIELDS = 1_000
-_BUTTONS = "descendant::button[not(@type) or @type='submit'][@name]|descendant::input[@type='submit'][@name]"
+MAX_FIELDS = 10_000
+_CONTROLS = ("input", "select", "textarea", "button")
+_BUTTONS = frozenset(("submit", "image"))
+_NEVER_SENT = frozenset(("button", "reset", "file", "image"))
+_CHECKED = frozenset(("checkbox", "radio"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +36,28 @@ def is_form(node: "SelectedNode") -> bool:
     return isinstance(tag, str) and tag.lower() == "form"
 
 
-def read_form(node: "SelectedNode") -> HtmlForm:
+def read_form(node: "SelectedNode", page: Page) -> HtmlForm:
     """The form of a node that `is_form`."""
-    form = _parse(node)
-    fields = [(str(name), str(value)) for name, value in form.form_values()[:_MAX_FIELDS]]
-    buttons = form.xpath(_BUTTONS)
-    if buttons and buttons[0].get("disabled") is None:
-        fields.append((buttons[0].get("name"), buttons[0].get("value") or ""))
-    method = (form.get("method") or "GET").strip().upper()
-    return HtmlForm((form.get("action") or "").strip(), "POST" if method == "POST" else "GET", tuple(fields))
+    form = _find_element(node, page)
+    if form is None:
+        return HtmlForm("", "GET", ())
+    fields: list[tuple[str, str]] = []
+    has_button = False
+    for control in _iter_controls(form):
+        kind = _kind_of(control)
+        if kind in _BUTTONS and (has_button or _is_disabled(control)):
+            continue
+        is_button = kind in _BUTTONS
+        has_button = has_button or is_button
+        if kind in _NEVER_SENT or _is_disabled(control):
+            continue
+        name = control.get("name")
+        if name:
+            fields += [(name, value) for value in _values_of(control, kind)]
+    if len(fields) > MAX_FIELDS:
+        page.faults[f"a form has more than {MAX_FIELDS:,} fields; the others are not sent"] = None
+    method = "POST" if (form.get("method") or "").strip().upper() == "POST" else "GET"
+    return HtmlForm((form.get("action") or "").strip(), method, tuple(fields[:MAX_FIELDS]))
 
 
 def with_query(url: str, fields: str) -> str:
@@ -48,23 +66,70 @@ def with_query(url: str, fields: str) -> str:
     return f"{bare}?{fields}" if fields else bare
 
 
-def encode_fields(fields: tuple[tuple[str, str], ...]) -> str:
-    """The fields as a URL's query."""
-    return "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in fields)
+def _find_element(node: "SelectedNode", page: Page) -> "_Element | None":
+    """The form in the tree of lxml: the other parser moves the controls of a form in a table out of it."""
+    if not isinstance(node, LexborNode):
+        return node if hasattr(node, "iter") else None  # type: ignore[return-value]
+    root, tree = page.element, page.tree
+    if root is None or tree is None:
+        return _parse_alone(node)
+    forms = [*root.iter("form")]
+    parsed = tree.css("form")
+    index = next((at for at, form in enumerate(parsed) if form.mem_id == node.mem_id), None)
+    if index is not None and len(parsed) == len(forms):
+        return forms[index]
+    return _parse_alone(node)
 
 
-def _parse(node: "SelectedNode") -> "FormElement":
-    """The form as an element of lxml, which knows what a browser sends of each control; an empty one if unreadable."""
-    from lxml import etree, html
+def _parse_alone(node: LexborNode) -> "_Element | None":
+    """The form of a page that the parsers read in different ways, from its own markup."""
+    from engine.extract.xpath import parse_outer_html
 
-    if isinstance(node, LexborNode):
-        markup = node.html or "<form></form>"
+    return parse_outer_html(node.html or "", "form")
+
+
+def _iter_controls(form: "_Element") -> "Iterator[_Element]":
+    """The controls in the form, and those elsewhere on the page that name it, in the order of the page."""
+    name = form.get("id")
+    root = form.getroottree().getroot() if name else form
+    inside = {*form.iter(*_CONTROLS)} if name else None
+    for control in root.iter(*_CONTROLS):
+        owner = control.get("form")
+        belongs = (inside is None or control in inside) if owner is None else owner == name
+        if belongs and not any(parent.tag == "template" for parent in control.iterancestors()):
+            yield control
+
+
+def _kind_of(control: "_Element") -> str:
+    """The type of a control: that of an input or button, else its tag."""
+    tag = str(control.tag)
+    if tag == "input":
+        return (control.get("type") or "text").strip().lower()
+    if tag == "button":
+        return "button" if (control.get("type") or "submit").strip().lower() in ("button", "reset") else "submit"
+    return tag
+
+
+def _is_disabled(control: "_Element") -> bool:
+    if control.get("disabled") is not None:
+        return True
+    return any(parent.tag == "fieldset" and parent.get("disabled") is not None for parent in control.iterancestors())
+
+
+def _values_of(control: "_Element", kind: str) -> Iterator[str]:
+    if kind in _CHECKED:
+        if control.get("checked") is not None:
+            yield control.get("value", "on")
+    elif kind == "textarea":
+        yield "".join(str(text) for text in control.itertext()).removeprefix("\n")
+    elif kind == "select":
+        options = [*control.iter("option")]
+        chosen = [option for option in options if option.get("selected") is not None]
+        if not chosen and control.get("multiple") is None:
+            chosen = options[:1]
+        for option in chosen if control.get("multiple") is not None else chosen[-1:]:
+            if option.get("disabled") is None:
+                value = option.get("value")
+                yield " ".join("".join(map(str, option.itertext())).split()) if value is None else value
     else:
-        from engine.extract.xpath import outer_html
-
-        markup = outer_html(node)  # type: ignore[arg-type]
-    try:
-        form = html.document_fromstring(f"<body>{markup}</body>").find(".//form")
-    except (etree.LxmlError, ValueError):
-        form = None
-    return html.fragment_fromstring("<form></form>") if form is None else form
+        yield control.get("value", "")

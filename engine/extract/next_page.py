@@ -79,7 +79,7 @@ class NextPageFinder:
             key = request_key(context.group, url, method, text)
         request = LinkRequest(method=method, body=text, content_type=content_type, relation="next")
         digest = blocks.digest if self.until_empty and blocks is not None else ""
-        carried = Carried(values=context.carried, blocks=digest).to_json()
+        carried = Carried(values=context.carried, blocks=digest).to_json() if context.carried or digest else None
         return ExtractedLink(
             url, context.group, self._priorities.get(context.group, 0), None, key, details=LinkDetails(request, carried)
         )

@@ -1,28 +1,30 @@
 """Tells whether a page of a series is empty, or repeats the one before: by its blocks."""
 
 import hashlib
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from selectolax.lexbor import LexborNode
 
-from engine.extract.node_value import JsonValue, json_text
+from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page
 from engine.extract.selectors import Scope, Selector
 from engine.model.link_request import PageBlocks
 from engine.model.record import ExtractedLink
+from engine.model.text_value import to_text
 
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode
 
-_VOLATILE = re.compile(r"""\s(?:value|nonce|style|[\w-]*(?:token|csrf)[\w-]*)="[^"]*\"""", re.IGNORECASE)
-"""Attributes that may change with each request: hidden inputs hold tokens. Others tell blocks of one text apart."""
 
+def read_blocks(
+    page: Page, selectors: Sequence[Selector], values: Sequence[Any], links: Sequence[ExtractedLink]
+) -> PageBlocks:
+    """The blocks that `selectors` match, and whether there are any; a followed link counts, too.
 
-def read_blocks(page: Page, selectors: Sequence[Selector], links: Sequence[ExtractedLink]) -> PageBlocks:
-    """The blocks that `selectors` match, and whether there are any; a followed link counts, too."""
+    Pages with the same text in their blocks, and the same `values` of fields, are the same: markup may hold tokens, or
+    the number of the page in links that lead back to it.
+    """
     digest = hashlib.blake2b(digest_size=16)
     present = bool(links)
     for selector in selectors:
@@ -30,6 +32,7 @@ def read_blocks(page: Page, selectors: Sequence[Selector], links: Sequence[Extra
             present = True
             digest.update(_text_of(node))
             digest.update(b"\0")
+    digest.update(_json_bytes(values))
     if not selectors:
         for link in links:
             digest.update(link.key)
@@ -37,22 +40,14 @@ def read_blocks(page: Page, selectors: Sequence[Selector], links: Sequence[Extra
 
 
 def _text_of(node: "SelectedNode") -> bytes:
-    """What a block shows and where it leads, without what may change with each request."""
-    if isinstance(node, str):
-        return node.encode("utf-8", "replace")
     if isinstance(node, JsonValue):
         return _json_bytes(node.value)
-    if isinstance(node, LexborNode):
-        markup = node.html or ""
-    else:
-        from engine.extract.xpath import outer_html
-
-        markup = outer_html(node)
-    return _VOLATILE.sub("", markup).encode("utf-8", "replace")
+    text = node if isinstance(node, str) else read_node(node, "text") or ""
+    return " ".join(text.split()).encode("utf-8", "replace")
 
 
 def _json_bytes(value: Any) -> bytes:
     try:
-        return orjson.dumps(value, default=float)  # a number that keeps its digits is a float
-    except TypeError:  # an integer of more than 64 bits
-        return (json_text(value) or "").encode("utf-8", "replace")
+        return orjson.dumps(value, default=str)  # numbers that keep their digits
+    except TypeError:  # an integer of more than 64 bits, or a lone surrogate
+        return to_text([value]).encode("utf-8", "replace")

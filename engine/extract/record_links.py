@@ -133,7 +133,7 @@ class _RecordLinkFinder:
         """The links in a block. Raises ValueError and PatternTimeout."""
         if self._finder.is_barred(budget):
             return
-        carried = self._carry(row)
+        carried = self._carry(row) if self.link.carry else None
         if carried is not None and len(carried.encode()) > MAX_CARRIED_BYTES:
             fault = f"a link of {self.link.group or budget.context.group} is not followed: what it carries"
             budget.page.faults[f"{fault} takes more than {MAX_CARRIED_BYTES:,} bytes"] = None
@@ -153,7 +153,7 @@ class _RecordLinkFinder:
             request = (link.details or LinkDetails()).request
             yield replace(link, details=LinkDetails(request, carried)) if carried or not request.is_plain_get else link
 
-    def _carry(self, row: Mapping[str, Any]) -> str | None:
+    def _carry(self, row: Mapping[str, Any]) -> str:
         values = {name: to_text(row.get(name), self._joins.get(name, "|")) for name in self.link.carry}
         return Carried(values={name: text for name, text in values.items() if text}).to_json()
 
@@ -173,7 +173,7 @@ class _RecordLinkFinder:
     def _make_link(
         self, template: RequestTemplate, node: "SelectedNode | None", look_up: Lookup, budget: Budget
     ) -> ExtractedLink | None:
-        form = html_form.read_form(node) if node is not None and html_form.is_form(node) else None
+        form = html_form.read_form(node, budget.page) if node is not None and html_form.is_form(node) else None
         if template.url is not None:
             href: str | None = fill_url(template.url, look_up)
         elif form is not None:

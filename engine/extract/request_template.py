@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from engine.model.link import RequestTemplate
-from engine.model.text_value import to_text
+from engine.model.text_value import to_json, to_text
 
 FORM_TYPE, JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
@@ -35,7 +35,12 @@ def fill_url(template: str, lookup: Lookup) -> str:
 
     def fill(match: re.Match[str]) -> str:
         name = match.group(1)
-        return "%{" if name is None else quote(_text_of(name, lookup), safe="")
+        if name is None:
+            return "%{"
+        text = _text_of(name, lookup)
+        if text in (".", ".."):  # they would change the path, however they are written
+            raise MissingValue(name)
+        return quote(text, safe="")
 
     return _TOKEN.sub(fill, template)
 
@@ -46,7 +51,7 @@ def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequen
     Variables of the environment stay as written: they are filled in when the request is sent.
     """
     if template.json is not None:
-        return RequestBody(_dump(_fill_json(json.loads(template.json), lookup)), JSON_TYPE)
+        return RequestBody(_fill_json(json.loads(template.json), lookup), JSON_TYPE)
     if template.has_form or fields:
         return RequestBody(encode_form(merge_fields(fields, template.form), lookup), FORM_TYPE)
     return None
@@ -89,35 +94,44 @@ def _fill_form_text(template: str, lookup: Lookup) -> str:
     return "".join([*filled, quote_plus(template[done:])])
 
 
-def _fill_json(value: Any, lookup: Lookup) -> Any:
+def _fill_json(value: Any, lookup: Lookup) -> str:
+    """The value as JSON text, with the values of its variables."""
     if isinstance(value, str):
         return _fill_json_text(value, lookup)
     if isinstance(value, list):
-        return [_fill_json(item, lookup) for item in value]
+        return f"[{','.join(_fill_json(item, lookup) for item in value)}]"
     if isinstance(value, dict):
-        return {key: _fill_json(item, lookup) for key, item in value.items()}
-    return value
+        return f"{{{','.join(f'{_quote_json(key)}:{_fill_json(item, lookup)}' for key, item in value.items())}}}"
+    return json.dumps(value)
 
 
-def _fill_json_text(template: str, lookup: Lookup) -> Any:
-    """The text; a variable that is all of it keeps its type, such as a number."""
+def _fill_json_text(template: str, lookup: Lookup) -> str:
+    """A JSON text; of a variable that is all of the template its value, with its type."""
     whole = _TOKEN.fullmatch(template)
     if whole is not None and whole.group(1) is not None and not whole.group(1).startswith("env."):
-        value = _value_of(whole.group(1), lookup)
-        return value if isinstance(value, bool | int | float) else _escape(to_text(value))
-
-    def fill(match: re.Match[str]) -> str:
+        return _protect(to_json(_value_of(whole.group(1), lookup)))
+    parts, text, done = ['"'], "", 0
+    for match in _TOKEN.finditer(template):
+        text += template[done : match.start()]
+        done = match.end()
         name = match.group(1)
-        if name is None or name.startswith("env."):
-            return match.group()
-        return _escape(_text_of(name, lookup))
+        if name is None:
+            text += "%{"
+        elif name.startswith("env."):
+            parts += [_quote_json(text)[1:-1], match.group()]
+            text = ""
+        else:
+            text += _text_of(name, lookup)
+    return "".join([*parts, _quote_json(text + template[done:])[1:-1], '"'])
 
-    return _TOKEN.sub(fill, template)
+
+def _quote_json(text: str) -> str:
+    return _protect(json.dumps(text, ensure_ascii=False))
 
 
-def _escape(text: str) -> str:
-    """A page's text with nothing in it that the sender would take for a variable: those may be secrets."""
-    return text.replace("%{", "%%{")
+def _protect(text: str) -> str:
+    """JSON text in which the sender finds no variable, whatever stands behind it: those may be secrets."""
+    return text.replace("%", "\\u0025") if "%{" in text or text.rstrip('"').endswith("%") else text
 
 
 def _text_of(name: str, lookup: Lookup) -> str:
@@ -129,7 +143,3 @@ def _value_of(name: str, lookup: Lookup) -> Any:
     if value is None or value in ("", []):
         raise MissingValue(name)
     return value
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -9,6 +9,7 @@ import orjson
 
 BODY_PATH = "$[1]"
 """Where the stored form of a request holds its body."""
+RELATION_PATH = "$[3]"
 MAX_CARRIED_BYTES = 4_096
 """Of the values that a job carries, as JSON."""
 
@@ -66,10 +67,8 @@ class Carried:
     blocks: str = ""
     """Of a page that goes on until one is empty: a digest of its blocks, which the next page must not repeat."""
 
-    def to_json(self) -> str | None:
-        """The stored form; None: there are no values."""
-        if not self.values and not self.blocks:
-            return None
+    def to_json(self) -> str:
+        """The stored form."""
         return orjson.dumps([dict(self.values), self.blocks]).decode()
 
     @classmethod

@@ -65,7 +65,8 @@ class ChildJobs:
         """The jobs of a page's links."""
         new = links if job.links_stale else self._seen_set.filter_new(links)
         if len(new) < len(links) and any(link.details is not None for link in links):
-            new = [link for link in links if link in new or (link.details is not None and link.details.carried)]
+            keys = {link.key for link in new}
+            new = [link for link in links if link.key in keys or (link.details is not None and link.details.carried)]
         return self._make(job, new)
 
     def pieces(self, job: LeasedJob, columns: LinkColumns) -> Iterator[tuple[ChildJob, ...]]:

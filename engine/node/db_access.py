@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.model.job import LeasedJob, StoredPage
+from engine.model.job_key import link_key
 from engine.model.record import ExtractedLink
 from engine.model.series import Series
 from engine.model.sitemap_rules import SitemapRules
@@ -15,7 +16,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import document_links, documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import answers, hosts, jobs, locators, row_sources, step_values
+from engine.store.tables import answers, hosts, jobs, linked_jobs, locators, row_sources, step_values
 from engine.store.tables.hosts import StoredRobots
 from engine.store.tables.row_sources import RowSource
 from engine.store.transactions import page_limit
@@ -68,6 +69,11 @@ class DbAccess:
     def sitemap_rules(self, locator: int) -> SitemapRules | None:
         """The rules for the entries of a locator's sitemap; None: all are followed."""
         return locators.get_sitemap_rules(self._reader, locator)
+
+    def is_page_of_another(self, job: LeasedJob, url: str) -> bool:
+        """Whether another job of the group has the page of this URL."""
+        page_job = job.page_job or job.id
+        return linked_jobs.is_page_of_another(self._reader, job.run, link_key(job.group, url), page_job)
 
     def series(self, locator: int) -> Series | None:
         """The pages of a locator that follow one another; None: it has no series."""

@@ -168,6 +168,8 @@ def apply_data_defs(
         canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
     if canonical is not None:
         return ExtractedPage((), [canonical], 0, (), 0, replaced_by=canonical.url)
+    until_empty = context.until_empty or any(ends_when_empty(extractor) for extractor, _ in data_defs)
+    values: list[list[Any]] = []
     began = time.monotonic()
     rows: list[tuple[int, tuple[str, ...]]] = []
     links: list[tuple[ExtractedLink, ...]] = []
@@ -185,6 +187,8 @@ def apply_data_defs(
             extraction = extractor.extract(page, context, progress, patience=left, links_only=not wants_rows)
         links.append(extraction.links)
         dropped += extraction.dropped_links
+        if until_empty and extractor.block is not None:
+            values += [[row.get(name) for name in extractor.counted_fields] for row in extraction.rows]
         if wants_rows:
             rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
             rejected += extraction.rejected
@@ -197,28 +201,24 @@ def apply_data_defs(
     if noindex and context.meta_noindex:
         rows, rejected, counts = [], [], []
     kept, more = limit_links(links, max_links)
-    blocks, next_pages = _continue_series(page, context, [extractor for extractor, _ in data_defs], kept)
+    extractors = [extractor for extractor, _ in data_defs]
+    blocks = None
+    if until_empty:
+        selectors = [extractor.block for extractor in extractors if extractor.block is not None]
+        blocks = read_blocks(page, selectors, values, kept)
     if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
         return ExtractedPage((), [], 0, (), 0, blocks=blocks, replaced_by=REPEATED)
+    found = [extractor.next_page.find(page, context, blocks) for extractor in extractors if extractor.next_page]
+    next_pages = [link for link in found if link is not None]
     return ExtractedPage(
         tuple(rows), [*next_pages, *kept], dropped + more, tuple(rejected), filtered, noindex, tuple(counts),
         tuple(results), faults=tuple(page.faults), blocks=blocks if context.until_empty else None,
     )  # fmt: skip
 
 
-def _continue_series(
-    page: Page, context: Context, extractors: Sequence[RecordExtractor], links: Sequence[ExtractedLink]
-) -> tuple[PageBlocks | None, list[ExtractedLink]]:
-    """The blocks of a page where its series depends on them, and the pages that follow it by `next`."""
-    finders = [extractor.next_page for extractor in extractors if extractor.next_page is not None]
-    if not finders and not context.until_empty:
-        return None, []
-    blocks = None
-    if context.until_empty or any(finder.until_empty for finder in finders):
-        selectors = [extractor.block for extractor in extractors if extractor.block is not None]
-        blocks = read_blocks(page, selectors, links)
-    found = [finder.find(page, context, blocks) for finder in finders]
-    return blocks, [link for link in found if link is not None]
+def ends_when_empty(extractor: RecordExtractor) -> bool:
+    """Whether a page of this dataDef is the last where it has no record: all its dataDefs tell."""
+    return extractor.next_page is not None and extractor.next_page.until_empty
 
 
 def failed_parser(reason: str, task: str = "") -> StepResult:

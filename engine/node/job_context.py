@@ -43,5 +43,5 @@ class JobContexts:
             job.link_request.relation != "canonical"
             and self._def_cache.task_group(job.defs_version, job.group).canonical
         ):
-            context.canonical = True
+            context.canonical, context.requested_url = True, job.url
         return context

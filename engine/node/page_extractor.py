@@ -20,9 +20,11 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import (
     INLINE_SECONDS,
+    REPEATED,
     UnreadablePage,
     apply_data_defs,
     check_supported,
+    ends_when_empty,
     is_plain,
     may_be_inline,
     parse_page,
@@ -139,9 +141,12 @@ class PageExtractor:
         `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone. None: no rows of
         the page will ever be copied.
         """
+        if job.link_request.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
+            return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
         context = self._contexts.create(job, url)
         compiled = self._applicable_data_defs(job, copied)
-        without_rows = copied.union(job.extracted_with) if copied else job.extracted_with
+        made_before = self.unchanged_data_defs(job)
+        without_rows = copied.union(made_before) if copied else made_before
         runs_users_code = any(c.is_users_code for c in compiled)
         if not runs_users_code and may_be_inline(body.read(), content_type):
             page, damaged = parse_page(
@@ -216,7 +221,11 @@ class PageExtractor:
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
+        if not job.extracted_with:
+            return ()
         compiled = self._def_cache.compiled_data_defs(job)
+        if any(ends_when_empty(data_def.extractor) for data_def in compiled):
+            return ()
         return tuple(data_def.id for data_def in compiled if data_def.id in job.extracted_with)
 
     async def read_sitemap(self, body: Body) -> SitemapUrls:
@@ -247,9 +256,10 @@ class PageExtractor:
         compiled = self._def_cache.compiled_data_defs(job)
         if copied:
             return [data_def for data_def in compiled if data_def.id not in copied or data_def.extractor.has_links]
-        if not job.extracted_with or job.links_stale:
+        made_before = self.unchanged_data_defs(job)
+        if not made_before or job.links_stale:
             return compiled
-        return [data_def for data_def in compiled if data_def.id not in job.extracted_with]
+        return [data_def for data_def in compiled if data_def.id not in made_before]
 
     def _extract_here(
         self,

@@ -1,13 +1,12 @@
 """Reads the seeds of locators: their URLs, patterns, and lists in files or on standard input."""
 
-import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 
 from engine import urls
 from engine.defs.bodies import expand_body
-from engine.defs.series_patterns import expand_series
+from engine.defs.series_patterns import expand_series, split_url
 from engine.defs.url_list import read_urls, shown_path
 from engine.defs.url_patterns import expand
 from engine.model.definition import Locator
@@ -58,19 +57,13 @@ class SeedReader:
             for own in expand_series(pattern, locator.body, locator.body_pieces, locator.content_type):
                 number = str(own.range.first).zfill(own.range.width)
                 for seed in self._resolve([("", number.join(own.url))], place):
-                    url = self._split_url(own.url)
+                    url = split_url(own.url, self._base)
+                    if url is None:
+                        self.problems.append(f"{place}: no usable range: {urls.without_credentials(pattern)[:200]}")
+                        continue
                     first, last, width = own.range
                     series = Series(url=url, body=own.body, first=first, last=last, width=width)
                     yield seed._replace(body=number.join(own.body) if own.body else None, series=series)
-
-    def _split_url(self, pieces: Sequence[str]) -> tuple[str, ...]:
-        """The normalized URL around its number: a number that the URL does not hold marks the place."""
-        while True:
-            mark = str(secrets.randbelow(9 * 10**17) + 10**17)
-            url = urls.resolve(mark.join(pieces), self._base) or ""
-            split = urls.without_credentials(url).split(mark)
-            if len(split) == len(pieces):
-                return tuple(split)
 
     def _locator_urls(self, locator: Locator) -> Iterator[Seed]:
         for pattern in locator.urls:

@@ -46,7 +46,9 @@ class SentRequest:
         if link.page is not None:
             request = self._of_locator()
             return request if link.body is None else replace(request, body=link.body)
-        inherits = link.relation == "next" and urls.origin(url) == urls.origin(root_url)
+        if link.relation == "canonical" and self.located:
+            return self._of_locator()
+        inherits = link.relation != "link" and urls.origin(url) == urls.origin(root_url)
         request = self._of_locator() if inherits else _PLAIN_REQUEST
         return replace(request, method=link.method, body=link.body, content_type=link.content_type)
 

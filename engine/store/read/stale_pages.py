@@ -104,5 +104,9 @@ def to_leased_job(
         depth=depth, priority=priority, attempts=attempts, crashes=crashes, hops=0, target=None, request=_PLAIN_REQUEST,
         send_at=None, delay=0.0, stored=stored, defs_version=defs, page_job=page,
         carried=carried, link_request=sent.link, page_number=sent.page_number,
-        extracted_with=tuple(orjson.loads(data_defs)) if data_defs else (), links_stale=bool(links_stale) or relinking,
+        # rows may depend on what the page carries, and all records tell whether it is the last of a series
+        extracted_with=()
+        if not data_defs or carried is not None or sent.page_number is not None
+        else tuple(orjson.loads(data_defs)),
+        links_stale=bool(links_stale) or relinking,
     )  # fmt: skip

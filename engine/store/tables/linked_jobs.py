@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from engine.store.db.connector import Database
+from engine.model.link_request import RELATION_PATH
+from engine.store.db.connector import Database, id_list
 
 _ADD_LINKS = """
 INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent,
@@ -23,15 +24,20 @@ FROM ({values}) AS page WHERE true
 ON CONFLICT (run, identity) DO NOTHING
 """
 # CROSS JOIN: each page finds its job by index; without it, the planner reads all jobs for every batch
-_LINKED_BEFORE = """
+_MET_PAGES = """
 SELECT j.id, p.column5, p.column8, p.column10, p.column11, p.column13 FROM ({values}) AS p
 CROSS JOIN jobs j ON j.run = p.column1 AND j.identity = p.column13
 WHERE NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = p.column1 AND other.identity = p.column8)
+UNION ALL
+SELECT j.id, p.column5, p.column8, p.column10, p.column11, p.column13 FROM ({values}) AS p
+CROSS JOIN jobs j ON j.run = p.column1 AND j.identity = p.column8 LEFT JOIN locators l ON l.id = j.locator
+WHERE j.link_request IS NULL AND l.request ->> '$.series' IS NULL
 """
+"""Pages of a series that a link, or another locator of the same name, led to before."""
 _JOIN_SERIES = """
-UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, may_leave_host = 1, locator = :locator,
-    identity = :identity, parent = :parent, link_request = :request, page_key = :page_key
-WHERE id = :id
+UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, may_leave_host = 1, locator = ?, identity = ?, parent = ?,
+    link_request = ?, page_key = ?
+WHERE id = ?
 """
 _MARK_LINKED = """
 WITH v (version, run) AS (SELECT ?, ?), k (identity) AS ({values})
@@ -45,9 +51,34 @@ WHERE jobs.run = k.run AND jobs.identity = k.identity AND jobs.parent = k.parent
 RETURNING jobs.id, jobs.state = 'DONE'
     OR (jobs.state = 'FAILED' AND EXISTS (SELECT 1 FROM results r WHERE r.job = jobs.id))
 """
+_PASS_ON = f"""
+UPDATE jobs SET carried = p.carried FROM jobs p, json_each(?) changed
+WHERE p.id = changed.value AND p.state = 'SKIPPED' AND jobs.parent = p.id
+    AND jobs.link_request ->> '{RELATION_PATH}' = 'canonical' AND jobs.carried IS NOT p.carried
+RETURNING jobs.id, jobs.state = 'DONE'
+"""
+_KEEP_CANONICAL = """
+WITH k (run, key, link_request) AS ({values})
+UPDATE jobs SET link_request = k.link_request, priority = priority,
+    reason = CASE WHEN state = 'SKIPPED' THEN NULL ELSE reason END,
+    hops = CASE WHEN state = 'SKIPPED' THEN 0 ELSE hops END,
+    target = CASE WHEN state = 'SKIPPED' THEN NULL ELSE target END,
+    state = CASE WHEN state = 'SKIPPED' THEN 'READY' ELSE state END
+FROM k
+WHERE jobs.run = k.run AND (jobs.identity = k.key OR jobs.page_key = k.key) AND jobs.link_request IS NULL
+    AND (jobs.state IN ('READY', 'TAKEN') OR (jobs.state = 'SKIPPED' AND jobs.reason GLOB 'its canonical URL is *'))
+"""
+"""A page that another names as its canonical one is kept, whatever it names itself: else both would be skipped."""
 _OTHERWISE_CARRIED = """
 SELECT j.id FROM ({values}) AS p CROSS JOIN jobs j ON j.id = p.column1 WHERE j.carried IS NOT p.column2
 """
+
+
+_IS_PAGE_OF_ANOTHER = """
+SELECT EXISTS (SELECT 1 FROM jobs WHERE run = :run AND identity = :key AND id <> :job)
+    OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND page_key = :key AND id <> :job)
+"""
+_ROW = f"VALUES ({','.join('?' * 13)})"
 
 
 class NewLink(NamedTuple):
@@ -78,40 +109,42 @@ def add_links(db: Database, links: Sequence[NewLink]) -> None:
     db.execute_values(_ADD_LINKS, links)
 
 
-def add_series_pages(db: Database, pages: Sequence[NewLink]) -> list[int]:
+def add_series_pages(db: Database, pages: Sequence[NewLink]) -> None:
     """Create jobs for pages of series, as those of their locators.
 
-    A job that a link made for such a page becomes that of the series. Returns those whose pages are done: they must be
-    re-extracted, so that their series goes on from there.
+    A job that there is for such a page becomes that of the series, in whatever state: what it carries then has its page
+    worked again where it is done.
     """
-    joined = []
-    for id_, locator, identity, parent, request, page_key in db.execute_values(
-        _LINKED_BEFORE, [page for page in pages if page.page_key is not None]
-    ):
-        db.execute(
-            _JOIN_SERIES,
-            {
-                "id": id_, "locator": locator, "identity": identity, "parent": parent, "request": request,
-                "page_key": page_key,
-            },
-        )  # fmt: skip
-        joined.append(int(id_))
+    for page in pages:
+        for id_, *joined in db.all(_MET_PAGES.replace("{values}", _ROW), (*page, *page)):
+            db.execute(_JOIN_SERIES, (*joined, id_))
     db.execute_values(_ADD_SERIES_PAGES, pages)
-    return joined
+
+
+def keep_canonical(db: Database, links: Sequence[NewLink]) -> None:
+    """Mark the jobs that pages name as their canonical ones; those that were skipped in favour of others are READY."""
+    db.execute_values(_KEEP_CANONICAL, [(link.run, link.identity, link.request) for link in links])
 
 
 def carry(db: Database, links: Sequence[NewLink]) -> list[int]:
     """Give jobs what their parents carry to them now; returns those whose pages were made with other values.
 
-    Only the parent that made a job counts.
+    Only the parent that made a job counts. A page that was skipped for its canonical URL passes on what it carries.
     """
     values = [(link.run, link.identity, link.parent, link.carried) for link in links]
-    return [int(id_) for id_, is_done in db.execute_values(_CARRY, values) if is_done]
+    changed = db.execute_values(_CARRY, values)
+    changed += db.all(_PASS_ON, (id_list(id_ for id_, _ in changed),)) if changed else []
+    return [int(id_) for id_, is_done in changed if is_done]
 
 
 def list_otherwise_carried(db: Database, carried: Sequence[tuple[int, str | None]]) -> list[int]:
     """The jobs that carry something else now than what they were leased with."""
     return [int(id_) for (id_,) in db.execute_values(_OTHERWISE_CARRIED, carried)]
+
+
+def is_page_of_another(db: Database, run: int, key: bytes, job: int) -> bool:
+    """Whether another job of the run has this page. `key`: that of a plain link to it."""
+    return bool(db.value(_IS_PAGE_OF_ANOTHER, {"run": run, "key": key, "job": job}))
 
 
 def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:

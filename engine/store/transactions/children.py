@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import Fenced
+from engine.model.link_request import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.tables import extracts, jobs, linked_jobs, nodes, sequences
 from engine.store.tables.linked_jobs import NewLink
@@ -57,15 +58,19 @@ def add_child_jobs(
     Done pages that carry something else from now on are queued for re-extraction.
     """
     links: dict[bytes, NewLink] = {}
-    in_series: dict[bytes, NewLink] = {}
+    next_pages: dict[bytes, NewLink] = {}
+    series_pages: dict[bytes, NewLink] = {}
+    carrying: list[NewLink] = []
     for f in outcomes:
         for child in f.children:
-            new = in_series if child.in_series else links
-            if child.identity in new:
+            kept = series_pages if child.in_series else links if child.page_key is None else next_pages
+            is_new = child.identity not in kept
+            carries = child.carried is not None or f.job.links_stale  # a link may carry nothing any more
+            if not is_new and not carries:
                 continue
             place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
             touched_hosts.add(place.host)
-            new[child.identity] = NewLink(
+            link = NewLink(
                 run,
                 place.sequence,
                 child.priority,
@@ -80,14 +85,32 @@ def add_child_jobs(
                 child.carried,
                 child.page_key,
             )
-    again = linked_jobs.add_series_pages(db, list(in_series.values())) if in_series else []
-    linked_jobs.add_links(db, list(links.values()))
-    carrying = [link for link in (*in_series.values(), *links.values()) if link.carried is not None]
-    if carrying:
-        again += linked_jobs.carry(db, carrying)
+            if is_new:
+                kept[child.identity] = link
+            if carries:
+                carrying.append(link)
+    _add(db, links, next_pages, series_pages)
+    again = linked_jobs.carry(db, carrying) if carrying else []
     if again:
         extracts.queue_again(db, again)
     relinked = [f for f in outcomes if f.job.links_stale]
     for version in {f.job.defs_version for f in relinked}:
         children = (child for f in relinked if f.job.defs_version == version for child in f.children)
         linked_jobs.mark_linked(db, run, version, {child.identity for child in children})
+
+
+def _add(
+    db: Database,
+    links: dict[bytes, NewLink],
+    next_pages: dict[bytes, NewLink],
+    series_pages: dict[bytes, NewLink],
+) -> None:
+    """Create the jobs. A plain link finds those of `next` and of series that lead to its page: these come first."""
+    if series_pages:
+        linked_jobs.add_series_pages(db, list(series_pages.values()))
+    if next_pages:
+        linked_jobs.add_links(db, list(next_pages.values()))
+    linked_jobs.add_links(db, list(links.values()))
+    canonical = [link for link in links.values() if LinkRequest.from_json(link.request).relation == "canonical"]
+    if canonical:
+        linked_jobs.keep_canonical(db, canonical)
