@@ -7,6 +7,7 @@ from engine.model.job import LeasedJob
 from engine.model.job_key import link_key, locator_key
 from engine.model.link_request import Carried, LinkRequest, PageBlocks
 from engine.model.record import ExtractedLink
+from engine.model.series import Series
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import within_depth
@@ -19,6 +20,9 @@ CHILDREN_PER_PIECE = 2_000
 """Links turned into jobs at once; pieces after the first by the thread that commits them. About 6 ms."""
 
 
+_MAX_SERIES = 1_000
+
+
 class ChildJobs:
     """The child jobs of the pages of one node; the store drops duplicates."""
 
@@ -26,6 +30,7 @@ class ChildJobs:
         self._def_cache = def_cache
         self._seen_set = seen_set
         self._db_access = db_access
+        self._series: dict[int, Series | None] = {}
 
     def of_series(self, job: LeasedJob, blocks: PageBlocks | None) -> tuple[ChildJob, ...]:
         """The next page of the job's series, if this one has a block or followed link, and does not repeat another.
@@ -36,7 +41,7 @@ class ChildJobs:
             return ()
         if blocks.digest == Carried.from_json(job.carried).blocks:
             return ()
-        series = self._db_access.series(job.locator_id)
+        series = self._find_series(job.locator_id)
         number = None if series is None else series.following(job.page_number)
         if series is None or number is None:
             return ()
@@ -60,6 +65,14 @@ class ChildJobs:
                 in_series=True,
             ),
         )
+
+    def _find_series(self, locator: int) -> Series | None:
+        """The series of a locator, which never changes; those of the last locators are kept."""
+        if locator not in self._series:
+            if len(self._series) >= _MAX_SERIES:
+                self._series.clear()
+            self._series[locator] = self._db_access.series(locator)
+        return self._series[locator]
 
     def of_links(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
         """The jobs of a page's links."""

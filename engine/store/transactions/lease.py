@@ -176,7 +176,9 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
     if limit == _LIMIT_REACHED:
         skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIP_BATCH)
         return Lease(ring=skipped == _SKIP_BATCH)
-    chosen = candidates.list_due(db, sequence, 1, suspects=True) if limit > 0 and not request.held_jobs else []
+    chosen: list[list[Any]] = []
+    if limit > 0 and not request.held_jobs and candidates.has_suspect(db, [sequence]):
+        chosen = candidates.list_due(db, sequence, 1, suspects=True)
     if limit > 0 and not chosen:
         chosen = _distinct_pages(candidates.list_due(db, sequence, limit))
     start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
