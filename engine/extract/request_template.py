@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from engine.model.link import RequestTemplate
-from engine.model.text_value import to_text
+from engine.model.text_value import to_json, to_text
 
 FORM_TYPE, JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
@@ -46,7 +47,7 @@ def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequen
     Variables of the environment stay as written: they are filled in when the request is sent.
     """
     if template.json is not None:
-        return RequestBody(_dump(_fill_json(json.loads(template.json), lookup)), JSON_TYPE)
+        return RequestBody(to_json(_fill_json(json.loads(template.json), lookup)), JSON_TYPE)
     if template.has_form or fields:
         return RequestBody(encode_form(merge_fields(fields, template.form), lookup), FORM_TYPE)
     return None
@@ -104,19 +105,24 @@ def _fill_json_text(template: str, lookup: Lookup) -> Any:
     whole = _TOKEN.fullmatch(template)
     if whole is not None and whole.group(1) is not None and not whole.group(1).startswith("env."):
         value = _value_of(whole.group(1), lookup)
-        return value if isinstance(value, bool | int | float) else _escape(to_text(value))
-
-    def fill(match: re.Match[str]) -> str:
+        return value if isinstance(value, bool | int | float | Decimal) else _escape(to_text(value))
+    filled, literal, done = "", "", 0
+    for match in _TOKEN.finditer(template):
+        literal += template[done : match.start()]
+        done = match.end()
         name = match.group(1)
-        if name is None or name.startswith("env."):
-            return match.group()
-        return _escape(_text_of(name, lookup))
-
-    return _TOKEN.sub(fill, template)
+        if name is not None and name.startswith("env."):
+            filled, literal = f"{filled}{_escape(literal)}{match.group()}", ""
+        else:
+            literal += "%{" if name is None else _text_of(name, lookup)
+    return filled + _escape(literal + template[done:])
 
 
 def _escape(text: str) -> str:
-    """A page's text with nothing in it that the sender would take for a variable: those may be secrets."""
+    """A text with nothing in it that the sender would take for a variable: a page may name secrets.
+
+    Values side by side must be escaped together: `%` and `{env.NAME}` are harmless alone.
+    """
     return text.replace("%{", "%%{")
 
 
@@ -129,7 +135,3 @@ def _value_of(name: str, lookup: Lookup) -> Any:
     if value is None or value in ("", []):
         raise MissingValue(name)
     return value
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -17,10 +17,10 @@ def to_text(value: Any, join: str = "|") -> str:
         return ""
     if isinstance(value, list | tuple):
         if any(isinstance(item, dict | list | tuple) for item in value):
-            return _compact_json(value)
+            return to_json(value)
         return join.join([to_text(item) for item in value])
     if isinstance(value, dict):
-        return _compact_json(value)
+        return to_json(value)
     return _scalar_text(value)
 
 
@@ -36,12 +36,12 @@ def _scalar_text(value: Any) -> str:
     return str(value)
 
 
-def _compact_json(value: Any) -> str:
-    # The standard encoder cannot write a Decimal as a number with its digits.
+def to_json(value: Any) -> str:
+    """Compact JSON. The standard encoder cannot write a Decimal as a number with its digits."""
     if isinstance(value, dict):
-        return "{" + ",".join([f"{_json_string(str(key))}:{_compact_json(item)}" for key, item in value.items()]) + "}"
+        return "{" + ",".join([f"{_json_string(str(key))}:{to_json(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join([_compact_json(item) for item in value]) + "]"
+        return "[" + ",".join([to_json(item) for item in value]) + "]"
     if value is None:
         return "null"
     if isinstance(value, bool | int | float | Decimal):
