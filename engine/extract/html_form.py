@@ -1,18 +1,18 @@
 """Reads a `<form>` as a browser would submit it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
-from urllib.parse import quote_plus
 
 from selectolax.lexbor import LexborNode
 
 if TYPE_CHECKING:
-    from lxml.html import FormElement
+    from lxml import etree
 
     from engine.extract.node_value import SelectedNode
 
 _MAX_FIELDS = 1_000
-_BUTTONS = "descendant::button[not(@type) or @type='submit'][@name]|descendant::input[@type='submit'][@name]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class HtmlForm:
     action: str
     method: str
     fields: tuple[tuple[str, str], ...]
-    """Names and values of its controls, hidden ones too, and of its first button."""
+    """Names and values of its controls, hidden ones too, and of its first button if that has a name."""
 
 
 def is_form(node: "SelectedNode") -> bool:
@@ -34,12 +34,9 @@ def is_form(node: "SelectedNode") -> bool:
 def read_form(node: "SelectedNode") -> HtmlForm:
     """The form of a node that `is_form`."""
     form = _parse(node)
-    fields = [(str(name), str(value)) for name, value in form.form_values()[:_MAX_FIELDS]]
-    buttons = form.xpath(_BUTTONS)
-    if buttons and buttons[0].get("disabled") is None:
-        fields.append((buttons[0].get("name"), buttons[0].get("value") or ""))
+    fields = tuple(islice(_fields(form), _MAX_FIELDS))
     method = (form.get("method") or "GET").strip().upper()
-    return HtmlForm((form.get("action") or "").strip(), "POST" if method == "POST" else "GET", tuple(fields))
+    return HtmlForm((form.get("action") or "").strip(), "POST" if method == "POST" else "GET", fields)
 
 
 def with_query(url: str, fields: str) -> str:
@@ -48,23 +45,70 @@ def with_query(url: str, fields: str) -> str:
     return f"{bare}?{fields}" if fields else bare
 
 
-def encode_fields(fields: tuple[tuple[str, str], ...]) -> str:
-    """The fields as a URL's query."""
-    return "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in fields)
+def _fields(form: "etree._Element") -> Iterator[tuple[str, str]]:
+    """Names and values as a browser sends them when the first button is pressed."""
+    pressed = next(filter(_is_submit_button, form.iter("button", "input")), None)
+    for control in form.iter("input", "select", "textarea", "button"):
+        name = control.get("name")
+        if name and not _is_disabled(control):
+            for value in _values(control, is_pressed=control is pressed):
+                yield str(name), str(value)
 
 
-def _parse(node: "SelectedNode") -> "FormElement":
-    """The form as an element of lxml, which knows what a browser sends of each control; an empty one if unreadable."""
-    from lxml import etree, html
+def _values(control: "etree._Element", *, is_pressed: bool) -> list[str]:
+    value = control.get("value")
+    match "button" if control.tag == "button" else _type_of(control) if control.tag == "input" else control.tag:
+        case "textarea":
+            return [_text_of(control).removeprefix("\n")]
+        case "select":
+            return _selected(control)
+        case "checkbox" | "radio":
+            return [] if control.get("checked") is None else ["on" if value is None else value]
+        case "button" | "submit":
+            return [value or ""] if is_pressed else []
+        case "reset" | "image" | "file":
+            return []
+    return [value or ""]
 
-    if isinstance(node, LexborNode):
-        markup = node.html or "<form></form>"
-    else:
-        from engine.extract.xpath import outer_html
 
-        markup = outer_html(node)  # type: ignore[arg-type]
-    try:
-        form = html.document_fromstring(f"<body>{markup}</body>").find(".//form")
-    except (etree.LxmlError, ValueError):
-        form = None
-    return html.fragment_fromstring("<form></form>") if form is None else form
+def _selected(select: "etree._Element") -> list[str]:
+    options = [option for option in select.iter("option") if option.get("disabled") is None]
+    chosen = [option for option in options if option.get("selected") is not None]
+    if select.get("multiple") is None:
+        chosen = chosen[-1:] or options[:1]
+    return [
+        option.get("value") or "" if "value" in option.attrib else " ".join(_text_of(option).split())
+        for option in chosen
+    ]
+
+
+def _text_of(element: "etree._Element") -> str:
+    return "".join(map(str, element.itertext()))
+
+
+def _is_submit_button(control: "etree._Element") -> bool:
+    if control.tag == "button":
+        return _type_of(control) not in ("button", "reset")
+    return _type_of(control) in ("submit", "image")
+
+
+def _is_disabled(control: "etree._Element") -> bool:
+    if control.get("disabled") is not None:
+        return True
+    return any(ancestor.get("disabled") is not None for ancestor in control.iterancestors("fieldset"))
+
+
+def _type_of(control: "etree._Element") -> str:
+    return str(control.get("type") or "").strip().lower()
+
+
+def _parse(node: "SelectedNode") -> "etree._Element":
+    """The form as an element of lxml; an empty one if it cannot be read."""
+    from lxml import etree
+
+    if not isinstance(node, LexborNode):
+        return node  # type: ignore[return-value]  # it `is_form`
+    from engine.extract.xpath import parse_outer_html
+
+    form = parse_outer_html(node.html or "", "form")
+    return etree.Element("form") if form is None else form
