@@ -146,7 +146,9 @@ class _RecordLinkFinder:
 
         def look_up(name: str) -> Any:
             if name.startswith(_FIELD):
-                return row.get(name.removeprefix(_FIELD))
+                field = name.removeprefix(_FIELD)
+                value = row.get(field)
+                return to_text(value, self._joins.get(field, "|")) if isinstance(value, list) else value
             return budget.context.look_up(name, budget.page)
 
         for link in self._find_requests(self.link.request, scope, look_up, budget):
@@ -161,7 +163,9 @@ class _RecordLinkFinder:
         self, template: RequestTemplate, scope: Scope, look_up: Lookup, budget: Budget
     ) -> Iterator[ExtractedLink]:
         """A link for each element, or for the URL of the template; none where a value is missing."""
-        nodes: Iterator[SelectedNode | None] = self._finder.select(scope) if template.url is None else iter((None,))
+        nodes: Iterator[SelectedNode | None] = iter((None,))
+        if template.url is None:
+            nodes = self._finder.select_followed(scope, budget)
         for node in nodes:
             try:
                 link = self._make_link(template, node, look_up, budget)
