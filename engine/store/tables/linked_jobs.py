@@ -22,10 +22,12 @@ SELECT column1, column2, column3, 'locator', column5, column7, column8, column10
 FROM ({values}) AS page WHERE true
 ON CONFLICT (run, identity) DO NOTHING
 """
+_IS_EXTRACTED = """{job}.state = 'DONE'
+    OR ({job}.state = 'FAILED' AND EXISTS (SELECT 1 FROM results r WHERE r.job = {job}.id))"""
 # CROSS JOIN: each page finds its job by index; without it, the planner reads all jobs for every batch
-_LINKED_BEFORE = """
-SELECT j.id, p.column5, p.column8, p.column10, p.column11, p.column13 FROM ({values}) AS p
-CROSS JOIN jobs j ON j.run = p.column1 AND j.identity = p.column13
+_LINKED_BEFORE = f"""
+SELECT j.id, p.column5, p.column8, p.column10, p.column11, p.column13, {_IS_EXTRACTED.format(job="j")}
+FROM ({{values}}) AS p CROSS JOIN jobs j ON j.run = p.column1 AND j.identity = p.column13
 WHERE NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = p.column1 AND other.identity = p.column8)
 """
 _JOIN_SERIES = """
@@ -38,12 +40,11 @@ WITH v (version, run) AS (SELECT ?, ?), k (identity) AS ({values})
 UPDATE jobs SET linked = v.version FROM v, k
 WHERE jobs.run = v.run AND jobs.identity = k.identity AND jobs.linked IS NOT v.version
 """
-_CARRY = """
-WITH k (run, identity, parent, carried) AS ({values})
+_CARRY = f"""
+WITH k (run, identity, parent, carried) AS ({{values}})
 UPDATE jobs SET carried = k.carried FROM k
 WHERE jobs.run = k.run AND jobs.identity = k.identity AND jobs.parent = k.parent AND jobs.carried IS NOT k.carried
-RETURNING jobs.id, jobs.state = 'DONE'
-    OR (jobs.state = 'FAILED' AND EXISTS (SELECT 1 FROM results r WHERE r.job = jobs.id))
+RETURNING jobs.id, {_IS_EXTRACTED.format(job="jobs")}
 """
 _OTHERWISE_CARRIED = """
 SELECT j.id FROM ({values}) AS p CROSS JOIN jobs j ON j.id = p.column1 WHERE j.carried IS NOT p.column2
@@ -82,10 +83,10 @@ def add_series_pages(db: Database, pages: Sequence[NewLink]) -> list[int]:
     """Create jobs for pages of series, as those of their locators.
 
     A job that a link made for such a page becomes that of the series. Returns those whose pages are done: they must be
-    re-extracted, so that their series goes on from there.
+    re-extracted, so that their series goes on from there. One in progress is found at its commit by what it carries.
     """
-    joined = []
-    for id_, locator, identity, parent, request, page_key in db.execute_values(
+    done = []
+    for id_, locator, identity, parent, request, page_key, is_done in db.execute_values(
         _LINKED_BEFORE, [page for page in pages if page.page_key is not None]
     ):
         db.execute(
@@ -95,9 +96,10 @@ def add_series_pages(db: Database, pages: Sequence[NewLink]) -> list[int]:
                 "page_key": page_key,
             },
         )  # fmt: skip
-        joined.append(int(id_))
+        if is_done:
+            done.append(int(id_))
     db.execute_values(_ADD_SERIES_PAGES, pages)
-    return joined
+    return done
 
 
 def carry(db: Database, links: Sequence[NewLink]) -> list[int]:

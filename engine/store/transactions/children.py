@@ -58,14 +58,21 @@ def add_child_jobs(
     """
     links: dict[bytes, NewLink] = {}
     in_series: dict[bytes, NewLink] = {}
+    carrying: dict[tuple[bytes, int], NewLink] = {}
     for f in outcomes:
         for child in f.children:
             new = in_series if child.in_series else links
+            parent = f.job.page_job or f.job.id
             if child.identity in new:
+                if child.carried is not None and (child.identity, parent) not in carrying:
+                    # another page leads there in this commit, too: this one may be the first parent
+                    carrying[child.identity, parent] = new[child.identity]._replace(
+                        parent=parent, carried=child.carried
+                    )
                 continue
             place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
             touched_hosts.add(place.host)
-            new[child.identity] = NewLink(
+            link = new[child.identity] = NewLink(
                 run,
                 place.sequence,
                 child.priority,
@@ -75,16 +82,17 @@ def add_child_jobs(
                 child.url,
                 child.identity,
                 int(child.may_leave_host),
-                f.job.page_job or f.job.id,
+                parent,
                 child.request,
                 child.carried,
                 child.page_key,
             )
+            if child.carried is not None:
+                carrying[child.identity, parent] = link
     again = linked_jobs.add_series_pages(db, list(in_series.values())) if in_series else []
     linked_jobs.add_links(db, list(links.values()))
-    carrying = [link for link in (*in_series.values(), *links.values()) if link.carried is not None]
     if carrying:
-        again += linked_jobs.carry(db, carrying)
+        again += linked_jobs.carry(db, list(carrying.values()))
     if again:
         extracts.queue_again(db, again)
     relinked = [f for f in outcomes if f.job.links_stale]
