@@ -65,7 +65,8 @@ class ChildJobs:
         """The jobs of a page's links."""
         new = links if job.links_stale else self._seen_set.filter_new(links)
         if len(new) < len(links) and any(link.details is not None for link in links):
-            new = [link for link in links if link in new or (link.details is not None and link.details.carried)]
+            is_new = self._seen_set.is_new
+            new = [link for link in links if (link.details is not None and link.details.carried) or is_new(link.key)]
         return self._make(job, new)
 
     def pieces(self, job: LeasedJob, columns: LinkColumns) -> Iterator[tuple[ChildJob, ...]]:
@@ -84,6 +85,7 @@ class ChildJobs:
             depth = job.depth if details is not None and details.stays_at_depth else job.depth + 1
             if details is not None and details.request.relation == "next":
                 identity, page_key = self._key_of_next(job, link, details.request)
+            is_canonical = details is not None and details.request.relation == "canonical"
             if urls.is_file_url(link.url) and not self._may_read(job, link.url):
                 continue
             if identity in children or not within_depth(
@@ -96,7 +98,7 @@ class ChildJobs:
                 urls.origin(link.url),
                 link.url,
                 depth,
-                link.priority,
+                job.priority if is_canonical else link.priority,
                 identity,
                 may_leave_host=link.may_leave_host,
                 request=None if details is None else details.request.to_json(),
