@@ -190,11 +190,19 @@ def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Probl
 
 
 def _check_place_of_range(node: YamlNode, range_: SeriesRange | None, problems: Problems) -> None:
-    before = node.text.partition("{")[0]
-    if range_ is not None and re.fullmatch(r"https?://[^/?#]*", before, re.IGNORECASE):
-        problems.add(
-            node.place, "bad-range", "the range of `until` cannot be in the host; write a locator for each host"
-        )
+    if range_ is None:
+        return
+    before = ""
+    for token in url_patterns.split(node.text.strip()):
+        if token.kind == "brace" and read_range(token.text) == range_:
+            break
+        before += "x" if token.kind == "brace" else token.text
+    if "#" in before:
+        message = "the range of `until` cannot be behind `#`: that part of a URL is not sent"
+        problems.add(node.place, "bad-range", message)
+    elif re.fullmatch(r"(https?:)?[/\\]{2}[^/\\?#]*", before, re.IGNORECASE):
+        message = "the range of `until` cannot be in the host; write a locator for each host"
+        problems.add(node.place, "bad-range", message)
 
 
 def _ranges(node: YamlNode) -> list[SeriesRange]:

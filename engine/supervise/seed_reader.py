@@ -17,6 +17,8 @@ from engine.supervise.seed_secrets import Seed, SeedSecrets
 
 _BATCH_SIZE = 2000
 _BATCH_SECONDS = 0.1
+_MARKS = 3
+"""Numbers to try: a URL that holds one of 18 digits by chance is not expected twice."""
 
 
 class SeedReader:
@@ -59,18 +61,26 @@ class SeedReader:
                 number = str(own.range.first).zfill(own.range.width)
                 for seed in self._resolve([("", number.join(own.url))], place):
                     url = self._split_url(own.url)
+                    if url is None:
+                        shown = urls.without_credentials(pattern)[:200]
+                        self.problems.append(f"{place}: no usable URL: the number of its range is not sent: {shown}")
+                        continue
                     first, last, width = own.range
                     series = Series(url=url, body=own.body, first=first, last=last, width=width)
                     yield seed._replace(body=number.join(own.body) if own.body else None, series=series)
 
-    def _split_url(self, pieces: Sequence[str]) -> tuple[str, ...]:
-        """The normalized URL around its number: a number that the URL does not hold marks the place."""
-        while True:
+    def _split_url(self, pieces: Sequence[str]) -> tuple[str, ...] | None:
+        """The normalized URL around its number: a number that the URL does not hold marks the place.
+
+        None: the normalized URL does not hold the number, as that of a fragment or before `/..`.
+        """
+        for _ in range(_MARKS):
             mark = str(secrets.randbelow(9 * 10**17) + 10**17)
             url = urls.resolve(mark.join(pieces), self._base) or ""
             split = urls.without_credentials(url).split(mark)
             if len(split) == len(pieces):
                 return tuple(split)
+        return None
 
     def _locator_urls(self, locator: Locator) -> Iterator[Seed]:
         for pattern in locator.urls:
