@@ -18,6 +18,7 @@ from engine.model.link import Link, RequestTemplate
 from engine.model.link_request import MAX_CARRIED_BYTES, Carried, LinkDetails, LinkRequest
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.text_value import to_text
+from engine.model.variables import variable_names
 from engine.query_stripper import QueryStripper
 
 if TYPE_CHECKING:
@@ -191,6 +192,8 @@ class _RecordLinkFinder:
         method = template.method or (form.method if form is not None else "POST" if has_body else _GET)
         if method == _GET and template.json is None:
             if form is not None or template.has_form:
+                if any(name.startswith("env.") for _, text in template.form for name in variable_names(text)):
+                    raise ValueError("the form is sent with GET: its URL would show `%{env.NAME}`")
                 href = html_form.with_query(href, encode_form(merge_fields(fields, template.form), look_up))
             return self._finder.resolve_href(href, budget, {})
         link = self._finder.resolve_href(href, budget, {})

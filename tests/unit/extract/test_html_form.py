@@ -96,6 +96,18 @@ def test_a_get_form_is_a_plain_link_whose_query_is_replaced() -> None:
     assert sent("<form action='/all?x=1'></form>") == ("https://shop.example/all", PLAIN_LINK)
 
 
+def test_a_secret_is_never_written_in_the_url_of_a_get_form() -> None:
+    request = RequestTemplate(has_form=True, form=(("k", "%{env.KEY}"),))
+    data_def = DataDef(name="d", links=(Link(selector="form", request=request),))
+    extraction = extract(data_def, FORM.format(action="/s", method="get"))
+    (rejection,) = extraction.rejected
+    assert (extraction.links, rejection.field) == ((), "links")
+    assert "sent with GET" in rejection.reason
+    (link,) = extract(data_def, FORM.format(action="/s", method="post")).links
+    assert link.details is not None
+    assert link.details.request.body == "token=t1&q=old&go=1&k=%{env.KEY}"
+
+
 @pytest.mark.parametrize("method", ["", "DIALOG", "put", "nonsense"])
 def test_another_method_of_a_form_is_get(method: str) -> None:
     assert sent(FORM.format(action="/search", method=method))[1] == PLAIN_LINK
