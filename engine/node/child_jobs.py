@@ -1,6 +1,6 @@
 """Turns the links of a page into jobs, as far as the node knows that they are new."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from engine import urls
 from engine.model.job import LeasedJob
@@ -72,7 +72,7 @@ class ChildJobs:
     def pieces(self, job: LeasedJob, columns: LinkColumns) -> Iterator[tuple[ChildJob, ...]]:
         """The jobs of a page's links, in pieces that are not empty."""
         links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
-        for links_of_piece in cut_in_pieces(links, lambda link: len(link.url), CHILDREN_PER_PIECE):
+        for links_of_piece in cut_in_pieces(_first_carrying(links), lambda link: len(link.url), CHILDREN_PER_PIECE):
             children = self._make(job, links_of_piece)
             if children:
                 yield children
@@ -122,3 +122,14 @@ class ChildJobs:
         bases = [f"{table.base_url.rstrip('/')}/" for table in tables if table is not None and table.base_url]
         folders = [base for base in (*bases, job.url[: job.url.rfind("/") + 1]) if urls.is_file_url(base)]
         return url.startswith(tuple(folders))
+
+
+def _first_carrying(links: Iterable[ExtractedLink]) -> Iterator[ExtractedLink]:
+    """The links without those that carry values to a page to which an earlier one does."""
+    keys: set[bytes] = set()
+    for link in links:
+        if link.details is not None and link.details.carried is not None:
+            if link.key in keys:
+                continue
+            keys.add(link.key)
+        yield link

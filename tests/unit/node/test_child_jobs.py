@@ -11,7 +11,7 @@ from engine.model.job_key import link_key, locator_key, request_key
 from engine.model.link_request import PLAIN_LINK, Carried, LinkDetails, LinkRequest, PageBlocks
 from engine.model.record import ExtractedLink
 from engine.model.series import Series
-from engine.node.child_jobs import ChildJobs
+from engine.node.child_jobs import CHILDREN_PER_PIECE, ChildJobs
 from engine.node.link_columns import pack_links, unpack_links
 from engine.node.seen_set import SeenSet
 from engine.store.transactions.outcome import ChildJob
@@ -115,6 +115,13 @@ def test_the_first_of_two_links_to_one_page_counts() -> None:
     one, two = (LinkDetails(carried=Carried(values={"n": n}).to_json()) for n in "12")
     (child,) = made(child_jobs(), link(details=one), link(details=two))
     assert child.carried == one.carried
+
+
+def test_the_first_counts_across_pieces_too() -> None:
+    one, two = (LinkDetails(carried=Carried(values={"n": n}).to_json()) for n in "12")
+    many = [link(f"http://a/{number}") for number in range(CHILDREN_PER_PIECE)]
+    children = made(child_jobs(), link(details=one), *many, link(details=two))
+    assert [child.carried for child in children if child.url == "http://a/x"] == [one.carried]
 
 
 def test_a_canonical_url_keeps_the_priority_of_its_page() -> None:
