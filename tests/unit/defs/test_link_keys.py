@@ -161,6 +161,15 @@ def test_in_block_needs_a_block(tmp_path: Path) -> None:
     check_one(tmp_path, text.replace("LINK", "{selector: a, §inBlock: true}"), "missing-key", "`query.block`")
 
 
+def test_what_a_step_fills_later_is_not_carried(tmp_path: Path) -> None:
+    step = "steps: {jsoupDefault: {mark: {class: command, run: [x], previous: filter, next: appender}}}"
+    text = DEFS.replace("now: {value: x}", "late: {fromStep: true}").replace(
+        "{dataDef: item}", f"{{dataDef: item, {step}}}"
+    )
+    link = "{selector: a, inBlock: true, carry: [§late]}"
+    check_one(tmp_path, text.replace("LINK", link), "conflict", "a step fills 'late' later")
+
+
 def test_until_needs_blocks_or_links(tmp_path: Path) -> None:
     text = DEFS.replace("{selector: a, linkGroup: detail, inBlock: true, carry: [sku]}, LINK", "{selector: a}")
     bare = text.replace("    links: [{selector: a}]\n", "").replace("query: {block: li}", "key: [sku]")
