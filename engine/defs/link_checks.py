@@ -50,7 +50,9 @@ class _LinkCheck:
         self._fields = {name: entry.node for name, entry in data_def.entries_of("fields")}
         query = data_def.get("query")
         self._block = query.text_of("block") if query is not None else None
-        self._in_block = (link.text_of("inBlock") or "").lower() == "true"
+        in_block = link.get("inBlock")
+        self._in_block = in_block is not None and in_block.value() is True
+        self._is_of_page = in_block is None or in_block.value() is False
 
     def check(self) -> None:
         link = self._link
@@ -71,11 +73,11 @@ class _LinkCheck:
         for key in ("url", "form", "json"):
             entry = link.entries.get(key)
             for scalar in iter_scalars(entry.node) if entry is not None else ():
-                self._check_variables(scalar, in_body=key != "url")
+                self._check_variables(scalar, in_body=_is_body(link, key))
 
     def _check_carry(self) -> None:
         carry = self._link.get("carry")
-        if carry is None:
+        if carry is None or carry.kind == "mapping" or carry.value() is None or isinstance(carry.value(), bool):
             return
         names = [carry] if carry.kind == "scalar" else carry.items
         if not names:
@@ -98,7 +100,7 @@ class _LinkCheck:
         if (field.text_of("fromStep") or "").lower() == "true":
             message = f"a step fills '{name}' later: links are searched before; carry a field with a selector"
             self._problems.add(node.place, "conflict", message)
-        elif self._block is not None and not self._in_block and not {"scope", "value"} & field.entries.keys():
+        elif self._block is not None and self._is_of_page and not {"scope", "value"} & field.entries.keys():
             message = f"'{name}' belongs to the records, and this link to the page; add `inBlock: true` to the link"
             self._problems.add(node.place, "conflict", f"{message}, or `scope: page` to the field")
 
@@ -143,9 +145,11 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
             for name in variable_names(scalar.text):
                 used.add(name)
                 known = name in variables or name in DOCUMENT_VARIABLES or name.startswith(CARRIED)
-                if not known and not _is_environment(name, in_body=key != "url"):
+                if not known and not _is_environment(name, in_body=_is_body(node, key)):
                     _add_unknown_variable(scalar, name, [*variables, *DOCUMENT_VARIABLES], problems)
-    for name in variables:
+    form = node.get("form")
+    is_readable = (url is None or url.kind == "scalar") and (form is None or form.kind == "mapping")
+    for name in variables if is_readable else ():
         if name not in used:
             similar = find_similar(name, sorted(_NEXT_KEYS))
             cure = f"did you mean `{similar}`?" if similar else f"write `%{{{name}}}` in `{requests[0]}`, or remove it"
@@ -177,7 +181,7 @@ def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Probl
             message = f"`until` follows the range of a URL, and `{key}` has none; write a locator of its own for it"
             problems.add(locator.key_place(key), "conflict", message)
     for node, of_url in ranges:
-        if not of_url:
+        if not of_url and _has_valid_braces(node):
             message = "`until` needs a range of pages, such as `?page={1..}`, in the URL, `form` or `json`"
             problems.add(locator.key_place("until"), "missing-range", message)
         chosen = choose_range(of_url)
@@ -220,12 +224,24 @@ def _check_canonical(root: YamlNode, problems: Problems) -> None:
 def _check_place_of_range(node: YamlNode, range_: SeriesRange | None, problems: Problems) -> None:
     if range_ is None:
         return
-    before = node.text.partition("{")[0]
-    if re.fullmatch(r"https?://[^/?#]*", before, re.IGNORECASE):
+    before = ""
+    for token in url_patterns.split(node.text.strip()):
+        if token.kind == "brace" and read_range(token.text) == range_:
+            break
+        before += "x" if token.kind == "brace" else token.text
+    if re.fullmatch(r"(https?:)?[/\\]{2}[^/\\?#]*", before, re.IGNORECASE):
         message = "the range of `until` cannot be in the host; write a locator for each host"
         problems.add(node.place, "bad-range", message)
     elif split_url(next(expand_series(node.text, None, (), None)).url, _ANY_BASE) is None:
         problems.add(node.place, "bad-range", "the range of `until` is no part of the URL that is sent")
+
+
+def _has_valid_braces(node: YamlNode) -> bool:
+    try:
+        url_patterns.count(node.text)
+    except UsageError:
+        return False
+    return True
 
 
 def _ranges(node: YamlNode) -> list[SeriesRange]:
@@ -297,11 +313,16 @@ def _add_no_content(node: YamlNode, problems: Problems) -> None:
 
 def _check_url_template(node: YamlNode, problems: Problems) -> None:
     filled = re.sub(r"%\{[^{}]*\}", "1", node.text.strip())
-    if re.fullmatch(r"%\{[^{}]*\}", node.text.strip()):
+    if not filled or re.fullmatch(r"%\{[^{}]*\}", node.text.strip()):
         return
     problem = url_problem(filled)
     if problem is not None:
         problems.add(node.place, "bad-url", f"`url`: {problem}")
+
+
+def _is_body(request: YamlNode, key: str) -> bool:
+    """Whether a key of a request sets a body; with GET, a form is the query of the URL."""
+    return key == "json" or (key == "form" and (request.text_of("method") or "").upper() != "GET")
 
 
 def _is_environment(name: str, *, in_body: bool) -> bool:
@@ -310,7 +331,8 @@ def _is_environment(name: str, *, in_body: bool) -> bool:
 
 def _add_unknown_variable(node: YamlNode, name: str, names: list[str], problems: Problems) -> None:
     if name.startswith("env."):
-        message = "`%{env.NAME}` is not available in `url`; send a secret in `form`, `json` or the headers of its host"
+        message = "`%{env.NAME}` is not available in `url`, nor in `form` with GET: pages may show URLs; "
+        message += "send a secret in the `form` or `json` of a POST, or in the headers of its host"
         problems.add(node.place, "unknown-variable", message)
         return
     message = f"unknown variable `%{{{name}}}`{suggest(name, sorted(names))}; write `%%{{` for a literal `%{{`"

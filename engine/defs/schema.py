@@ -122,6 +122,9 @@ _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Keys that require or exclude each other."""
 
+_LISTS_OR_TEXTS = (("LinkTerm", "carry"), ("FieldTerm", "convert"))
+"""Lists that may be written as their only item."""
+
 
 def build_json_schema() -> dict[str, Any]:
     """The JSON Schema of one def file (draft 2020-12)."""
@@ -140,6 +143,10 @@ def build_json_schema() -> dict[str, Any]:
     url = {"type": ["string", "number"]}
     described = {key: sitemap.pop(key) for key in ("description", "examples")}
     locator_keys["sitemap"] = {**described, "anyOf": [url, sitemap]}
+    for term, key in _LISTS_OR_TEXTS:
+        of_list = terms[term]["properties"][key]
+        described = {name: of_list.pop(name) for name in ("description", "examples") if name in of_list}
+        terms[term]["properties"][key] = {**described, "anyOf": [of_list["items"], of_list]}
     return {"$schema": DIALECT, "title": "crawl-console defs", **schema}
 
 

@@ -126,7 +126,7 @@ def _values_of(control: "_Element", kind: str) -> Iterator[str]:
         options = [*control.iter("option")]
         chosen = [option for option in options if option.get("selected") is not None]
         if not chosen and control.get("multiple") is None:
-            chosen = options[:1]
+            chosen = [option for option in options if option.get("disabled") is None][:1]
         for option in chosen if control.get("multiple") is not None else chosen[-1:]:
             if option.get("disabled") is None:
                 value = option.get("value")

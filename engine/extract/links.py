@@ -94,6 +94,11 @@ class LinkFinder:
             raise ValueError(self._compile_error or "the link cannot be read")
         return self._selector.each(scope)
 
+    def select_followed(self, scope: Scope, budget: Budget) -> "Iterator[SelectedNode]":
+        """The elements that are not marked nofollow, or all where that does not count. Raises `ValueError`."""
+        check_rel = budget.context.nofollow and budget.page.mentions_nofollow
+        return (node for node in self.select(scope) if not (check_rel and _has_nofollow(read_node(node, "rel"))))
+
     def find_links(
         self, budget: Budget, max_links: int, scope: Scope | None = None
     ) -> tuple[dict[str, ExtractedLink], int]:

@@ -85,7 +85,7 @@ class NextPageFinder:
         )
 
     def _select(self, name: str, page: Page) -> Any:
-        """The value of a variable; of JSON with its type. None: it is missing, or false."""
+        """The value of a variable; of JSON with its type. None: it is missing, blank or false."""
         node = self._selectors[name].first(Scope(page))
         if node is None:
             return None
@@ -93,6 +93,7 @@ class NextPageFinder:
             value = node.value
             if isinstance(value, list):
                 value = next((item for item in value if item is not None), None)
-            return None if value is False or isinstance(value, dict) else value
+            is_blank = isinstance(value, str) and not value.strip()
+            return None if is_blank or value is False or isinstance(value, dict) else value
         text = read_node(node, "text")
         return None if text is None else " ".join(text.split())

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from selectolax.lexbor import LexborNode
 
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page
@@ -18,19 +19,23 @@ if TYPE_CHECKING:
 
 
 def read_blocks(
-    page: Page, selectors: Sequence[Selector], values: Sequence[Any], links: Sequence[ExtractedLink]
+    page: Page, selectors: Sequence[tuple[Selector, bool]], values: Sequence[Any], links: Sequence[ExtractedLink]
 ) -> PageBlocks:
     """The blocks that `selectors` match, and whether there are any; a followed link counts, too.
+
+    True behind a selector: the values of its records are among `values`; else its addresses tell its blocks apart.
 
     Pages with the same text in their blocks, and the same `values` of fields, are the same: markup may hold tokens, or
     the number of the page in links that lead back to it.
     """
     digest = hashlib.blake2b(digest_size=16)
     present = bool(links)
-    for selector in selectors:
+    for selector, has_values in selectors:
         for node in selector.each(Scope(page)):
             present = True
             digest.update(_text_of(node))
+            if not has_values:
+                digest.update(_json_bytes(_addresses_of(node)))
             digest.update(b"\0")
     digest.update(_json_bytes(values))
     if not selectors:
@@ -44,6 +49,13 @@ def _text_of(node: "SelectedNode") -> bytes:
         return _json_bytes(node.value)
     text = node if isinstance(node, str) else read_node(node, "text") or ""
     return " ".join(text.split()).encode("utf-8", "replace")
+
+
+def _addresses_of(node: "SelectedNode") -> list[str | None]:
+    if isinstance(node, str | JsonValue):
+        return []
+    parts = (node, *node.css("[href], [src]")) if isinstance(node, LexborNode) else node.iter()
+    return [read_node(part, name) for part in parts for name in ("href", "src")]
 
 
 def _json_bytes(value: Any) -> bytes:

@@ -18,6 +18,7 @@ from engine.model.link import Link, RequestTemplate
 from engine.model.link_request import MAX_CARRIED_BYTES, Carried, LinkDetails, LinkRequest
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.text_value import to_text
+from engine.model.variables import variable_names
 from engine.query_stripper import QueryStripper
 
 if TYPE_CHECKING:
@@ -146,7 +147,9 @@ class _RecordLinkFinder:
 
         def look_up(name: str) -> Any:
             if name.startswith(_FIELD):
-                return row.get(name.removeprefix(_FIELD))
+                field = name.removeprefix(_FIELD)
+                value = row.get(field)
+                return to_text(value, self._joins.get(field, "|")) if isinstance(value, list) else value
             return budget.context.look_up(name, budget.page)
 
         for link in self._find_requests(self.link.request, scope, look_up, budget):
@@ -161,7 +164,9 @@ class _RecordLinkFinder:
         self, template: RequestTemplate, scope: Scope, look_up: Lookup, budget: Budget
     ) -> Iterator[ExtractedLink]:
         """A link for each element, or for the URL of the template; none where a value is missing."""
-        nodes: Iterator[SelectedNode | None] = self._finder.select(scope) if template.url is None else iter((None,))
+        nodes: Iterator[SelectedNode | None] = iter((None,))
+        if template.url is None:
+            nodes = self._finder.select_followed(scope, budget)
         for node in nodes:
             try:
                 link = self._make_link(template, node, look_up, budget)
@@ -187,6 +192,8 @@ class _RecordLinkFinder:
         method = template.method or (form.method if form is not None else "POST" if has_body else _GET)
         if method == _GET and template.json is None:
             if form is not None or template.has_form:
+                if any(name.startswith("env.") for _, text in template.form for name in variable_names(text)):
+                    raise ValueError("the form is sent with GET: its URL would show `%{env.NAME}`")
                 href = html_form.with_query(href, encode_form(merge_fields(fields, template.form), look_up))
             return self._finder.resolve_href(href, budget, {})
         link = self._finder.resolve_href(href, budget, {})

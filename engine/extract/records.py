@@ -205,7 +205,10 @@ class RecordExtractor:
         links, rejected, dropped = self._link_extractor.extract(budget)
         if record_links is None:
             return links, rejected, dropped
-        self._record_links.add_page_links(record_links, budget)
+        try:
+            self._record_links.add_page_links(record_links, budget)
+        except BudgetExceeded as error:
+            rejected = (*rejected, self._rejection("", str(error), str(self._data_def.place)))
         by_key = {link.key: link for link in (*links, *record_links.links)}
         kept, more = limit_links([by_key.values()], self._max_links)
         return tuple(kept), (*record_links.rejected, *rejected), dropped + record_links.dropped + more

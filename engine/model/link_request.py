@@ -12,6 +12,7 @@ BODY_PATH = "$[1]"
 RELATION_PATH = "$[3]"
 MAX_CARRIED_BYTES = 4_096
 """Of the values that a job carries, as JSON."""
+_MAX_DIGEST = 64
 
 Relation = Literal["link", "next", "canonical"]
 """How a page leads to another: a link to follow, its next page, or the URL that it gives as its own."""
@@ -104,13 +105,24 @@ class LinkDetails(NamedTuple):
         for text in (request.body, request.content_type, carried):
             if text is not None and type(text) is not str:
                 raise TypeError("not a text")
-        Carried.from_json(carried)
+        if request.content_type is not None and not request.content_type.isprintable():
+            raise ValueError("not a header")
+        if carried is not None:
+            _check_carried(carried)
         return cls(request, carried)
 
     @property
     def stays_at_depth(self) -> bool:
         """Whether its page is as far from the locator as the page that leads to it."""
         return self.request.relation != "link"
+
+
+def _check_carried(text: str) -> None:
+    values, blocks = orjson.loads(text)
+    if type(values) is not dict or type(blocks) is not str or any(type(value) is not str for value in values.values()):
+        raise TypeError("not carried values")
+    if len(blocks) > _MAX_DIGEST or len(text.encode()) > MAX_CARRIED_BYTES + _MAX_DIGEST:
+        raise ValueError("more than a link carries")
 
 
 class PageBlocks(NamedTuple):
@@ -125,6 +137,6 @@ class PageBlocks(NamedTuple):
     def from_plain(cls, value: Any) -> "PageBlocks":
         """Of the JSON list. Raises ValueError or TypeError for any other value."""
         present, digest = value
-        if type(present) is not bool or type(digest) is not str or len(digest) > 64:
+        if type(present) is not bool or type(digest) is not str or len(digest) > _MAX_DIGEST:
             raise TypeError("not the blocks of a page")
         return cls(present, digest)

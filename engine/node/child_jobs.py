@@ -1,6 +1,6 @@
 """Turns the links of a page into jobs, as far as the node knows that they are new."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from engine import urls
 from engine.model.job import LeasedJob
@@ -78,14 +78,14 @@ class ChildJobs:
         """The jobs of a page's links."""
         new = links if job.links_stale else self._seen_set.filter_new(links)
         if len(new) < len(links) and any(link.details is not None for link in links):
-            keys = {link.key for link in new}
-            new = [link for link in links if link.key in keys or (link.details is not None and link.details.carried)]
+            is_new = self._seen_set.is_new
+            new = [link for link in links if (link.details is not None and link.details.carried) or is_new(link.key)]
         return self._make(job, new)
 
     def pieces(self, job: LeasedJob, columns: LinkColumns) -> Iterator[tuple[ChildJob, ...]]:
         """The jobs of a page's links, in pieces that are not empty."""
         links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
-        for links_of_piece in cut_in_pieces(links, lambda link: len(link.url), CHILDREN_PER_PIECE):
+        for links_of_piece in cut_in_pieces(_first_carrying(links), lambda link: len(link.url), CHILDREN_PER_PIECE):
             children = self._make(job, links_of_piece)
             if children:
                 yield children
@@ -98,6 +98,7 @@ class ChildJobs:
             depth = job.depth if details is not None and details.stays_at_depth else job.depth + 1
             if details is not None and details.request.relation == "next":
                 identity, page_key = self._key_of_next(job, link, details.request)
+            is_canonical = details is not None and details.request.relation == "canonical"
             if urls.is_file_url(link.url) and not self._may_read(job, link.url):
                 continue
             if identity in children or not within_depth(
@@ -110,7 +111,7 @@ class ChildJobs:
                 urls.origin(link.url),
                 link.url,
                 depth,
-                link.priority,
+                job.priority if is_canonical else link.priority,
                 identity,
                 may_leave_host=link.may_leave_host,
                 request=None if details is None else details.request.to_json(),
@@ -134,3 +135,14 @@ class ChildJobs:
         bases = [f"{table.base_url.rstrip('/')}/" for table in tables if table is not None and table.base_url]
         folders = [base for base in (*bases, job.url[: job.url.rfind("/") + 1]) if urls.is_file_url(base)]
         return url.startswith(tuple(folders))
+
+
+def _first_carrying(links: Iterable[ExtractedLink]) -> Iterator[ExtractedLink]:
+    """The links without those that carry values to a page to which an earlier one does."""
+    keys: set[bytes] = set()
+    for link in links:
+        if link.details is not None and link.details.carried is not None:
+            if link.key in keys:
+                continue
+            keys.add(link.key)
+        yield link

@@ -204,7 +204,7 @@ def apply_data_defs(
     extractors = [extractor for extractor, _ in data_defs]
     blocks = None
     if until_empty:
-        selectors = [extractor.block for extractor in extractors if extractor.block is not None]
+        selectors = [(one.block, bool(one.counted_fields)) for one in extractors if one.block is not None]
         blocks = read_blocks(page, selectors, values, kept)
     if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
         return ExtractedPage((), [], 0, (), 0, blocks=blocks, replaced_by=REPEATED)

@@ -59,7 +59,9 @@ class SeedReader:
                 for seed in self._resolve([("", number.join(own.url))], place):
                     url = split_url(own.url, self._base)
                     if url is None:
-                        self.problems.append(f"{place}: no usable range: {urls.without_credentials(pattern)[:200]}")
+                        self.problems.append(
+                            f"{place}: the number of its range is not sent: {urls.without_credentials(pattern)[:200]}"
+                        )
                         continue
                     first, last, width = own.range
                     series = Series(url=url, body=own.body, first=first, last=last, width=width)

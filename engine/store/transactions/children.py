@@ -60,7 +60,7 @@ def add_child_jobs(
     links: dict[bytes, NewLink] = {}
     next_pages: dict[bytes, NewLink] = {}
     series_pages: dict[bytes, NewLink] = {}
-    carrying: list[NewLink] = []
+    carrying: dict[tuple[bytes, int], NewLink] = {}
     for f in outcomes:
         for child in f.children:
             kept = series_pages if child.in_series else links if child.page_key is None else next_pages
@@ -68,6 +68,7 @@ def add_child_jobs(
             carries = child.carried is not None or f.job.links_stale  # a link may carry nothing any more
             if not is_new and not carries:
                 continue
+            parent = f.job.page_job or f.job.id
             place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
             touched_hosts.add(place.host)
             link = NewLink(
@@ -80,17 +81,17 @@ def add_child_jobs(
                 child.url,
                 child.identity,
                 int(child.may_leave_host),
-                f.job.page_job or f.job.id,
+                parent,
                 child.request,
                 child.carried,
                 child.page_key,
             )
             if is_new:
                 kept[child.identity] = link
-            if carries:
-                carrying.append(link)
+            if carries:  # of two records of a page, the first counts
+                carrying.setdefault((child.identity, parent), link)
     _add(db, links, next_pages, series_pages)
-    again = linked_jobs.carry(db, carrying) if carrying else []
+    again = linked_jobs.carry(db, list(carrying.values())) if carrying else []
     if again:
         extracts.queue_again(db, again)
     relinked = [f for f in outcomes if f.job.links_stale]

@@ -1,0 +1,213 @@
+"""Forms of pages: what a browser would submit, whatever the markup."""
+
+from urllib.parse import parse_qsl
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.extract.html_form import MAX_FIELDS, is_form, read_form, with_query
+from engine.extract.selectors import Scope, compile_selector
+from engine.model.definition import DataDef
+from engine.model.link import Link, RequestTemplate
+from engine.model.link_request import PLAIN_LINK, LinkRequest
+from engine.model.record import ExtractedLink
+from tests.unit.extract.pages import URL, extract, page
+
+
+def fields_of(controls: str, selector: str = "form") -> list[tuple[str, str]]:
+    document = page(f"<form action=/s>{controls}</form>")
+    node = compile_selector(selector).first(Scope(document))
+    assert node is not None
+    assert is_form(node)
+    return list(read_form(node, document).fields)
+
+
+def links_of(text: str, selector: str = "form", **request: object) -> tuple[ExtractedLink, ...]:
+    template = RequestTemplate(**{"has_form": True, **request})  # type: ignore[arg-type]
+    extraction = extract(DataDef(name="d", links=(Link(selector=selector, request=template),)), text)
+    assert extraction.rejected == ()
+    return extraction.links
+
+
+def sent(text: str, selector: str = "form", **request: object) -> tuple[str, LinkRequest]:
+    """The URL and the request of the only link."""
+    (link,) = links_of(text, selector, **request)
+    return link.url, link.details.request if link.details else PLAIN_LINK
+
+
+@pytest.mark.parametrize("selector", ["form", "xpath://form"])
+@pytest.mark.parametrize(
+    ("controls", "fields"),
+    [
+        ("<input name=q value='a b'>", [("q", "a b")]),
+        ("<input name=q>", [("q", "")]),
+        ("<input value=x><input name='' value=y>", []),
+        ("<input type=hidden name=token value='é&amp;=\"'>", [("token", 'é&="')]),
+        ("<input type=password name=p value=x><input type=search name=s value=y>", [("p", "x"), ("s", "y")]),
+        ("<input type=checkbox name=a checked><input type=checkbox name=b>", [("a", "on")]),
+        ("<input type=checkbox name=a value=1 checked><input type=checkbox name=a value=2 checked>",
+         [("a", "1"), ("a", "2")]),
+        ("<input type=radio name=r value=1><input type=radio name=r value=2 checked>", [("r", "2")]),
+        ("<input type=radio name=r value=1>", []),
+        ("<input type=file name=f><input type=reset name=r value=x><input type=image name=i>", []),
+        ("<input type=button name=b value=x>", []),
+        ("<input type=hidden name=a value=1 disabled><input name=b value=2>", [("b", "2")]),
+        ("<select name=s><option value=1>one<option value=2 selected>two</select>", [("s", "2")]),
+        ("<select name=s><option>one</option><option>two</option></select>", [("s", "one")]),
+        ("<select name=s></select>", []),
+        ("<select name=s multiple><option value=1 selected><option value=2><option value=3 selected></select>",
+         [("s", "1"), ("s", "3")]),
+        ("<select name=s multiple><option value=1></select>", []),
+        ("<select name=s disabled><option value=1></select>", []),
+        ("<textarea name=t>a\nb</textarea><textarea name=u></textarea>", [("t", "a\nb"), ("u", "")]),
+        ("<button name=b value=1>go</button><button name=c value=2>go</button>", [("b", "1")]),
+        ("<button type=button name=x>no</button><button name=b value=1>go</button>", [("b", "1")]),
+        ("<input type=submit name=go value=Search><button name=b>", [("go", "Search")]),
+        ("<input type=SUBMIT name=go value=Search>", [("go", "Search")]),
+        ("<button name=b></button>", [("b", "")]),
+        ("<button>search</button><button name=clear value=1>clear</button>", []),
+        ("<button name=b value=1 disabled>", []),
+        ("<input type=image name=i><button name=b value=1>", []),
+        ("<fieldset disabled><input name=a value=1></fieldset><input name=b value=2>", [("b", "2")]),
+        ("<select name=s><option disabled selected>choose<option>one</select>", []),
+        ("<select name=s><option disabled>choose<option>one</select>", [("s", "one")]),
+        ("<input name=a value=1><div><p><input name=b value=2></div>", [("a", "1"), ("b", "2")]),
+    ],
+)  # fmt: skip
+def test_a_form_sends_what_a_browser_sends(selector: str, controls: str, fields: list[tuple[str, str]]) -> None:
+    assert fields_of(controls, selector) == fields
+
+
+FORM = """<form id=s action="{action}" method="{method}"><input type=hidden name=token value=t1>
+<input name=q value=old><button name=go value=1>go</button></form>"""
+
+
+@pytest.mark.parametrize("selector", ["#s", "xpath://form[@id='s']"])
+def test_a_post_form_is_submitted_with_all_its_fields(selector: str) -> None:
+    url, request = sent(FORM.format(action="/search", method="post"), selector)
+    assert url == "https://shop.example/search"
+    assert request == LinkRequest(
+        method="POST", body="token=t1&q=old&go=1", content_type="application/x-www-form-urlencoded"
+    )
+
+
+def test_a_get_form_is_a_plain_link_whose_query_is_replaced() -> None:
+    url, request = sent(FORM.format(action="/search?old=1#top", method="GET"))
+    assert (url, request) == ("https://shop.example/search?token=t1&q=old&go=1", PLAIN_LINK)
+    assert sent("<form action='/all?x=1'></form>") == ("https://shop.example/all", PLAIN_LINK)
+
+
+def test_a_secret_is_never_written_in_the_url_of_a_get_form() -> None:
+    request = RequestTemplate(has_form=True, form=(("k", "%{env.KEY}"),))
+    data_def = DataDef(name="d", links=(Link(selector="form", request=request),))
+    extraction = extract(data_def, FORM.format(action="/s", method="get"))
+    (rejection,) = extraction.rejected
+    assert (extraction.links, rejection.field) == ((), "links")
+    assert "sent with GET" in rejection.reason
+    (link,) = extract(data_def, FORM.format(action="/s", method="post")).links
+    assert link.details is not None
+    assert link.details.request.body == "token=t1&q=old&go=1&k=%{env.KEY}"
+
+
+@pytest.mark.parametrize("method", ["", "DIALOG", "put", "nonsense"])
+def test_another_method_of_a_form_is_get(method: str) -> None:
+    assert sent(FORM.format(action="/search", method=method))[1] == PLAIN_LINK
+
+
+def test_the_method_of_the_defs_counts_before_that_of_the_form() -> None:
+    url, request = sent(FORM.format(action="/search", method="get"), method="POST")
+    assert (url, request.method, request.body) == ("https://shop.example/search", "POST", "token=t1&q=old&go=1")
+    url, request = sent(FORM.format(action="/search", method="post"), method="GET")
+    assert (url, request) == ("https://shop.example/search?token=t1&q=old&go=1", PLAIN_LINK)
+
+
+@pytest.mark.parametrize("action", ["", "  ", "#", "?a=b"])
+def test_an_empty_action_is_the_page(action: str) -> None:
+    url, request = sent(FORM.format(action=action, method="post"))
+    assert url == (f"{URL}?a=b" if action == "?a=b" else URL)
+    assert request.method == "POST"
+
+
+def test_a_form_without_action_is_sent_to_the_page_and_not_to_its_base() -> None:
+    assert sent("<base href=/other/><form method=post></form>")[0] == URL
+    assert sent("<base href=/other/><form method=post action=x></form>")[0] == "https://shop.example/other/x"
+
+
+@pytest.mark.parametrize("action", ["https://evil.example/s", "//evil.example/s", "javascript:alert(1)", "mailto:a@b"])
+def test_a_form_that_leads_to_another_host_is_not_followed(action: str) -> None:
+    assert links_of(FORM.format(action=action, method="post")) == ()
+    assert links_of(FORM.format(action=action, method="get")) == ()
+
+
+def test_a_form_may_lead_to_another_host_where_the_link_says_so() -> None:
+    link = Link(selector="form", same_host=False, request=RequestTemplate(has_form=True))
+    extraction = extract(DataDef(name="d", links=(link,)), FORM.format(action="//cdn.example/s", method="post"))
+    (found,) = extraction.links
+    assert (found.url, found.may_leave_host) == ("https://cdn.example/s", True)
+
+
+def test_credentials_in_an_action_are_dropped() -> None:
+    assert sent(FORM.format(action="https://u:pw@shop.example/s", method="post"))[0] == "https://shop.example/s"
+
+
+def test_fields_of_the_defs_take_the_place_of_those_of_the_form() -> None:
+    text = "<form method=post><input name=a value=1><input name=q value=old><input name=q value=2><input name=z></form>"
+    assert sent(text, form=(("q", "new"),))[1].body == "a=1&q=new&z="
+    assert sent(text, form=(("q", "x"), ("q", "y"), ("m", "%{depth}")))[1].body == "a=1&q=x&q=y&z=&m=1"
+
+
+def test_each_form_is_a_page_of_its_own() -> None:
+    text = "".join(f"<form method=post action=/s><input name=q value={word}></form>" for word in "aab")
+    links = links_of(text)
+    assert [link.details.request.body for link in links if link.details] == ["q=a", "q=b"]
+    assert len({link.key for link in links}) == 2
+
+
+def test_an_element_that_is_no_form_gives_its_href() -> None:
+    url, request = sent("<a href=/api>x</a>", "a", form=(("q", "1"),))
+    assert (url, request.method, request.body) == ("https://shop.example/api", "POST", "q=1")
+    assert links_of("<a>x</a>", "a", form=(("q", "1"),)) == ()
+
+
+def test_a_field_of_a_page_that_looks_like_a_variable_is_sent_as_text() -> None:
+    text = "<form method=post><input name='%{env.A}' value='%{env.SECRET} %{depth} %%{x}'></form>"
+    body = sent(text)[1].body
+    assert body is not None
+    assert "%{" not in body
+    assert parse_qsl(body) == [("%{env.A}", "%{env.SECRET} %{depth} %%{x}")]
+
+
+def test_a_form_has_a_limit_of_fields() -> None:
+    assert len(fields_of("".join(f"<input name=f{number}>" for number in range(MAX_FIELDS + 5)))) == MAX_FIELDS
+
+
+def test_a_url_with_a_query() -> None:
+    assert with_query("/s?x#y", "a=1") == "/s?a=1"
+    assert with_query("/s?x", "") == "/s"
+
+
+PIECES = (
+    "<form> </form> <input <button <select> </select> <option> <textarea> </textarea> name=a value=b checked disabled"
+)
+MORE = "type=radio type=checkbox type=image multiple selected <table> <td> <template> <svg> <!-- --> > method=post"
+REST = "action=/x action=// é <fieldset <label> \0 &#xD800; form=f <object name=o>"
+markup = st.lists(st.sampled_from(f"{PIECES} {MORE} {REST}".split()), max_size=30).map(" ".join)
+
+
+@settings(max_examples=150)
+@given(markup, st.sampled_from(["form", "xpath://form", "form, input, button, *"]))
+def test_no_markup_breaks_a_form(text: str, selector: str) -> None:
+    for method in (None, "POST", "GET"):
+        for link in links_of(f"<form>{text}", selector, method=method, form=(("a", "x"),)):
+            link.url.encode()
+            if link.details is not None:
+                link.details.to_line()
+
+
+def test_a_deep_form_is_read_or_left_and_breaks_nothing() -> None:
+    extraction = extract(
+        DataDef(name="d", links=(Link(selector="form", request=RequestTemplate(has_form=True)),)),
+        "<form method=post>" + "<div>" * 400 + "<input name=q value=1>",
+    )
+    assert [link.details.request.body for link in extraction.links if link.details] == ["q=1"]

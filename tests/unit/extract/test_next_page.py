@@ -1,0 +1,285 @@
+"""The page that follows another: by values of the page, until it is empty, and the canonical URL of a page."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine.extract.canonical import find_canonical
+from engine.extract.page import PageKind
+from engine.extract.records import RecordExtractor
+from engine.model.definition import DataDef, Field
+from engine.model.job_key import link_key, request_key
+from engine.model.link import Link, NextPage, RequestTemplate
+from engine.model.link_request import Carried, LinkRequest
+from engine.model.record import ExtractedLink
+from engine.node.extraction import REPEATED, ExtractedPage, apply_data_defs
+from engine.query_stripper import QueryStripper
+from tests.unit.extract.pages import CONTEXT, page
+
+API = "https://shop.example/api/items"
+CURSOR = NextPage(request=RequestTemplate(url="/api/items?after=%{cursor}"), variables=(("cursor", "jmespath: next"),))
+
+
+def apply(
+    text: str, next_page: NextPage | None = CURSOR, *, kind: PageKind = "json", url: str = API,
+    block: str | None = None, links: tuple[Link, ...] = (), fields: tuple[Field, ...] = (Field(name="f"),),
+    **context: Any,
+) -> ExtractedPage:  # fmt: skip
+    data_def = DataDef(name="d", block=block, fields=fields, links=links, next=next_page)
+    extractor = RecordExtractor(data_def, {"books": 3})
+    return apply_data_defs(page(text, kind=kind, url=url), replace(CONTEXT, **context), [(extractor, True)], 100)
+
+
+def next_of(text: str, next_page: NextPage = CURSOR, **more: Any) -> ExtractedLink | None:
+    """The page that follows it."""
+    links = [link for link in apply(text, next_page, **more).links if link.details is not None]
+    assert len(links) <= 1
+    return links[0] if links else None
+
+
+def url_of(value: Any) -> str | None:
+    link = next_of(json.dumps({"next": value}))
+    return None if link is None else link.url
+
+
+def test_a_value_leads_to_the_next_page_of_the_group() -> None:
+    link = next_of('{"next": "a b&c"}')
+    assert link is not None
+    assert link == ExtractedLink(f"{API}?after=a%20b%26c", "books", 3, None, details=link.details)
+    assert link.key == link_key("books", link.url)
+    assert link.details is not None
+    assert (link.details.request, link.details.carried) == (LinkRequest(relation="next"), None)
+    assert link.details.stays_at_depth
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", "  ", "\t\n", False, [], [None], {}, {"a": 1}, [""], [False], [{}]], ids=repr
+)
+def test_a_missing_blank_or_false_value_ends_the_chain(value: Any) -> None:
+    assert url_of(value) is None
+    assert next_of("{}") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (7, "7"), (1.5, "1.5"), (True, "true"), ("0", "0"), ("false", "false"), (["x", "y"], "x"),
+     ([None, 4], "4"), (2**70, str(2**70)), ("é", "%C3%A9")],
+)  # fmt: skip
+def test_values_of_json_are_written_as_texts(value: Any, text: str) -> None:
+    assert url_of(value) == f"{API}?after={text}"
+
+
+def test_a_value_in_a_json_body_keeps_its_type() -> None:
+    template = RequestTemplate(json='{"after":"%{cursor}","key":"%{env.KEY}","page":"p%{cursor}"}')
+    next_page = replace(CURSOR, request=template)
+    link = next_of('{"next": 7}', next_page)
+    assert link is not None
+    assert link.details is not None
+    body = '{"after":7,"key":"%{env.KEY}","page":"p7"}'
+    assert link.details.request == LinkRequest(
+        method="POST", body=body, content_type="application/json", relation="next"
+    )
+    assert (link.url, link.key) == (API, request_key("books", API, "POST", body))
+    hostile = next_of('{"next": "%{env.SECRET}"}', next_page)
+    assert hostile is not None
+    assert hostile.details is not None
+    assert r'"\u0025{env.SECRET}"' in str(hostile.details.request.body)
+
+
+def test_a_form_is_a_body_or_with_get_the_query() -> None:
+    form = RequestTemplate(form=(("after", "%{cursor}"), ("n", "50")), has_form=True)
+    posted = next_of('{"next": "a b"}', replace(CURSOR, request=form))
+    assert posted is not None
+    assert posted.details is not None
+    assert (posted.url, posted.details.request.body) == (API, "after=a+b&n=50")
+    got = next_of('{"next": "a b"}', replace(CURSOR, request=replace(form, method="GET")), url=f"{API}?x=1")
+    assert got is not None
+    assert got.details is not None
+    assert (got.url, got.details.request) == (f"{API}?after=a+b&n=50", LinkRequest(relation="next"))
+
+
+def test_the_whole_url_may_be_a_value() -> None:
+    whole = NextPage(request=RequestTemplate(url="%{u}"), variables=(("u", "a.next"),))
+    for text, url in [
+        ("<a class=next>/tea?page=2#x</a>", "https://shop.example/tea?page=2"),
+        ("<a class=next> https://u:pw@shop.example/3 </a>", "https://shop.example/3"),
+        ("<base href=/b/><a class=next>4</a>", "https://shop.example/b/4"),
+        ("<a class=next>https://other.example/5</a>", None),
+        ("<a class=next>//shop.example.evil/5</a>", None),
+        ("<a class=next>javascript:x</a>", None),
+        ("<a class=next></a>", None),
+        ("<p>", None),
+        (f"<a class=next>/{'x' * 20_000}</a>", None),
+    ]:
+        link = next_of(text, whole, kind="html")
+        assert (link.url if link else None) == url, text
+
+
+def test_a_page_that_names_itself_is_the_last() -> None:
+    assert next_of('{"next": "x"}', url=f"{API}?after=x") is None
+    posted = replace(CURSOR, request=RequestTemplate(json='{"after":"%{cursor}"}'))
+    assert next_of('{"next": "x"}', posted, url=API) is not None, "the store knows whether it was sent before"
+
+
+def test_query_keys_that_hosts_drop_are_dropped() -> None:
+    whole = replace(CURSOR, request=RequestTemplate(url="/api?after=2&sid=1&x=%{cursor}"))
+    data_def = DataDef(name="d", fields=(Field(name="f"),), next=whole)
+    extractor = RecordExtractor(data_def, query_stripper=QueryStripper({"shop.example": ("sid",)}))
+    source = page('{"next": "2&sid=1"}', kind="json", url=API)
+    (link,) = apply_data_defs(source, CONTEXT, [(extractor, True)], 100).links
+    assert link.url == "https://shop.example/api?after=2&x=2%26sid%3D1"
+
+
+def test_what_was_carried_to_a_page_is_carried_on() -> None:
+    link = next_of('{"next": "2"}', carried={"shop": "a"})
+    assert link is not None
+    assert link.details is not None
+    assert Carried.from_json(link.details.carried) == Carried(values={"shop": "a"})
+    sent = replace(CURSOR, request=RequestTemplate(url="/x?s=%{carried.shop}&c=%{cursor}&d=%{depth}"))
+    link = next_of('{"next": "2"}', sent, carried={"shop": "a b"})
+    assert link is not None
+    assert link.url == "https://shop.example/x?s=a%20b&c=2&d=1"
+    assert next_of('{"next": "2"}', sent) is None
+
+
+UNTIL = replace(CURSOR, until_empty=True)
+
+
+def test_until_empty_needs_a_block_or_a_followed_link() -> None:
+    for items, expected in (("[1]", True), ("[]", False), ("null", False)):
+        text = f'{{"next": "2", "items": {items}}}'
+        assert (next_of(text, UNTIL, block="jmespath: items") is not None) is expected, items
+    text = '{"next": "2", "items": [], "detail": "%s"}'
+    links = (Link(selector="jmespath: detail", group="detail"),)
+    for url, expected in (("/d", True), ("https://other.example/d", False)):
+        found = next_of(text % url, UNTIL, block="jmespath: items", links=links)
+        assert (found is not None) is expected, url
+
+
+def test_a_rejected_record_counts_as_one() -> None:
+    data_def = DataDef(
+        name="d", block="p", fields=(Field(name="f", selector="i", required=True),),
+        next=NextPage(request=RequestTemplate(url="/x?n=%{n}"), variables=(("n", "b"),), until_empty=True),
+    )  # fmt: skip
+    extracted = apply_data_defs(page("<b>2</b><p>"), CONTEXT, [(RecordExtractor(data_def), True)], 10)
+    assert (len(extracted.rejected), len(extracted.links)) == (1, 1)
+
+
+def test_a_page_that_repeats_the_blocks_before_it_gives_nothing() -> None:
+    text = '{"next": "%s", "items": [1, 2]}'
+    first = apply(text % "2", UNTIL, block="jmespath: items")
+    (link,) = first.links
+    assert link.details is not None
+    digest = Carried.from_json(link.details.carried).blocks
+    assert digest
+    again = apply(text % "3", UNTIL, block="jmespath: items", blocks_before=digest)
+    assert (again.rows, list(again.links), again.replaced_by) == ((), [], REPEATED)
+    other = apply('{"next": "3", "items": [1, 3]}', UNTIL, block="jmespath: items", blocks_before=digest)
+    assert (len(other.rows[0][1]), len(other.links), other.replaced_by) == (2, 1, "")
+
+
+def digest_of(text: str, block: str | None, kind: PageKind = "html", **parts: Any) -> tuple[bool, str]:
+    blocks = apply(text, None, kind=kind, block=block, until_empty=True, **parts).blocks
+    assert blocks is not None
+    return tuple(blocks)
+
+
+@pytest.mark.parametrize(
+    ("block", "kind", "one", "two", "same"),
+    [
+        ("p", "html", "<p>a<p>b", "<p> a\n<p>b", True),
+        ("p", "html", "<p>a<p>b", "<p>b<p>a", False),
+        ("p", "html", "<p>a<p>b", "<p>ab", False),
+        ("p", "html", "<p>a", "<p>a<p>a", False),
+        ("p", "html", "<p>a<div>1</div>", "<p>a<div>2</div>", True),
+        ("p", "html", "<p><a href=1>x</a>", "<p><a href=2>x</a>", False),
+        ("p", "html", "<p><img src=1>x", "<p><img src=2>x", False),
+        ("p", "html", "<p id=1 data-token=2>x", "<p id=3 data-token=4>x", True),
+        ("a", "html", "<a href=1>x</a>", "<a href=2>x</a>", False),
+        ("xpath://p", "html", "<p><a href=1>x</a>", "<p><a href=2>x</a>", False),
+        ("xpath://p", "html", "<p><!-- 1 -->x", "<p><!-- 2 -->x", True),
+        ("xpath://p/text()", "html", "<p>x", "<p>y", False),
+        ("item", "xml", "<r><item>a</item></r>", "<r><item>a</item><x/></r>", True),
+        ("item", "xml", "<r><item>a</item></r>", "<r><item>b</item></r>", False),
+        ("jmespath: i", "json", '{"i":[{"a":1}],"t":1}', '{"i":[{"a":1}],"t":2}', True),
+        ("jmespath: i", "json", '{"i":[{"a":1}]}', '{"i":[{"a":2}]}', False),
+        ("jmespath: i", "json", '{"i":[1]}', '{"i":["1"]}', False),
+        ("jmespath: i", "json", '{"i":[1,2]}', '{"i":[2,1]}', False),
+    ],
+)
+def test_blocks_are_the_same_by_their_text_and_their_addresses(
+    block: str, kind: PageKind, one: str, two: str, same: bool
+) -> None:
+    first, second = digest_of(one, block, kind, fields=()), digest_of(two, block, kind, fields=())
+    assert first[0]
+    assert second[0]
+    assert (first == second) is same
+
+
+def test_the_values_of_fields_tell_blocks_of_one_text_apart_and_addresses_do_not() -> None:
+    one, two = "<p id=1><a href=/cart?back=1>x</a>", "<p id=2><a href=/cart?back=2>x</a>"
+    assert digest_of(one, "p", "html") == digest_of(two, "p", "html"), "a link back to the list names its page"
+    fields = (Field(name="id", attribute="id"),)
+    assert digest_of(one, "p", "html", fields=fields) != digest_of(two, "p", "html", fields=fields)
+
+
+def test_without_blocks_the_followed_links_tell_pages_apart() -> None:
+    links = (Link(selector="a", deny=("ad",)),)
+    assert digest_of("<p>", None, links=links)[0] is False
+    assert digest_of("<a href=/ad>", None, links=links)[0] is False
+    one, two = digest_of("<a href=/1>1", None, links=links), digest_of("<a href=/2>1", None, links=links)
+    assert one[0]
+    assert one != two
+    assert digest_of("<a href=/1>other text", None, links=links) == one
+
+
+def canonical_of(text: str, url: str = "https://shop.example/p?ref=1", **more: Any) -> str | None:
+    link = find_canonical(page(text, url=url), replace(CONTEXT, **more), None)
+    return None if link is None else link.url
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("<link rel=canonical href=/p>", "https://shop.example/p"),
+        ("<link rel='alternate CANONICAL' href=/p>", "https://shop.example/p"),
+        ("<base href=/b/><link rel=canonical href=p>", "https://shop.example/b/p"),
+        ("<link rel=canonical href='https://www.shop.example/p'>", "https://www.shop.example/p"),
+        ("<link rel=canonical href='http://shop.example/p'>", "http://shop.example/p"),
+        ("<link rel=canonical href='https://u:pw@shop.example/p'>", "https://shop.example/p"),
+        ("<link rel=canonical href='https://shop.example/p?ref=1'>", None),
+        ("<link rel=canonical href='HTTPS://SHOP.example:443/p?ref=1#x'>", None),
+        ("<link rel=canonical href='https://other.example/p'>", None),
+        ("<link rel=canonical href='https://shop.example.evil/p'>", None),
+        ("<link rel=canonical href=''>", None),
+        ("<link rel=canonical href='  '>", None),
+        ("<link rel=canonical>", None),
+        ("<link rel=canonical href='javascript:x'>", None),
+        (f"<link rel=canonical href='/{'x' * 20_000}'>", None),
+        ("<link rel=canonicals href=/p>", None),
+        ("<body><p><link rel=canonical href=/p>", None),
+        ("<link rel=canonical href=/1><link rel=canonical href=/2>", "https://shop.example/1"),
+        ("", None),
+    ],
+)
+def test_the_canonical_url_of_a_page(text: str, url: str | None) -> None:
+    assert canonical_of(text) == url
+
+
+def test_only_html_has_a_canonical_url() -> None:
+    assert find_canonical(page('{"a": 1}', kind="json"), CONTEXT, None) is None
+    assert find_canonical(page("<head><link rel='canonical' href='/p'/></head>", kind="xml"), CONTEXT, None) is None
+
+
+def test_a_page_is_skipped_for_its_canonical_url_with_what_was_carried_to_it() -> None:
+    text = "<link rel=canonical href=/p><a href=/x>"
+    extracted = apply(text, None, kind="html", links=(Link(selector="a"),), canonical=True, carried={"a": "b"})
+    (link,) = extracted.links
+    assert (extracted.rows, extracted.replaced_by, link.url) == ((), "https://shop.example/p", "https://shop.example/p")
+    assert link.details is not None
+    assert (link.group, link.key) == ("books", link_key("books", link.url))
+    assert link.details.request == LinkRequest(relation="canonical")
+    assert Carried.from_json(link.details.carried).values == {"a": "b"}
+    assert len(apply(text, None, kind="html", canonical=False).rows[0][1]) == 1
