@@ -35,6 +35,8 @@ class Context:
     """The digest of the blocks of the page before it; empty: there is none."""
     requested_url: str = ""
     """The URL of the job, before redirects."""
+    explains_links: bool = False
+    """Whether the page says of links why they are not followed, as a user asked."""
     canonical: bool = False
     """Whether the page is skipped where its canonical URL is another."""
 

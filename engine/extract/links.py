@@ -97,7 +97,7 @@ class LinkFinder:
     def select_followed(self, scope: Scope, budget: Budget) -> "Iterator[SelectedNode]":
         """The elements that are not marked nofollow, or all where that does not count. Raises `ValueError`."""
         check_rel = budget.context.nofollow and budget.page.mentions_nofollow
-        return (node for node in self.select(scope) if not (check_rel and _has_nofollow(read_node(node, "rel"))))
+        return (node for node in self.select(scope) if not (check_rel and has_nofollow(read_node(node, "rel"))))
 
     def find_links(
         self, budget: Budget, max_links: int, scope: Scope | None = None
@@ -127,14 +127,14 @@ class LinkFinder:
         if name in CONTENT_ATTRIBUTES or not (nodes and isinstance(nodes[0], LexborNode)):
             for node in nodes:
                 text = read_href(node, name)
-                if text is not None and not (check_rel and _has_nofollow(read_node(node, "rel"))):
+                if text is not None and not (check_rel and has_nofollow(read_node(node, "rel"))):
                     hrefs[text.partition("#")[0]] = None
             return hrefs
         for node in nodes:
             # Hot path, about a hundred times a page: a CSS selector returns elements only, so no check of the kind.
             attributes = node.attrs  # type: ignore[union-attr]
             href = attributes.get(name)
-            if href is not None and not (check_rel and _has_nofollow(attributes.get("rel"))):
+            if href is not None and not (check_rel and has_nofollow(attributes.get("rel"))):
                 hrefs[href.partition("#")[0]] = None
         return hrefs
 
@@ -195,7 +195,7 @@ class LinkFinder:
         return link
 
     def _check_patterns(self, url: str, group: str, budget: Budget) -> ExtractedLink | None:
-        if self._allow and not any(pattern.has_match(url, budget.time_budget) for pattern in self._allow):
+        if not self.allows(url, budget):
             return None
         if any(pattern.has_match(url, budget.time_budget) for pattern in self._deny):
             return None
@@ -203,6 +203,10 @@ class LinkFinder:
         return ExtractedLink(
             url, group, priority, self.link.max_depth, link_key(group, url), may_leave_host=not self.link.same_host
         )
+
+    def allows(self, url: str, budget: Budget) -> bool:
+        """Whether one of `allow` matches, or there are none. Raises `PatternTimeout`."""
+        return not self._allow or any(pattern.has_match(url, budget.time_budget) for pattern in self._allow)
 
 
 class LinkExtractor:
@@ -214,24 +218,24 @@ class LinkExtractor:
     ) -> None:  # fmt: skip
         self._data_def = data_def
         self._max_links = max_links
-        self._finders = tuple(
+        self.finders = tuple(
             LinkFinder(link, priorities, query_stripper) for link in data_def.links if not link.reads_records
         )
 
     @property
     def cost(self) -> Cost:
         """That of the costliest link."""
-        return max((finder.cost for finder in self._finders), default=Cost.LINEAR)
+        return max((finder.cost for finder in self.finders), default=Cost.LINEAR)
 
     @property
     def is_flat(self) -> bool:
         """Whether all links are."""
-        return all(finder.is_flat for finder in self._finders)
+        return all(finder.is_flat for finder in self.finders)
 
     @property
     def reads_embedded_json(self) -> bool:
         """Whether any link does."""
-        return any(finder.reads_embedded_json for finder in self._finders)
+        return any(finder.reads_embedded_json for finder in self.finders)
 
     def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
         """The first links of a page, each URL once per group (the first finder wins), and the links that failed.
@@ -241,7 +245,7 @@ class LinkExtractor:
         found: list[Collection[ExtractedLink]] = []
         rejections: list[Rejection] = []
         dropped = 0
-        for finder in self._finders:
+        for finder in self.finders:
             try:
                 links, left = finder.find_links(budget, self._max_links)
             except (ValueError, PatternTimeout) as error:
@@ -336,5 +340,6 @@ def _is_cacheable(href: str) -> bool:
     return bare.startswith(_ABSOLUTE) or bare[:4].lower() != "http" or ":" not in bare[:6]
 
 
-def _has_nofollow(rel: str | None) -> bool:
+def has_nofollow(rel: str | None) -> bool:
+    """Whether the `rel` of an element says nofollow."""
     return rel is not None and "nofollow" in rel.lower().split()

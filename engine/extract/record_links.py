@@ -8,6 +8,7 @@ from engine.extract import html_form
 from engine.extract.budget import Budget
 from engine.extract.cost import Cost
 from engine.extract.fields import FieldReader, RecordRejected
+from engine.extract.link_explanations import explain_links
 from engine.extract.links import LinkFinder, read_href, reject_link
 from engine.extract.patterns import PatternTimeout
 from engine.extract.request_template import Lookup, MissingValue, encode_form, fill_body, fill_url, merge_fields
@@ -96,6 +97,9 @@ class PageRecordLinks:
 
     def add_record(self, scope: Scope, row: Mapping[str, Any]) -> None:
         """Add the links of a record."""
+        if self._budget.context.explains_links:
+            plain = [finder.plain for finder in self._finders if finder.link.request is None]
+            explain_links(plain, scope, self._budget)
         self.add(self._finders, scope, row)
 
     def add(self, finders: "Sequence[_RecordLinkFinder]", scope: Scope, row: Mapping[str, Any]) -> None:
@@ -129,6 +133,11 @@ class _RecordLinkFinder:
     def field_names(self) -> set[str]:
         """The fields whose values it may need."""
         return set(self.link.carry) if self.link.request is None else set(self._joins)
+
+    @property
+    def plain(self) -> LinkFinder:
+        """Finds the elements."""
+        return self._finder
 
     def find(self, scope: Scope, row: Mapping[str, Any], budget: Budget, max_links: int) -> Iterator[ExtractedLink]:
         """The links in a block. Raises ValueError and PatternTimeout."""

@@ -12,6 +12,7 @@ from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.fields import FieldReader, RecordRejected
 from engine.extract.filters import RecordFilter
+from engine.extract.link_explanations import explain_links
 from engine.extract.links import LinkExtractor, limit_links
 from engine.extract.next_page import NextPageFinder
 from engine.extract.page import Page
@@ -97,6 +98,11 @@ class RecordExtractor:
     def has_links(self) -> bool:
         """Whether it follows links."""
         return bool(self._data_def.links)
+
+    @property
+    def sends_values(self) -> bool:
+        """Whether its links carry or send values of the page, or lead to a next one."""
+        return self.next_page is not None or bool(self._record_links)
 
     @property
     def counted_fields(self) -> tuple[str, ...]:
@@ -186,6 +192,8 @@ class RecordExtractor:
         if progress is not None:
             progress.enter_links()
         links, rejected_links, dropped_links = self._find_links(budget, record_links)
+        if context.explains_links:
+            explain_links(self._link_extractor.finders, Scope(page), budget)
         if links_only:
             rows, rejected, filtered, missing = [], [], 0, {}
         return Extraction(

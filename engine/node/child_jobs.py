@@ -74,10 +74,12 @@ class ChildJobs:
             self._series[locator] = self._db_access.series(locator)
         return self._series[locator]
 
-    def of_links(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
-        """The jobs of a page's links."""
+    def of_links(
+        self, job: LeasedJob, links: Sequence[ExtractedLink], *, have_details: bool = False
+    ) -> tuple[ChildJob, ...]:
+        """The jobs of a page's links. `have_details`: whether any of them may send or carry something."""
         new = links if job.links_stale else self._seen_set.filter_new(links)
-        if len(new) < len(links) and any(link.details is not None for link in links):
+        if have_details and len(new) < len(links):
             is_new = self._seen_set.is_new
             new = [link for link in links if (link.details is not None and link.details.carried) or is_new(link.key)]
         return self._make(job, new)

@@ -1,7 +1,7 @@
 """Extracts one page: decodes it, parses it, applies dataDefs; used by the node and by its extraction processes."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol
@@ -151,7 +151,7 @@ def _may_have_long_tag(body: bytes) -> bool:
 def apply_data_defs(
     page: Page,
     context: Context,
-    data_defs: Iterable[tuple[RecordExtractor, bool]],
+    data_defs: Sequence[tuple[RecordExtractor, bool]],
     max_links: int,
     progress: DataDefProgress | None = None,
     *,
@@ -162,13 +162,12 @@ def apply_data_defs(
 
     `patience`: seconds after which OutOfTime is raised; None: any time. `extract` takes the place of the extractors.
     """
-    data_defs = tuple(data_defs)
     canonical = None
     if context.canonical and data_defs:
         canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
     if canonical is not None:
         return ExtractedPage((), [canonical], 0, (), 0, replaced_by=canonical.url)
-    until_empty = context.until_empty or any(ends_when_empty(extractor) for extractor, _ in data_defs)
+    leads_on = context.until_empty or any(extractor.next_page is not None for extractor, _ in data_defs)
     values: list[list[Any]] = []
     began = time.monotonic()
     rows: list[tuple[int, tuple[str, ...]]] = []
@@ -187,7 +186,7 @@ def apply_data_defs(
             extraction = extractor.extract(page, context, progress, patience=left, links_only=not wants_rows)
         links.append(extraction.links)
         dropped += extraction.dropped_links
-        if until_empty and extractor.block is not None:
+        if leads_on and extractor.block is not None:
             values += [[row.get(name) for name in extractor.counted_fields] for row in extraction.rows]
         if wants_rows:
             rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
@@ -201,19 +200,29 @@ def apply_data_defs(
     if noindex and context.meta_noindex:
         rows, rejected, counts = [], [], []
     kept, more = limit_links(links, max_links)
-    extractors = [extractor for extractor, _ in data_defs]
     blocks = None
-    if until_empty:
-        selectors = [(one.block, bool(one.counted_fields)) for one in extractors if one.block is not None]
-        blocks = read_blocks(page, selectors, values, kept)
-    if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
-        return ExtractedPage((), [], 0, (), 0, blocks=blocks, replaced_by=REPEATED)
-    found = [extractor.next_page.find(page, context, blocks) for extractor in extractors if extractor.next_page]
-    next_pages = [link for link in found if link is not None]
+    if leads_on:
+        blocks, next_pages = _continue_series(page, context, [extractor for extractor, _ in data_defs], values, kept)
+        if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
+            return ExtractedPage((), [], 0, (), 0, blocks=blocks, replaced_by=REPEATED)
+        kept = [*next_pages, *kept]
     return ExtractedPage(
-        tuple(rows), [*next_pages, *kept], dropped + more, tuple(rejected), filtered, noindex, tuple(counts),
+        tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts),
         tuple(results), faults=tuple(page.faults), blocks=blocks if context.until_empty else None,
     )  # fmt: skip
+
+
+def _continue_series(
+    page: Page, context: Context, extractors: Sequence[RecordExtractor], values: Sequence[Any],
+    links: Sequence[ExtractedLink],
+) -> tuple[PageBlocks | None, list[ExtractedLink]]:  # fmt: skip
+    """The blocks of a page, where its series depends on them, and the pages that follow it by `next`."""
+    blocks = None
+    if context.until_empty or any(map(ends_when_empty, extractors)):
+        selectors = [(one.block, bool(one.counted_fields)) for one in extractors if one.block is not None]
+        blocks = read_blocks(page, selectors, values, links)
+    found = [extractor.next_page.find(page, context, blocks) for extractor in extractors if extractor.next_page]
+    return blocks, [link for link in found if link is not None]
 
 
 def ends_when_empty(extractor: RecordExtractor) -> bool:

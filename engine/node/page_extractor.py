@@ -21,6 +21,7 @@ from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import (
     INLINE_SECONDS,
     REPEATED,
+    ExtractedPage,
     UnreadablePage,
     apply_data_defs,
     check_supported,
@@ -289,7 +290,7 @@ class PageExtractor:
             raise UnreadablePage(str(error)) from error
         return PageExtraction(
             _stored_rows(compiled, extracted.rows),
-            (*self._child_jobs.of_series(job, extracted.blocks), *self.make_children(job, extracted.links)),
+            self._children(job, extracted, compiled),
             extracted.rejected,
             wire.count_rejections(extracted.rejected),
             damaged,
@@ -301,6 +302,13 @@ class PageExtractor:
             results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
             replaced_by=extracted.replaced_by,
         )
+
+    def _children(
+        self, job: LeasedJob, extracted: ExtractedPage, compiled: Sequence[CompiledDataDef]
+    ) -> tuple[ChildJob, ...]:
+        have_details = any(data_def.extractor.sends_values for data_def in compiled)
+        children = self._child_jobs.of_links(job, extracted.links, have_details=have_details)
+        return (*self._child_jobs.of_series(job, extracted.blocks), *children) if extracted.blocks else children
 
     def _unit_results(
         self, job: LeasedJob, compiled: Sequence[CompiledDataDef], results: Sequence[tuple[int, StepResult]]

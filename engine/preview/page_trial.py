@@ -4,12 +4,13 @@ No network, no database. What a page may cost is limited as in a crawl.
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from engine import urls
 from engine.errors import PageUnavailable, UsageError, suggest
 from engine.extract.context import Context
+from engine.extract.link_explanations import NOT_FOLLOWED
 from engine.extract.page import Page
 from engine.fetch.decode import is_pdf
 from engine.fetch.host_policy import host_rule_for
@@ -33,6 +34,8 @@ class PageOrigin:
     depth: int = 0
     run: str = ""
     run_time: str = ""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    """What the page that leads to it gave it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,8 @@ class TrialResult:
     """What became of users' steps."""
     faults: tuple[str, ...] = ()
     """What was skipped on the page because it cannot be read."""
+    unfollowed: tuple[str, ...] = ()
+    """Links that a crawl would not follow, each with the reason."""
 
 
 def find_data_def(definitions: Definitions, name: str) -> DataDef:
@@ -103,7 +108,11 @@ def parse_document(document: TrialDocument, client: ExtractionClient) -> Page:
 class PageTrial:
     """A dataDef, to be applied to many pages."""
 
-    def __init__(self, definitions: Definitions, data_def: DataDef, client: ExtractionClient) -> None:
+    def __init__(
+        self, definitions: Definitions, data_def: DataDef, client: ExtractionClient, *, explains_links: bool = False
+    ) -> None:
+        """`explains_links`: say of links why they are not followed."""
+        self._explains_links = explains_links
         self._definitions = definitions
         self._data_def = data_def
         self._client = client
@@ -115,14 +124,19 @@ class PageTrial:
         tasks = group.tasks if group is not None else ()
         task = next((task.name for task in tasks if task.data_def == self._data_def.name), "")
         kind, extracted = self._client.extract(document, self._definitions, self._data_def, context)
+        faults = [fault for fault in extracted.faults if not fault.startswith(NOT_FOLLOWED)]
+        unfollowed = [fault.removeprefix(NOT_FOLLOWED) for fault in extracted.faults if fault.startswith(NOT_FOLLOWED)]
+        too_deep = [link for link in extracted.links if not self._is_within_depth(link, origin)]
+        unfollowed += [f"{link.url}: deeper than `maxDepth` of {link.group}" for link in too_deep]
         return TrialResult(
             page_kind=kind,
             rows=tuple(row for _, rows in extracted.rows for row in rows),
-            links=tuple(self._followable_links(extracted.links, origin.depth + 1)),
+            links=tuple(link for link in extracted.links if self._is_within_depth(link, origin)),
             rejected=extracted.rejected,
             filtered=extracted.filtered,
             results=tuple(result if result.task else result._replace(task=task) for _, result in extracted.results),
-            faults=extracted.faults,
+            faults=tuple(faults),
+            unfollowed=tuple(unfollowed),
         )
 
     def _context(self, url: str, origin: PageOrigin) -> Context:
@@ -141,9 +155,10 @@ class PageTrial:
             meta_nofollow=settings.meta_nofollow,
             meta_noindex=settings.meta_noindex,
             agent=product_token(settings.user_agent),
+            carried=dict(origin.carried),
+            explains_links=self._explains_links,
         )
 
-    def _followable_links(self, links: Sequence[ExtractedLink], depth: int) -> Iterator[ExtractedLink]:
-        for link in links:
-            if within_depth(link, depth, self._definitions.task_group(link.group) or TaskGroup(name=link.group)):
-                yield link
+    def _is_within_depth(self, link: ExtractedLink, origin: PageOrigin) -> bool:
+        depth = origin.depth if link.details is not None and link.details.stays_at_depth else origin.depth + 1
+        return within_depth(link, depth, self._definitions.task_group(link.group) or TaskGroup(name=link.group))

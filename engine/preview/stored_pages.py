@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.defs.table_settings import complete_tables
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
+from engine.model.link_request import Carried
 from engine.model.record import Rejection
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, groups_using
@@ -153,6 +154,7 @@ def page_origin(page: WorkedPage, run: Run) -> PageOrigin:
         depth=page.depth,
         run=run.id,
         run_time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at)),
+        carried=Carried.from_json(page.carried).values,
     )
 
 

@@ -73,12 +73,62 @@ def test_try_shows_what_a_crawl_would_write(project: Project, site: Site) -> Non
 
     site["/bare"] = html("<i>no number</i>")
     bare = run_try(project, "book", site.url("/bare"), "--json").summary
-    assert set(bare) == {"rows", "links", "rejected", "filtered", "results", "document"}
+    assert set(bare) == {"rows", "links", "not_followed", "rejected", "filtered", "results", "document"}
     assert bare["rows"] == []
     (rejected,) = bare["rejected"]
     assert rejected["field"] == "isbn"
     assert rejected["place"].endswith("crawl.yml:17:7")
     assert bare["document"]["status"] == 200
+
+
+LINKS = """\
+taskGroups:
+  list: {page: {dataDef: item}}
+  detail: {maxDepth: 0, page: {dataDef: detail}}
+  found: {page: {dataDef: detail}}
+locatorGroups: {list: {locators: [{url: "http://127.0.0.1:1/"}]}}
+dataDefs:
+  item:
+    query: {block: .item}
+    fields: {sku: {attribute: id}}
+    links:
+      - {selector: a, allow: [/p/], deny: [old]}
+      - {selector: .deep, linkGroup: detail}
+      - {selector: b, attribute: data-url, inBlock: true, linkGroup: found, carry: sku}
+      - {selector: .none}
+      - {url: /search, inBlock: true, linkGroup: found, form: {q: "%{field.sku}"}}
+  detail: {fields: {sku: {value: "%{carried.sku}"}}}
+"""
+
+
+def test_try_says_of_each_link_why_it_is_followed_or_not(project: Project, site: Site) -> None:
+    project.write(LINKS)
+    site["/"] = html(
+        '<a href="/p/1">1</a><a href="/x">2</a><a href="/p/old">3</a><a href="http://other.example/p/2">4</a><a>5</a>'
+        '<a href="mailto:me">6</a><a rel="nofollow" href="/p/3">7</a><i class="deep" href="/d">8</i>'
+        '<div class="item" id="s1"><b data-url="/b/1">b</b><b data-url="ftp://x">c</b></div>'
+    )
+    shown = run_try(project, "item", site.url("/"), "--json").summary
+    assert [(link["url"], link["group"], link.get("carried")) for link in shown["links"]] == [
+        (site.url("/p/1"), "list", None), (site.url("/b/1"), "found", {"sku": "s1"}),
+        (site.url("/search"), "found", {}),
+    ]  # fmt: skip
+    assert (shown["links"][2]["method"], shown["links"][2]["body"]) == ("POST", "q=s1")
+    assert shown["not_followed"] == [
+        "ftp://x: it is no http URL (defs/crawl.yml:13:9)",
+        "/x: none of `allow` matches its URL (defs/crawl.yml:11:9)",
+        "/p/old: one of `deny` matches its URL (defs/crawl.yml:11:9)",
+        "http://other.example/p/2: another host, other.example; `sameHost: false` would follow it (defs/crawl.yml:11:9)",
+        "an element: it has no `href` (defs/crawl.yml:11:9)",
+        "mailto:me: it is no http URL (defs/crawl.yml:11:9)",
+        "/p/3: it is marked nofollow (defs/crawl.yml:11:9)",
+        "nothing: `.none` matches no element (defs/crawl.yml:14:9)",
+        f"{site.url('/d')}: deeper than `maxDepth` of detail",
+    ]
+    lines = run_try(project, "item", site.url("/")).err
+    assert f"link to found: {site.url('/b/1')} carrying sku='s1'" in lines
+    assert f"link to found: POST {site.url('/search')} q=s1" in lines
+    assert "not followed: /x: none of `allow` matches its URL" in lines
 
 
 def test_try_refuses_what_a_crawl_would_refuse(project: Project, site: Site, try_here: InProcess) -> None:

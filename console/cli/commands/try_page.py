@@ -17,6 +17,7 @@ from engine.errors import PageUnavailable, UsageError
 
 if TYPE_CHECKING:
     from engine.model.definition import Definitions
+    from engine.model.record import ExtractedLink
     from engine.preview.page_trial import PageOrigin, TrialResult
     from engine.preview.trial_document import TrialDocument
 
@@ -60,7 +61,7 @@ def try_(
     if classify_status(document.status) != "ok":
         raise PageUnavailable(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such a page.")
     with ExtractionClient(settings) as client:
-        result = PageTrial(definitions, target, client).run(document, origin)
+        result = PageTrial(definitions, target, client, explains_links=True).run(document, origin)
     code = int(any(step.outcome == "error" for step in result.results))  # a crawl would fail the page
     if as_json:
         click.echo(orjson.dumps(_trial_as_dict(document, result)))
@@ -108,7 +109,8 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
 
     return {
         "rows": [orjson.Fragment(row) for row in result.rows],
-        "links": [{"url": x.url, "group": x.group, "priority": x.priority} for x in result.links],
+        "links": [_link_as_dict(link) for link in result.links],
+        "not_followed": list(result.unfollowed),
         "rejected": [
             {"data_def": r.data_def, "field": r.field, "reason": r.reason, "place": r.place} for r in result.rejected
         ],
@@ -125,6 +127,29 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
     }  # fmt: skip
 
 
+def _link_as_dict(link: "ExtractedLink") -> dict[str, Any]:
+    from engine.model.link_request import Carried
+
+    shown: dict[str, Any] = {"url": link.url, "group": link.group, "priority": link.priority}
+    if link.details is not None:
+        request, carried = link.details
+        shown |= {"method": request.method, "body": request.body, "relation": request.relation}
+        shown["carried"] = dict(Carried.from_json(carried).values)
+    return shown
+
+
+def _describe_link(link: "ExtractedLink") -> str:
+    """What a crawl would do with a link."""
+    shown = {"relation": "link", "method": "GET", "body": None, "carried": {}} | _link_as_dict(link)
+    noun = "link" if shown["relation"] == "link" else f"{shown['relation']} page"
+    text = f"{noun} to {link.group}: {'' if shown['method'] == 'GET' else shown['method'] + ' '}{link.url}"
+    if shown["body"] is not None:
+        text += f" {shown['body'][:200]}"
+    if shown["carried"]:
+        text += f" carrying {', '.join(f'{name}={value!r}' for name, value in shown['carried'].items())[:200]}"
+    return f"{text} (priority {link.priority})" if link.priority else text
+
+
 def _print_rows(rows: Iterable[str]) -> None:
     from console.cli.page_source import row_lines
 
@@ -135,8 +160,9 @@ def _print_rows(rows: Iterable[str]) -> None:
 
 def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator[str]:
     for link in result.links:
-        priority = f" (priority {link.priority})" if link.priority else ""
-        yield f"link to {link.group}: {link.url}{priority}"
+        yield _describe_link(link)
+    for text in result.unfollowed:
+        yield f"not followed: {text}"
     for rejection in result.rejected:
         field = f".{rejection.field}" if rejection.field else ""
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"

@@ -12,7 +12,7 @@ from engine.store.read.job_range import find_first_id
 
 _JOB = """
 SELECT j.id, j.run, s.grp, j.depth, j.state, j.url, l.name, coalesce(r.url, j.url), d.id, d.url, d.status,
-    d.content_type, d.size, d.fetched_at, coalesce(d.pruned, 0)
+    d.content_type, d.size, d.fetched_at, coalesce(d.pruned, 0), j.carried
 FROM jobs j JOIN sequences s ON s.id = j.sequence LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 """
@@ -55,6 +55,8 @@ class WorkedPage:
     stored: StoredPage | None
     pruned: bool = False
     """Whether the body of its document was deleted: its group keeps none."""
+    carried: str | None = None
+    """What the page that leads to it gave it (`link_request.Carried`)."""
 
 
 def get_by_job(db: Database, job: int) -> WorkedPage | None:
@@ -142,7 +144,10 @@ def list_rows(db: Database, job: int, data_def: str) -> list[str]:
 
 
 def _to_worked_page(row: Sequence[object]) -> WorkedPage:
-    job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, size, fetched_at, pruned = row
+    (
+        job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, size, fetched_at, pruned,
+        carried,
+    ) = row  # fmt: skip
     stored = None
     if page is not None:
         stored = StoredPage(
@@ -152,4 +157,5 @@ def _to_worked_page(row: Sequence[object]) -> WorkedPage:
     return WorkedPage(
         int(str(job)), int(str(run)), str(group), int(str(depth)), str(state), str(url), str(locator or ""),
         str(locator_url), stored, bool(pruned),
+        None if carried is None else str(carried),
     )  # fmt: skip

@@ -63,7 +63,7 @@ def made(jobs: ChildJobs, *links: ExtractedLink, job: LeasedJob = JOB) -> tuple[
     packed = pack_links(links)
     columns = unpack_links(packed.fields, memoryview(b"".join(packed.parts)))
     pieces = tuple(child for piece in jobs.pieces(job, columns) for child in piece)
-    children = jobs.of_links(job, links)
+    children = jobs.of_links(job, links, have_details=True)
     assert children == pieces
     return children
 
@@ -149,7 +149,7 @@ def test_many_known_links_beside_carrying_ones_take_little_time() -> None:
     links = [link(f"http://a/{n}", carrying if n == 0 else None) for n in range(20_000)]
     seen.add(one.key for one in links[::2])
     watch = Stopwatch()
-    assert len(child_jobs(seen).of_links(JOB, links)) == 10_001
+    assert len(child_jobs(seen).of_links(JOB, links, have_details=True)) == 10_001
     assert watch.seconds() < 2
 
 
