@@ -118,7 +118,8 @@ def test_try_says_of_each_link_why_it_is_followed_or_not(project: Project, site:
         "ftp://x: it is no http URL (defs/crawl.yml:13:9)",
         "/x: none of `allow` matches its URL (defs/crawl.yml:11:9)",
         "/p/old: one of `deny` matches its URL (defs/crawl.yml:11:9)",
-        "http://other.example/p/2: another host, other.example; `sameHost: false` would follow it (defs/crawl.yml:11:9)",
+        "http://other.example/p/2: another host, other.example; `sameHost: false` would follow it"
+        " (defs/crawl.yml:11:9)",
         "an element: it has no `href` (defs/crawl.yml:11:9)",
         "mailto:me: it is no http URL (defs/crawl.yml:11:9)",
         "/p/3: it is marked nofollow (defs/crawl.yml:11:9)",
