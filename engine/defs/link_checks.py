@@ -3,27 +3,24 @@
 import re
 from collections.abc import Iterator
 
-from engine.defs import url_patterns
 from engine.defs.bodies import iter_scalars
 from engine.defs.language import AXES, NextTerm
 from engine.defs.problems import Problems
 from engine.defs.references import iter_tasks
 from engine.defs.scalars import url_problem
-from engine.defs.series_patterns import choose_range, expand_series, split_url
-from engine.defs.url_patterns import SeriesRange, read_range
+from engine.defs.series_checks import add_no_content, has_content
 from engine.defs.yaml_node import YamlNode
-from engine.errors import UsageError, find_similar, suggest
+from engine.errors import find_similar, suggest
 from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, variable_names
 
 _FIELD = "field."
 _NEXT_KEYS = frozenset(field.alias or name for name, field in NextTerm.model_fields.items())
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ANY_BASE = "http://base.example/"
 _ENVIRONMENT = re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check(root: YamlNode, problems: Problems) -> None:
-    """Checks each dataDef in record mode, and each locator with `until`."""
+    """Checks each dataDef in record mode."""
     for _, data_def in root.entries_of("dataDefs"):
         if data_def.node.kind != "mapping" or any(key in data_def.node.entries for key in AXES):
             continue
@@ -33,11 +30,6 @@ def check(root: YamlNode, problems: Problems) -> None:
         next_page = data_def.node.get("next")
         if next_page is not None and next_page.kind == "mapping":
             _check_next(data_def.node, next_page, problems)
-    for name, group in root.entries_of("locatorGroups"):
-        _check_names_of_series(name, group.node.list_of("locators"), problems)
-        for locator in group.node.list_of("locators"):
-            _check_series(root, name, locator, problems)
-    _check_canonical(root, problems)
     _check_carried(root, problems)
 
 
@@ -144,8 +136,8 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
         for scalar in iter_scalars(node.entries[key].node):
             for name in variable_names(scalar.text):
                 used.add(name)
-                known = name in variables or name in DOCUMENT_VARIABLES or name.startswith(CARRIED)
-                if not known and not _is_environment(name, in_body=_is_body(node, key)):
+                is_variable = name in variables or name in DOCUMENT_VARIABLES or name.startswith(CARRIED)
+                if not is_variable and not _is_environment(name, in_body=_is_body(node, key)):
                     _add_unknown_variable(scalar, name, [*variables, *DOCUMENT_VARIABLES], problems)
     form = node.get("form")
     is_readable = (url is None or url.kind == "scalar") and (form is None or form.kind == "mapping")
@@ -157,100 +149,8 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
     if not variables:
         message = "nothing of `next` changes from page to page; add a variable"
         problems.add(node.place, "no-variable", f"{message}, such as `cursor: 'jmespath: paging.next'`")
-    if "until" in node.entries and not _has_content(data_def):
-        _add_no_content(node, problems)
-
-
-def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Problems) -> None:
-    """Check the ranges of a locator with `until`, or with an open range."""
-    if locator.kind != "mapping":
-        return
-    url = locator.get("url")
-    urls = [node for node in (url, *locator.list_of("urls")) if node is not None and node.kind == "scalar"]
-    bodies = [entry.node for key in ("form", "json") if (entry := locator.entries.get(key)) is not None]
-    in_bodies = [range_ for body in bodies for node in iter_scalars(body) for range_ in _ranges(node)]
-    ranges = [(node, [*_ranges(node), *in_bodies]) for node in urls]
-    if "until" not in locator.entries:
-        for node, of_url in ranges:
-            if any(range_.last is None for range_ in of_url):
-                message = "the range has no end; add `until: empty`, or write its last number"
-                problems.add(node.place, "open-range", message)
-        return
-    for key in ("from", "sitemap"):
-        if key in locator.entries:
-            message = f"`until` follows the range of a URL, and `{key}` has none; write a locator of its own for it"
-            problems.add(locator.key_place(key), "conflict", message)
-    for node, of_url in ranges:
-        if not of_url and _has_valid_braces(node):
-            message = "`until` needs a range of pages, such as `?page={1..}`, in the URL, `form` or `json`"
-            problems.add(locator.key_place("until"), "missing-range", message)
-        chosen = choose_range(of_url)
-        if (chosen is not None and of_url.count(chosen) > 1) or sum(r.last is None for r in of_url) > 1:
-            problems.add(node.place, "conflict", "only one range can be that of `until`: its pages follow one another")
-        _check_place_of_range(node, choose_range(_ranges(node)), problems)
-    tasks = dict(root.entries_of("taskGroups")).get(group)
-    data_defs = dict(root.entries_of("dataDefs"))
-    used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(tasks.node)] if tasks else []
-    known = [entry.node for entry in used if entry is not None]
-    if known and not any(map(_has_content, known)):
-        _add_no_content(locator, problems)
-
-
-def _check_names_of_series(group: str, locators: list[YamlNode], problems: Problems) -> None:
-    """Warn of locators that meet in one series: a page belongs to the locators of one name once."""
-    with_series = [locator for locator in locators if locator.kind == "mapping" and "until" in locator.entries]
-    names = [locator.text_of("name") or group for locator in with_series]
-    for locator, name in zip(with_series, names, strict=True):
-        if names.count(name) > 1 and locator is not with_series[names.index(name)]:
-            message = f"another locator with `until` has the name '{name}': where both have a page, one of them ends"
-            problems.warn(locator.key_place("until"), "same-name", f"{message}; give each its own `name`")
-
-
-def _check_canonical(root: YamlNode, problems: Problems) -> None:
-    """Refuse `canonical` where pages follow one another: most name the first one as their canonical URL."""
-    data_defs = dict(root.entries_of("dataDefs"))
-    groups = dict(root.entries_of("locatorGroups"))
-    for name, group in root.entries_of("taskGroups"):
-        if (group.node.text_of("canonical") or "").lower() != "true":
-            continue
-        locators = groups[name].node.list_of("locators") if name in groups else []
-        used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(group.node)]
-        has_next = any(entry is not None and "next" in entry.node.entries for entry in used)
-        if has_next or any("until" in locator.entries for locator in locators):
-            message = "`canonical` would end the series of this group: such pages often name the first as canonical"
-            problems.add(group.node.key_place("canonical"), "conflict", f"{message}; remove it, or `until` and `next`")
-
-
-def _check_place_of_range(node: YamlNode, range_: SeriesRange | None, problems: Problems) -> None:
-    if range_ is None:
-        return
-    before = ""
-    for token in url_patterns.split(node.text.strip()):
-        if token.kind == "brace" and read_range(token.text) == range_:
-            break
-        before += "x" if token.kind == "brace" else token.text
-    if re.fullmatch(r"(https?:)?[/\\]{2}[^/\\?#]*", before, re.IGNORECASE):
-        message = "the range of `until` cannot be in the host; write a locator for each host"
-        problems.add(node.place, "bad-range", message)
-    elif split_url(next(expand_series(node.text, None, (), None)).url, _ANY_BASE) is None:
-        problems.add(node.place, "bad-range", "the range of `until` is no part of the URL that is sent")
-
-
-def _has_valid_braces(node: YamlNode) -> bool:
-    try:
-        url_patterns.count(node.text)
-    except UsageError:
-        return False
-    return True
-
-
-def _ranges(node: YamlNode) -> list[SeriesRange]:
-    """The ranges of a text; none where its braces are invalid, which is a problem of its own, or literal."""
-    try:
-        braces = [token.text for token in url_patterns.split(node.text) if token.kind == "brace"]
-    except UsageError:
-        return []
-    return [range_ for brace in braces if (range_ := read_range(brace)) is not None]
+    if "until" in node.entries and not has_content(data_def):
+        add_no_content(node, problems)
 
 
 def _check_carried(root: YamlNode, problems: Problems) -> None:
@@ -265,9 +165,9 @@ def _check_carried(root: YamlNode, problems: Problems) -> None:
         names = {carried_name for group in groups for carried_name in carried.get(group, ())}
         for node in _iter_templates(data_def.node):
             for variable in variable_names(node.text):
-                wanted = variable.removeprefix(CARRIED)
-                if variable.startswith(CARRIED) and wanted not in names and groups:
-                    message = f"no link carries '{wanted}' to the pages of '{name}'{suggest(wanted, sorted(names))}"
+                field = variable.removeprefix(CARRIED)
+                if variable.startswith(CARRIED) and field not in names and groups:
+                    message = f"no link carries '{field}' to the pages of '{name}'{suggest(field, sorted(names))}"
                     problems.add(node.place, "unknown-variable", f"{message}; add it to `carry` of the link")
 
 
@@ -299,16 +199,6 @@ def _iter_templates(data_def: YamlNode) -> Iterator[YamlNode]:
             entry = node.entries.get(key) if node is not None and node.kind == "mapping" else None
             if entry is not None:
                 yield from iter_scalars(entry.node)
-
-
-def _has_content(data_def: YamlNode) -> bool:
-    query = data_def.get("query")
-    return (query is not None and query.text_of("block") is not None) or bool(data_def.list_of("links"))
-
-
-def _add_no_content(node: YamlNode, problems: Problems) -> None:
-    message = "`until: empty` needs a dataDef with `query.block` or `links`, which tell whether a page is empty"
-    problems.add(node.key_place("until"), "conflict", message)
 
 
 def _check_url_template(node: YamlNode, problems: Problems) -> None:

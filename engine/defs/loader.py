@@ -19,6 +19,7 @@ from engine.defs import (
     pydantic_errors,
     references,
     reuse,
+    series_checks,
     sources,
     step_outputs,
     yaml_tree,
@@ -73,6 +74,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
     link_checks.check(root, problems)
+    series_checks.check(root, problems)
     reuse.check(root, problems, keep_documents=keep_documents)
     appenders.check(root, catalog, problems)
     if not incomplete:

@@ -65,13 +65,13 @@ class HumanDates:
         # A parser has one base; to create one takes 13 µs.
         settings = {**dict(_SETTINGS), "PARSERS": [*parsers] or [_RELATIVE, _ABSOLUTE], "RELATIVE_BASE": base}
         try:
-            found = self._create(locales=[self._locale], settings=settings).get_date_data(text)
+            parsed = self._create(locales=[self._locale], settings=settings).get_date_data(text)
         except Exception:  # it guesses from any text of a page: whatever it raises, the text is no date
             return None
-        if found.date_obj is None:
+        if parsed.date_obj is None:
             return None
-        moment: datetime = found.date_obj
-        return moment.isoformat(timespec="seconds") if found.period == "time" else moment.date().isoformat()
+        moment: datetime = parsed.date_obj
+        return moment.isoformat(timespec="seconds") if parsed.period == "time" else moment.date().isoformat()
 
 
 def locale_problem(locale: str) -> str | None:

@@ -47,7 +47,7 @@ class JsonExpression:
             if type(value) is not list:
                 return None
             flat = [inner for item in value for inner in (item if type(item) is list else (item,))]
-            value = [found for item in flat if (found := _walk(item, part)) is not None] if part else flat
+            value = [_walk(item, part) for item in flat] if part else flat
             value = [item for item in value if item is not None]
         return value
 

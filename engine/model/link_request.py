@@ -66,7 +66,7 @@ class Carried:
     values: Mapping[str, str] = field(default_factory=_nothing)
     """By the name of their field."""
     blocks: str = ""
-    """Of a page that goes on until one is empty: a digest of its blocks, which the next page must not repeat."""
+    """Of a page in a series that ends with an empty page: a digest of its blocks. The next page must not repeat it."""
 
     def to_json(self) -> str:
         """The stored form."""

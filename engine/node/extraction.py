@@ -221,8 +221,8 @@ def _continue_series(
     if context.until_empty or any(map(ends_when_empty, extractors)):
         selectors = [(one.block, bool(one.counted_fields)) for one in extractors if one.block is not None]
         blocks = read_blocks(page, selectors, values, links)
-    found = [extractor.next_page.find(page, context, blocks) for extractor in extractors if extractor.next_page]
-    return blocks, [link for link in found if link is not None]
+    next_pages = [extractor.next_page.find(page, context, blocks) for extractor in extractors if extractor.next_page]
+    return blocks, [link for link in next_pages if link is not None]
 
 
 def ends_when_empty(extractor: RecordExtractor) -> bool:

@@ -18,6 +18,7 @@ from engine.node.extraction import ExtractedPage
 from engine.node.lines import pack_lines, read_lines
 from engine.node.link_columns import LinkColumns, links_size, pack_links, unpack_links
 from engine.node.page_task import SHOWN_REJECTIONS
+from engine.node.wire_values import MAX_INTEGER, count_of, one_of, text_of
 from engine.runtime.frames import encode_frame
 
 MAX_KNOWN_DEFS = 8
@@ -25,7 +26,6 @@ MAX_KNOWN_DEFS = 8
 MAX_SITEMAP_URLS = 50_000
 """The limit of the sitemap protocol."""
 _MAX_REJECTION_TEXT = 300
-_MAX_INTEGER = 2**63 - 1
 _OBJECT_START, _OBJECT_END = "{", "}"
 
 FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal"]
@@ -122,7 +122,7 @@ def encode_page(
     extracted: ExtractedPage,
     max_rejections: int = SHOWN_REJECTIONS,
     *,
-    max_bytes: int = _MAX_INTEGER,
+    max_bytes: int = MAX_INTEGER,
 ) -> list[bytes]:
     """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it.
 
@@ -160,7 +160,7 @@ def encode_page(
     return encode_frame(header, body)
 
 
-def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = _MAX_INTEGER) -> list[bytes]:
+def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> list[bytes]:
     """The message of an answer. Raises AnswerTooLarge."""
     pages, size = pack_lines(answer.pages)
     nested, nested_size = pack_lines(answer.sitemaps)
@@ -186,22 +186,22 @@ def encode_selection(result: SelectionResult) -> list[bytes]:
     return encode_frame({"selection": fields})
 
 
-def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int = _MAX_INTEGER) -> Answer:
+def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int = MAX_INTEGER) -> Answer:
     """The answer of a message that may have `max_bytes` unpacked. Raises InvalidAnswer, and nothing else."""
     try:
         fields = orjson.loads(header)
         if "failed" in fields:
             unit, step = fields["place"]
             return Failure(
-                kind=_one_of(fields["failed"], _FAILURE_KINDS), reason=_text(fields["reason"]),
-                unit=None if unit is None else _count(unit), step=_count(step),
+                kind=one_of(fields["failed"], _FAILURE_KINDS), reason=text_of(fields["reason"]),
+                unit=None if unit is None else count_of(unit), step=count_of(step),
             )  # fmt: skip
         if "page" in fields:
             return _decode_page(fields, body, max_bytes)
         if "sitemap" in fields:
             return _decode_sitemap(fields, body, max_bytes)
         if "call" in fields:
-            return NodeCallRequest(call=_text(fields["call"]), key=_text(fields["key"]), value=fields["value"])
+            return NodeCallRequest(call=text_of(fields["call"]), key=text_of(fields["key"]), value=fields["value"])
         if "selection" in fields:
             return result_from_fields(fields["selection"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -211,43 +211,41 @@ def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int =
 
 def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> PageAnswer:
     rows, start = list[tuple[int, Texts]](), 0
-    if links_size(fields) + sum(_count(size) for *_, size in fields["rows"]) > max_bytes:
+    if links_size(fields) + sum(count_of(size) for *_, size in fields["rows"]) > max_bytes:
         raise ValueError("it is too large")
     for index, count, packed, size in fields["rows"]:
-        texts = read_lines(body[start : start + _count(packed)], _count(count), size)
+        texts = read_lines(body[start : start + count_of(packed)], count_of(count), size)
         if not all(map(_is_object, texts)):
             raise ValueError("a row is not an object")
-        rows.append((_count(index), texts))
+        rows.append((count_of(index), texts))
         start += packed
     blocks = fields.get("blocks")
     return PageAnswer(
-        page_kind=_text(fields["page"]),
-        damaged=_count(fields["damaged"]),
+        page_kind=text_of(fields["page"]),
+        damaged=count_of(fields["damaged"]),
         rows=tuple(rows),
         links=unpack_links(fields, body[start:]),
-        dropped_links=_count(fields["dropped_links"]),
+        dropped_links=count_of(fields["dropped_links"]),
         rejected=tuple(
-            Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
+            Rejection(data_def=text_of(name), field=text_of(field), reason=text_of(reason), place=text_of(place))
             for name, field, reason, place in fields["rejected"]
         ),
-        rejected_counts=tuple((_text(name), _count(count)) for name, count in fields["rejected_counts"]),
-        filtered=_count(fields["filtered"]),
-        counts=tuple(
-            (
-                _count(index),
-                RecordCounts(
-                    _count(records), _count(rejected), tuple((_text(name), _count(count)) for name, count in missing)
-                ),
-            )
-            for index, (records, rejected, missing) in fields["counts"]
-        ),
+        rejected_counts=tuple((text_of(name), count_of(count)) for name, count in fields["rejected_counts"]),
+        filtered=count_of(fields["filtered"]),
+        counts=tuple((count_of(index), _record_counts(counts)) for index, counts in fields["counts"]),
         noindex=fields["noindex"] is True,
-        results=tuple((_count(index), _step_result(result)) for index, result in fields.get("results", ())),
-        stops=tuple((_count(index), _count(step)) for index, step in fields.get("stops", ())),
-        faults=tuple(map(_text, fields.get("faults", ()))),
+        results=tuple((count_of(index), _step_result(result)) for index, result in fields.get("results", ())),
+        stops=tuple((count_of(index), count_of(step)) for index, step in fields.get("stops", ())),
+        faults=tuple(map(text_of, fields.get("faults", ()))),
         blocks=None if blocks is None else PageBlocks.from_plain(blocks),
-        replaced_by=_text(fields.get("replaced_by", "")),
+        replaced_by=text_of(fields.get("replaced_by", "")),
     )
+
+
+def _record_counts(value: Any) -> RecordCounts:
+    records, rejected, missing = value
+    by_field = tuple((text_of(name), count_of(count)) for name, count in missing)
+    return RecordCounts(count_of(records), count_of(rejected), by_field)
 
 
 def _step_result(value: Any) -> StepResult:
@@ -255,21 +253,21 @@ def _step_result(value: Any) -> StepResult:
     if type(milliseconds) not in (int, float):
         raise TypeError("not a time")
     return StepResult(
-        _text(task), _text(step), _one_of(outcome, OUTCOMES), _text(code), float(milliseconds), _text(text)
+        text_of(task), text_of(step), one_of(outcome, OUTCOMES), text_of(code), float(milliseconds), text_of(text)
     )
 
 
 def _decode_sitemap(fields: dict[str, Any], body: memoryview, max_bytes: int) -> SitemapAnswer:
-    pages, nested = _count(fields["sitemap"]), _count(fields["nested"])
+    pages, nested = count_of(fields["sitemap"]), count_of(fields["nested"])
     if pages + nested > MAX_SITEMAP_URLS:
         raise ValueError("too many URLs")
-    packed, pages_size, nested_size = map(_count, fields["sizes"])
+    packed, pages_size, nested_size = map(count_of, fields["sizes"])
     if pages_size + nested_size > max_bytes:
         raise ValueError("it is too large")
     return SitemapAnswer(
         pages=read_lines(body[:packed], pages, pages_size),
         sitemaps=read_lines(body[packed:], nested, nested_size),
-        dropped=_count(fields["dropped"]),
+        dropped=count_of(fields["dropped"]),
     )
 
 
@@ -281,21 +279,3 @@ def _is_object(row: str | memoryview) -> bool:
 
 def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= _MAX_INTEGER:
-        raise ValueError("not a count")
-    return value
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError("not a text")
-    return value
-
-
-def _one_of(value: Any, allowed: Sequence[Any]) -> Any:
-    if value not in allowed:
-        raise ValueError("not a known word")
-    return value

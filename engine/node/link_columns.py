@@ -8,10 +8,10 @@ from typing import Any
 from engine.model.link_request import LinkDetails
 from engine.model.record import ExtractedLink, Texts
 from engine.node.lines import as_text, pack_lines, read_lines
+from engine.node.wire_values import count_of, integer_of, text_of
 
 KEY_BYTES = 16
 _SCHEMES = ("http://", "https://", "file:///")
-_MAX_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +70,20 @@ def pack_links(links: Sequence[ExtractedLink]) -> PackedLinks:
 
 def links_size(fields: dict[str, Any]) -> int:
     """The bytes of the URLs and details that a message says it has. Raises ValueError."""
-    return _count(fields["urls"][1]) + _count(fields.get("details", (0, 0))[1])
+    return count_of(fields["urls"][1]) + count_of(fields.get("details", (0, 0))[1])
 
 
 def unpack_links(fields: dict[str, Any], body: memoryview) -> LinkColumns:
     """The links of a message. Raises ValueError, TypeError or LookupError where it is none."""
     runs = tuple(
-        (_count(count), _text(group), _integer(priority), None if depth is None else _integer(depth), leaves is True)
+        (
+            count_of(count), text_of(group), integer_of(priority),
+            None if depth is None else integer_of(depth), leaves is True,
+        )
         for count, group, priority, depth, leaves in fields["links"]
-    )
-    packed_urls, urls_size = map(_count, fields["urls"])
-    packed_details, details_size = map(_count, fields.get("details", (0, 0)))
+    )  # fmt: skip
+    packed_urls, urls_size = map(count_of, fields["urls"])
+    packed_details, details_size = map(count_of, fields.get("details", (0, 0)))
     total = sum(run[0] for run in runs)
     if len(body) != packed_urls + packed_details + total * KEY_BYTES:
         raise ValueError("sizes do not add up")
@@ -95,21 +98,3 @@ def unpack_links(fields: dict[str, Any], body: memoryview) -> LinkColumns:
                 LinkDetails.from_line(as_text(line))
     keys = body[packed_urls + packed_details :]
     return LinkColumns(urls=urls, keys=bytes(keys) if isinstance(urls, tuple) else keys, runs=runs, details=details)
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= _MAX_INTEGER:
-        raise ValueError("not a count")
-    return value
-
-
-def _integer(value: Any) -> int:
-    if type(value) is not int or not -_MAX_INTEGER <= value <= _MAX_INTEGER:
-        raise ValueError("not an integer")
-    return value
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError("not a text")
-    return value

@@ -1,0 +1,127 @@
+"""Checks the locators with `until`: their ranges, and what tells that a page is the last."""
+
+import re
+
+from engine.defs import url_patterns
+from engine.defs.bodies import iter_scalars
+from engine.defs.problems import Problems
+from engine.defs.references import iter_tasks
+from engine.defs.series_patterns import choose_range, expand_series, split_url
+from engine.defs.url_patterns import SeriesRange, read_range
+from engine.defs.yaml_node import YamlNode
+from engine.errors import UsageError
+
+_ANY_BASE = "http://base.example/"
+
+
+def check(root: YamlNode, problems: Problems) -> None:
+    """Checks each locator, and each task group that is `canonical`."""
+    for name, group in root.entries_of("locatorGroups"):
+        _check_names_of_series(name, group.node.list_of("locators"), problems)
+        for locator in group.node.list_of("locators"):
+            _check_series(root, name, locator, problems)
+    _check_canonical(root, problems)
+
+
+def has_content(data_def: YamlNode) -> bool:
+    """Whether a dataDef tells that a page is empty: by its blocks, or its links."""
+    query = data_def.get("query")
+    return (query is not None and query.text_of("block") is not None) or bool(data_def.list_of("links"))
+
+
+def add_no_content(node: YamlNode, problems: Problems) -> None:
+    """Report that no dataDef tells when the pages of `until` end."""
+    message = "`until: empty` needs a dataDef with `query.block` or `links`, which tell whether a page is empty"
+    problems.add(node.key_place("until"), "conflict", message)
+
+
+def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Problems) -> None:
+    """Check the ranges of a locator with `until`, or with an open range."""
+    if locator.kind != "mapping":
+        return
+    url = locator.get("url")
+    urls = [node for node in (url, *locator.list_of("urls")) if node is not None and node.kind == "scalar"]
+    bodies = [entry.node for key in ("form", "json") if (entry := locator.entries.get(key)) is not None]
+    in_bodies = [range_ for body in bodies for node in iter_scalars(body) for range_ in _ranges(node)]
+    ranges = [(node, [*_ranges(node), *in_bodies]) for node in urls]
+    if "until" not in locator.entries:
+        for node, of_url in ranges:
+            if any(range_.last is None for range_ in of_url):
+                message = "the range has no end; add `until: empty`, or write its last number"
+                problems.add(node.place, "open-range", message)
+        return
+    for key in ("from", "sitemap"):
+        if key in locator.entries:
+            message = f"`until` follows the range of a URL, and `{key}` has none; write a locator of its own for it"
+            problems.add(locator.key_place(key), "conflict", message)
+    for node, of_url in ranges:
+        if not of_url and _has_valid_braces(node):
+            message = "`until` needs a range of pages, such as `?page={1..}`, in the URL, `form` or `json`"
+            problems.add(locator.key_place("until"), "missing-range", message)
+        chosen = choose_range(of_url)
+        if (chosen is not None and of_url.count(chosen) > 1) or sum(r.last is None for r in of_url) > 1:
+            problems.add(node.place, "conflict", "only one range can be that of `until`: its pages follow one another")
+        _check_place_of_range(node, choose_range(_ranges(node)), problems)
+    tasks = dict(root.entries_of("taskGroups")).get(group)
+    data_defs = dict(root.entries_of("dataDefs"))
+    used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(tasks.node)] if tasks else []
+    existing = [entry.node for entry in used if entry is not None]
+    if existing and not any(map(has_content, existing)):
+        add_no_content(locator, problems)
+
+
+def _check_names_of_series(group: str, locators: list[YamlNode], problems: Problems) -> None:
+    """Warn of locators that meet in one series: a page belongs to the locators of one name once."""
+    with_series = [locator for locator in locators if locator.kind == "mapping" and "until" in locator.entries]
+    names = [locator.text_of("name") or group for locator in with_series]
+    for locator, name in zip(with_series, names, strict=True):
+        if names.count(name) > 1 and locator is not with_series[names.index(name)]:
+            message = f"another locator with `until` has the name '{name}': where both have a page, one of them ends"
+            problems.warn(locator.key_place("until"), "same-name", f"{message}; give each its own `name`")
+
+
+def _check_canonical(root: YamlNode, problems: Problems) -> None:
+    """Refuse `canonical` where pages follow one another: most name the first one as their canonical URL."""
+    data_defs = dict(root.entries_of("dataDefs"))
+    groups = dict(root.entries_of("locatorGroups"))
+    for name, group in root.entries_of("taskGroups"):
+        if (group.node.text_of("canonical") or "").lower() != "true":
+            continue
+        locators = groups[name].node.list_of("locators") if name in groups else []
+        used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(group.node)]
+        has_next = any(entry is not None and "next" in entry.node.entries for entry in used)
+        if has_next or any("until" in locator.entries for locator in locators):
+            message = "`canonical` would end the series of this group: such pages often name the first as canonical"
+            problems.add(group.node.key_place("canonical"), "conflict", f"{message}; remove it, or `until` and `next`")
+
+
+def _check_place_of_range(node: YamlNode, range_: SeriesRange | None, problems: Problems) -> None:
+    if range_ is None:
+        return
+    before = ""
+    for token in url_patterns.split(node.text.strip()):
+        if token.kind == "brace" and read_range(token.text) == range_:
+            break
+        before += "x" if token.kind == "brace" else token.text
+    if re.fullmatch(r"(https?:)?[/\\]{2}[^/\\?#]*", before, re.IGNORECASE):
+        message = "the range of `until` cannot be in the host; write a locator for each host"
+        problems.add(node.place, "bad-range", message)
+    elif split_url(next(expand_series(node.text, None, (), None)).url, _ANY_BASE) is None:
+        problems.add(node.place, "bad-range", "the range of `until` is no part of the URL that is sent")
+
+
+def _has_valid_braces(node: YamlNode) -> bool:
+    try:
+        url_patterns.count(node.text)
+    except UsageError:
+        return False
+    return True
+
+
+def _ranges(node: YamlNode) -> list[SeriesRange]:
+    """The ranges of a text; none where its braces are invalid, which is a problem of its own, or literal."""
+    try:
+        braces = [token.text for token in url_patterns.split(node.text) if token.kind == "brace"]
+    except UsageError:
+        return []
+    return [range_ for brace in braces if (range_ := read_range(brace)) is not None]
