@@ -1,7 +1,8 @@
 """Puts secrets and `%{env.NAME}` into the URL and the headers of a sender, just before they are sent."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
 
 from engine.append.delivery_target import DeliveryFailed
 from engine.model.secret import open_placeholders
@@ -19,15 +20,15 @@ class SenderTexts:
 
     def open_url(self) -> str:
         """The URL to send to. Raises DeliveryFailed."""
-        return self._open(self._url, quoted=True)
+        return self._open(self._url, lambda value: quote(value, safe=""))
 
     def open_headers(self) -> dict[str, str]:
         """The headers to send. Raises DeliveryFailed."""
         return {name: self._open(value) for name, value in self._headers.items()}
 
-    def _open(self, text: str, *, quoted: bool = False) -> str:
+    def _open(self, text: str, encode: Callable[[str], str] | None = None) -> str:
         try:
-            rendered = render_environment(text, os.environ, quoted=quoted)
+            rendered = render_environment(text, os.environ, encode)
         except UnsetVariable as error:
             raise DeliveryFailed(str(error)) from None
         return open_placeholders(rendered, self._lookup_secret)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
+from engine.model.content_types import FORM_TYPE, JSON_TYPE
 from engine.model.link import RequestTemplate
 from engine.model.text_value import to_json, to_text
 
-FORM_TYPE, JSON_TYPE = "application/x-www-form-urlencoded", "application/json"
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 
 Lookup = Callable[[str], Any]

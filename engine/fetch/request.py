@@ -1,17 +1,20 @@
 """Builds the request to send: headers, cookies, credentials, `%{env.NAME}` variables."""
 
+import json
 import os
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from urllib.parse import unquote
+from types import MappingProxyType
+from urllib.parse import quote, quote_plus, unquote
 
 import httpx
 from multidict import CIMultiDict
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
+from engine.model.content_types import FORM_TYPE, JSON_TYPE
 from engine.model.headers import FIXED_HEADERS
 from engine.model.job import Request
 from engine.model.secret import decode_variables
@@ -95,7 +98,9 @@ def build_request(
         _add_basic_authorization(expand_url_env(request.userinfo), out)
     if "@" in target:
         target = _split_credentials(target, out)
-    body = expand_env(request.body).encode() if request.body is not None else b""
+    body = b""
+    if request.body is not None:
+        body = _expand(request.body, _BODY_ENCODERS.get(request.content_type or "")).encode()
     try:
         encoded = httpx.Headers(list(out.items()), encoding="utf-8")
     except UnicodeEncodeError:
@@ -105,7 +110,7 @@ def build_request(
 
 def expand_env(text: str) -> str:
     """The text with each `%{env.NAME}` replaced. Raises `FetchFailed` naming a variable that is not set."""
-    return _expand(text) if "%{" in text else text
+    return _expand(text)
 
 
 def expand_url_env(url: str) -> str:
@@ -113,12 +118,28 @@ def expand_url_env(url: str) -> str:
 
     Normalization encodes the braces in some parts as `%7B` and `%7D`; both forms are expanded.
     """
-    return _expand(decode_variables(url), quoted=True)
+    return _expand(decode_variables(url), _encode_for_url)
 
 
-def _expand(text: str, *, quoted: bool = False) -> str:
+def _encode_for_url(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _encode_for_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+_BODY_ENCODERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {FORM_TYPE: quote_plus, JSON_TYPE: _encode_for_json}
+)
+"""How a variable is written in a body that the crawler has encoded; a `body` of the defs is sent as is."""
+
+
+def _expand(text: str, encode: Callable[[str], str] | None = None) -> str:
+    if "%{" not in text:
+        return text
     try:
-        return render_environment(text, os.environ, quoted=quoted)
+        return render_environment(text, os.environ, encode)
     except UnsetVariable as error:
         raise FetchFailed(
             str(error),

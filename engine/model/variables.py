@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from urllib.parse import quote
 
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 
@@ -52,8 +51,8 @@ def render(text: str, lookup: Callable[[str], str | None]) -> str:
     return _TOKEN.sub(substitute, text)
 
 
-def render_environment(text: str, environment: Mapping[str, str], *, quoted: bool = False) -> str:
-    """The text with each `%{env.NAME}` replaced; `quoted`: percent-encoded, for a URL. Raises UnsetVariable."""
+def render_environment(text: str, environment: Mapping[str, str], encode: Callable[[str], str] | None = None) -> str:
+    """The text with each `%{env.NAME}` replaced, encoded for the place where it stands. Raises UnsetVariable."""
 
     def look_up(name: str) -> str | None:
         if not name.startswith("env."):
@@ -62,6 +61,6 @@ def render_environment(text: str, environment: Mapping[str, str], *, quoted: boo
         if variable not in environment:
             raise UnsetVariable(variable)
         value = environment[variable]
-        return quote(value, safe="") if quoted else value
+        return value if encode is None else encode(value)
 
     return render(text, look_up)
