@@ -10,8 +10,11 @@ from engine.extract.budget import Budget
 from engine.extract.convert import Converter, converter_for, default_converter_for
 from engine.extract.cost import Cost
 from engine.extract.human_dates import ANY_FORMAT, HumanDates
+from engine.extract.json_expression import JsonExpression
+from engine.extract.json_value import MISSING
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.patterns import PatternTimeout, TimedPattern
+from engine.extract.selector_syntax import JMESPATH_PREFIX
 from engine.extract.selectors import PageSelector, Scope, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, FieldConverter, no_converters
 from engine.extract.verbatim_text import read_verbatim
@@ -68,6 +71,7 @@ class FieldReader:
         self._read_node = read_node if field.whitespace is None else read_verbatim
         self._edit = self._match_text if field.whitespace is None and not field.replace else self._edit_text
         self._convert_text = self._choose_converter()
+        self._json_path: JsonExpression | None = None
         self.read_value: Callable[[Scope, Budget], Any] = self._choose_reader()
         """Reads the value in a page or block: a JSON type or `Decimal`, None when missing.
 
@@ -106,7 +110,18 @@ class FieldReader:
             return self._read_parts
         if field.value is not None:
             return self._read_constant
+        if self._is_plain_json:
+            self._json_path = JsonExpression((field.selector or "").strip().removeprefix(JMESPATH_PREFIX).strip())
+            return self._read_json_value
         return self._read_all if field.all else self._read_first
+
+    @property
+    def _is_plain_json(self) -> bool:
+        """Whether it reads one value of JSON and changes nothing of its text."""
+        field = self._field
+        changes_text = field.match or field.replace or field.whitespace or field.convert
+        is_other = field.all or field.scope or field.type == "json" or field.attribute != "text" or changes_text
+        return (field.selector or "").strip().startswith(JMESPATH_PREFIX) and not is_other
 
     def _choose_converter(self) -> Callable[[str, Budget], Any]:
         if self._field.type == "url":
@@ -124,6 +139,19 @@ class FieldReader:
     def _read_first(self, scope: Scope, budget: Budget) -> Any:
         node = self._selector.first(scope)
         text = None if node is None else self._read_text(self._first_value(node), budget)
+        return self._convert_text(text, budget) if text else self._or_default(None, budget)
+
+    def _read_json_value(self, scope: Scope, budget: Budget) -> Any:
+        """As `_read_first` does, in half the time: API answers have hundreds of records."""
+        assert self._json_path is not None
+        document = scope.value
+        value = None if document is MISSING else self._json_path.search(document)
+        if type(value) is list:
+            value = next((item for item in value if item is not None), None)
+        text = value if type(value) is str else None if value is None else read_node(JsonValue(value), "text")
+        if text:
+            budget.charge(text)
+            text = " ".join(text.split())
         return self._convert_text(text, budget) if text else self._or_default(None, budget)
 
     def _read_all(self, scope: Scope, budget: Budget) -> Any:
