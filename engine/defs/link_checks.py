@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from engine.defs import url_patterns
 from engine.defs.bodies import iter_scalars
 from engine.defs.language import AXES, NextTerm
 from engine.defs.problems import Problems
@@ -10,7 +11,7 @@ from engine.defs.references import iter_tasks
 from engine.defs.scalars import url_problem
 from engine.defs.series_checks import add_no_content, has_content
 from engine.defs.yaml_node import YamlNode
-from engine.errors import find_similar, suggest
+from engine.errors import UsageError, find_similar, suggest
 from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, variable_names
 
 _FIELD = "field."
@@ -62,6 +63,10 @@ class _LinkCheck:
             self._add("inBlock", "missing-key", message)
         self._check_carry()
         self._check_url()
+        for name, field in link.entries_of("form"):
+            if any(map(_expands_elsewhere, iter_scalars(field.node))):
+                message = f"`{name}` is sent as written: ranges and lists expand in locators alone"
+                self._problems.warn(field.place, "no-effect", f"{message}; write a link for each text")
         for key in ("url", "form", "json"):
             entry = link.entries.get(key)
             for scalar in iter_scalars(entry.node) if entry is not None else ():
@@ -199,6 +204,14 @@ def _iter_templates(data_def: YamlNode) -> Iterator[YamlNode]:
             entry = node.entries.get(key) if node is not None and node.kind == "mapping" else None
             if entry is not None:
                 yield from iter_scalars(entry.node)
+
+
+def _expands_elsewhere(node: YamlNode) -> bool:
+    """Whether a text has a range or a list as those of locators."""
+    try:
+        return url_patterns.count_alternatives(node.text) > 1
+    except UsageError:
+        return False
 
 
 def _check_url_template(node: YamlNode, problems: Problems) -> None:

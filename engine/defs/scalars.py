@@ -108,7 +108,7 @@ def _value_problem(text: str) -> str | None:
         if name.startswith("env."):
             return f"`%{{{name}}}` is available only in locators and hosts, so that secrets never reach the rows"
         if name not in variables.DOCUMENT_VARIABLES and not name.startswith(variables.CARRIED):
-            names = sorted(variables.DOCUMENT_VARIABLES)
+            names = [*sorted(variables.DOCUMENT_VARIABLES), f"{variables.CARRIED}NAME"]
             return f"unknown variable `%{{{name}}}`{suggest(name, names)}; write `%%{{` for a literal `%{{`"
     return None
 

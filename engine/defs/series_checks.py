@@ -65,6 +65,10 @@ def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Probl
     tasks = dict(root.entries_of("taskGroups")).get(group)
     data_defs = dict(root.entries_of("dataDefs"))
     used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(tasks.node)] if tasks else []
+    with_next = [entry for entry in used if entry is not None and "next" in entry.node.entries]
+    if with_next:
+        message = "`until` of a locator and `next` of its dataDef both lead to the page that follows; keep one"
+        problems.add(locator.key_place("until"), "conflict", message)
     existing = [entry.node for entry in used if entry is not None]
     if existing and not any(map(has_content, existing)):
         add_no_content(locator, problems)

@@ -66,6 +66,8 @@ class RecordExtractor:
         self._data_def = data_def
         fields = data_def.fields if data_def.axis is None else ()
         self._readers = tuple(FieldReader(field, converters=converters) for field in fields)
+        self.record_fields = tuple(field.name for field in fields if field.value is None and field.scope is None)
+        """The fields that each record reads for itself."""
         self._counted_fields = tuple(field.name for field in fields if field.value is None)
         self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
         """Fields that have a default, and so may be missing."""

@@ -187,7 +187,7 @@ def apply_data_defs(
         links.append(extraction.links)
         dropped += extraction.dropped_links
         if leads_on and extractor.block is not None:
-            values += [[row.get(name) for name in extractor.counted_fields] for row in extraction.rows]
+            values += [[row.get(name) for name in extractor.record_fields] for row in extraction.rows]
         if wants_rows:
             rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
             rejected += extraction.rejected
@@ -219,7 +219,7 @@ def _continue_series(
     """The blocks of a page, where its series depends on them, and the pages that follow it by `next`."""
     blocks = None
     if context.until_empty or any(map(ends_when_empty, extractors)):
-        selectors = [(one.block, bool(one.counted_fields)) for one in extractors if one.block is not None]
+        selectors = [(one.block, bool(one.record_fields)) for one in extractors if one.block is not None]
         blocks = read_blocks(page, selectors, values, links)
     next_pages = [extractor.next_page.find(page, context, blocks) for extractor in extractors if extractor.next_page]
     return blocks, [link for link in next_pages if link is not None]

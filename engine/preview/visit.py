@@ -18,7 +18,7 @@ from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import classify_status
 from engine.fetch.robots import MAX_ROBOTS_BYTES, product_token
 from engine.fetch.robots_reader import HostRobots, fetch_robots
-from engine.model.definition import Definitions
+from engine.model.definition import Definitions, Locator
 from engine.model.job import Request
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
@@ -46,19 +46,26 @@ def fetch_page(url: str, definitions: Definitions, settings: Settings, group: st
             f"{urls.without_credentials(url)}: not an http or https URL", "Write the full URL: https://…"
         )
     request, start_url = Request(userinfo=urls.userinfo_of(start)), urls.without_credentials(start)
-    if group is None:
-        group = _group_of_locator(definitions, settings, start_url)
-    return asyncio.run(_PageFetch(definitions, settings, start_url, group).fetch(request))
+    named = _find_locator(definitions, settings, start_url, group)
+    if named is not None:
+        group, locator = named
+        request = replace(
+            request, method=locator.method, headers=tuple(locator.headers.items()),
+            cookies=tuple(locator.cookies.items()), body=locator.body, content_type=locator.content_type,
+        )  # fmt: skip
+    return asyncio.run(_PageFetch(definitions, settings, start_url, group or "").fetch(request))
 
 
-def _group_of_locator(definitions: Definitions, settings: Settings, url: str) -> str:
-    """The group of a locator with this URL; empty: none has it."""
+def _find_locator(
+    definitions: Definitions, settings: Settings, url: str, group: str | None
+) -> tuple[str, Locator] | None:
+    """The locator with this URL, and its group; only one of `group`, if that is given."""
     base = settings.base_url or definitions.base_url
-    for group in definitions.locator_groups:
-        for locator in group.locators:
-            if any(urls.resolve(written, base) == url for written in locator.urls):
-                return group.name
-    return ""
+    for locator_group in definitions.locator_groups:
+        for locator in locator_group.locators if group in (None, locator_group.name) else ():
+            if not locator.body_pieces and any(urls.resolve(written, base) == url for written in locator.urls):
+                return locator_group.name, locator
+    return None
 
 
 class _PageFetch:

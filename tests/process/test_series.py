@@ -95,6 +95,20 @@ def test_a_site_that_repeats_its_last_page_for_ever(project: Project, site: Site
     assert "the same records as on the page before" in str(project.query("SELECT text FROM events"))
 
 
+def test_the_number_of_a_repeated_page_outside_of_its_blocks_does_not_count(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page(
+        html(f"<h1>page {request.path[-1]}</h1>{items(min(3, int(request.path[-1])))}")
+    )
+    project.write(
+        DEFS.format(base=site.url(), locator=OPEN, block=".item", required="", more="", host="").replace(
+            "page: {value", "head: {selector: h1, scope: page}, page: {value"
+        )
+    )
+    project.crawl("--max-pages", "8")
+    assert ids(project) == expected(3)
+    assert site.paths[-1] == "/list?page=4"
+
+
 def test_pages_whose_records_are_all_rejected_or_dropped_do_not_end_it(project: Project, site: Site) -> None:
     def make(page: int) -> str:
         return '<p class="item">no id</p>' * page if page in (2, 3) else items(page)

@@ -123,6 +123,11 @@ def test_what_check_says_where_series_cannot_work(project: Project, site: Site) 
         ('{url: "/x{1..}/../b", until: empty}', {}, "no part of the URL that is sent"),
         ('{url: "/l?p={1..}", until: empty}', {"group": "canonical: true, "}, "would end the series"),
         (
+            '{url: "/l?p={1..}", until: empty}', {"more": 'next: {url: "%{to}", to: a}'},
+            "both lead to the page that follows",
+        ),
+        ('{url: "/l"}', {"more": 'links: [{selector: form, form: {q: "{a,b}"}}]'}, "expand in locators alone"),
+        (
             '{url: "/l?p={1..}", until: empty}, {url: "/l?p={5..1}", until: empty}', {},
             "another locator with `until` has the name 'list'",
         ),
