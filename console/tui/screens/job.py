@@ -14,6 +14,7 @@ from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
 from engine.append.row_json import split_fields
 from engine.model.headers import SAFE_HEADERS
+from engine.model.link_request import Carried
 from engine.model.secret import find_ids
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
@@ -236,6 +237,8 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
         yield f"cookie     {name}: ·····", "dim"
     if request.body:
         yield f"body       {request.body}", "dim"
+    for name, value in Carried.from_json(detail.carried).values.items():
+        yield f"carried    {name}: {value}", "dim"
 
 
 def _redact(name: str, value: str) -> str:

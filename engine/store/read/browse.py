@@ -72,10 +72,10 @@ SELECT {sums} FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ?{con
 """
 _LINES_BY_ID = f"SELECT {_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}})"
 _LAST_ID = "SELECT max(id) FROM jobs"
-_JOB_DETAIL = (
-    f"SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root, j.link_request FROM jobs j {_JOINS}\
- LEFT JOIN locators l ON l.id = j.locator WHERE j.id = ?"
-)
+_JOB_DETAIL = f"""
+SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root, j.link_request, j.carried
+FROM jobs j {_JOINS} LEFT JOIN locators l ON l.id = j.locator WHERE j.id = ?
+"""
 _ROOT_URL = "SELECT url FROM jobs WHERE id = ?"
 
 
@@ -164,6 +164,8 @@ class JobDetail:
     """What users' steps reported of its page, oldest first."""
     unlisted_results: tuple[step_results.ResultCount, ...] = ()
     """The results that are counted only."""
+    carried: str | None = None
+    """What the page that leads to it gave it (`link_request.Carried`)."""
 
 
 def list_jobs(
@@ -224,7 +226,7 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
         if row is None:
             return None
         line = _to_line(row)
-        run, document, defs, locator, locator_request, root, link = row[16:]
+        run, document, defs, locator, locator_request, root, link, carried = row[16:]
         root_url = db.value(_ROOT_URL, (root,)) if root is not None else None
         sent = SentRequest.from_rows(link, locator_request, located=line.origin == "locator")
         metadata = documents.get_metadata(db, document) if document is not None else None
@@ -243,6 +245,7 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
             lineage=read_lineage(db, job),
             results=step_results.list_by_job(db, run, job, limit),
             unlisted_results=tuple(step_results.count_unlisted(db, job)),
+            carried=carried,
         )
 
 

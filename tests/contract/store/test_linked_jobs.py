@@ -10,6 +10,7 @@ from engine import urls
 from engine.model.job import JobState, LeasedJob
 from engine.model.job_key import link_key, locator_key, request_key
 from engine.model.link_request import Carried, LinkRequest
+from engine.store.read import browse
 from engine.store.transactions.children import commit_children
 from engine.store.transactions.outcome import ChildJob
 from tests.contract.store.harness import REQUEST, StoreHarness
@@ -292,3 +293,10 @@ def test_the_index_serves_these_statements(shop: Shop) -> None:
     for sql, plan in shop.store.plans(lambda: shop.store.commit(outcome)):
         scans = [line for line in plan if line.startswith("SCAN") and "json_each" not in line]
         assert not [line for line in scans if " j" in line and "jobs" in line], (sql, plan)
+
+
+def test_a_job_shows_what_it_carries(shop: Shop) -> None:
+    child = crawl_child(shop, name="tea")
+    detail = browse.get_detail(shop.store.db, child)
+    assert detail is not None
+    assert Carried.from_json(detail.carried).values == {"name": "tea"}
