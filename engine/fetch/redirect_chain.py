@@ -66,7 +66,7 @@ class RedirectChain:
 
 
 def _key_of(url: str, request: Request) -> bytes:
-    return document_key(url, request.method, request.body, request.account)
+    return document_key(url, request.method, request.body, request.variant)
 
 
 async def follow_redirects(url: str, request: Request, send: SendHop, *, limit: int) -> tuple[str, FetchResponse]:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+import orjson
+
 from engine.model.job_key import account_of
 from engine.model.link_request import PLAIN_LINK, LinkRequest
 
@@ -72,6 +74,14 @@ class Request:
     def account(self) -> str:
         """The user of `userinfo`."""
         return account_of(self.userinfo)
+
+    @property
+    def variant(self) -> str:
+        """What tells its page apart from others of its URL, method and body: user, headers, cookies; empty: nothing."""
+        if not self.headers and not self.cookies:
+            return self.account
+        headers = sorted((name.lower(), value) for name, value in self.headers)
+        return orjson.dumps([self.account, headers, sorted(self.cookies)]).decode()
 
     @property
     def is_plain_get(self) -> bool:

@@ -38,6 +38,6 @@ def robots_key(host: str) -> bytes:
     return _key("robots", host)
 
 
-def document_key(url: str, method: str = "GET", body: str | None = None, account: str = "") -> bytes:
-    """The key of a fetch: jobs with the same key share one document. `account`: the user who is logged in."""
-    return _key("document", method, url, body or "", *([account] if account else ()))
+def document_key(url: str, method: str = "GET", body: str | None = None, variant: str = "") -> bytes:
+    """The key of a fetch: jobs with the same key share one document. `variant`: of the request, such as its headers."""
+    return _key("document", method, url, body or "", *([variant] if variant else ()))

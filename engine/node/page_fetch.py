@@ -146,7 +146,7 @@ class PageFetcher:
     def _start_chain(self, job: LeasedJob) -> RedirectChain:
         url, request, earlier_keys = job.url, job.request, []
         if job.target:
-            earlier_keys.append(document_key(url, request.method, request.body, request.account))
+            earlier_keys.append(document_key(url, request.method, request.body, request.variant))
             url, request = job.target, build_redirect_request(request, 302, url, job.target)
         if job.kind is JobKind.ROBOTS:  # a robots.txt is no page, and is asked for as its host says
             return RedirectChain(url, request, limit=MAX_ROBOTS_REDIRECTS, hops=job.hops, earlier_keys=earlier_keys)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine import urls
 from engine.errors import CrawlError, Fenced
+from engine.fetch.redirects import build_redirect_request
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import document_key
 from engine.node.capacity import Capacity
@@ -21,6 +21,9 @@ from engine.store.pages import documents
 from engine.store.transactions.lease import Lease, LeaseRequest, lease
 
 _log = logging.getLogger(__name__)
+
+_FOUND = 302
+"""The status of a redirect whose target is asked for with GET."""
 
 
 class Leaser:
@@ -154,9 +157,8 @@ def _attach_documents(
 
 
 def _document_key(job: LeasedJob) -> bytes:
-    """The key of the document that the job's next request fetches. A redirect to another origin drops the account."""
-    request, url = job.request, job.target or job.url
-    account = request.account
-    if account and job.target and urls.origin(job.target) != urls.origin(job.url):
-        account = ""
-    return document_key(url, request.method, request.body, account)
+    """The key of the document that the job's next request fetches. A redirect to another origin drops credentials."""
+    request = job.request
+    if job.target is not None and request.variant:
+        request = build_redirect_request(request, _FOUND, job.url, job.target)
+    return document_key(job.target or job.url, request.method, request.body, request.variant)

@@ -150,7 +150,7 @@ def _document_key(row: tuple[Any, ...]) -> bytes:
     _, url, _, _, _, _, locator_request, origin, link, root_url = row
     request = SentRequest.from_rows(link, locator_request, located=origin == "locator")
     sent = request.request(url, root_url)
-    return document_key(url, sent.method, sent.body, sent.account)
+    return document_key(url, sent.method, sent.body, sent.variant)
 
 
 def _original_sequence(db: Database, run: int, row: tuple[Any, ...]) -> int | None:

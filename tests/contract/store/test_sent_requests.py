@@ -111,8 +111,8 @@ def test_the_request_of_a_next_page_is_leased(new_store: NewStore) -> None:
 def test_a_retry_fetches_the_page_of_its_own_body_again_and_no_other(store: StoreHarness, relation: str) -> None:
     url = "http://a/api"
     links = [LinkRequest(method="POST", body=f"q={n}", relation=relation) for n in (1, 2)]  # type: ignore[arg-type]
-    account = "me" if relation == "next" else ""
-    keys = [document_key(url, "POST", link.body, account) for link in links]
+    variant = OWN.variant if relation == "next" else ""
+    keys = [document_key(url, "POST", link.body, variant) for link in links]
     keys.append(document_key(url))
     jobs = take_children(store, *links)
     store.commit(*[
