@@ -155,14 +155,15 @@ def wait_for_pages(site: Site, running: Running, count: int) -> None:
     assert until(lambda: len(set(site.paths)) >= count or running.exited), running.err
 
 
-def test_a_chain_survives_kills_and_an_edit(project: Project, site: Site) -> None:
+@pytest.mark.parametrize("kills", [(11,), pytest.param((4, 11, 20), marks=pytest.mark.sweep)])
+def test_a_chain_survives_kills_and_an_edit(project: Project, site: Site, kills: tuple[int, ...]) -> None:
     cursors: list[object] = [*(f"c{number}" for number in range(1, 30)), None]
     chain(site, cursors)
     serve = site.fallback
     assert serve is not None
     site.fallback = lambda request: Page(serve(request).content, headers=serve(request).headers, delay=0.02)
     write(project, site)
-    for after in (4, 11, 20):
+    for after in kills:
         running = project.start()
         wait_for_pages(site, running, after)
         os.kill(running.pid, signal.SIGKILL)

@@ -187,10 +187,11 @@ def wait_for_pages(site: Site, running: Running, count: int) -> None:
     assert until(lambda: len(set(site.paths)) >= count or running.exited), running.err
 
 
-def test_kills_lose_and_double_nothing(project: Project, site: Site) -> None:
+@pytest.mark.parametrize("kills", [(30, 90), pytest.param((5, 30, 70, 110), marks=pytest.mark.sweep)])
+def test_kills_lose_and_double_nothing(project: Project, site: Site, kills: tuple[int, ...]) -> None:
     shop = Shop(site, 8, 8, delay=0.01)
     project.write(shop.defs())
-    for after in (5, 30, 70, 110):
+    for after in kills:
         running = project.start(nodes=3)
         wait_for_pages(site, running, after)
         nodes = project.children("node")

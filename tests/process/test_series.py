@@ -221,11 +221,12 @@ def wait_for_pages(site: Site, running: Running, count: int) -> None:
     assert until(lambda: len(set(site.paths)) >= count or running.exited), running.err
 
 
-def test_a_series_survives_kills(project: Project, site: Site) -> None:
+@pytest.mark.parametrize("kills", [(9, 20), pytest.param((3, 9, 17, 24), marks=pytest.mark.sweep)])
+def test_a_series_survives_kills(project: Project, site: Site, kills: tuple[int, ...]) -> None:
     pages = listing(30)
     site.fallback = lambda request: Page(pages(request).body, delay=0.02)
     write(project, site)
-    for after in (3, 9, 17, 24):
+    for after in kills:
         running = project.start()
         wait_for_pages(site, running, after)
         os.kill(running.pid, signal.SIGKILL)
