@@ -2,8 +2,8 @@
 
 from engine import urls
 from engine.extract.context import Context
-from engine.extract.links import MAX_URL_CHARACTERS
 from engine.extract.page import Page
+from engine.extract.page_urls import resolve_url
 from engine.model.job_key import link_key
 from engine.model.link_request import Carried, LinkDetails, LinkRequest
 from engine.model.record import ExtractedLink
@@ -16,14 +16,9 @@ def find_canonical(page: Page, context: Context, query_stripper: QueryStripper |
     """The link to the page's canonical URL, where that is another one of its host; None: the page is its own."""
     node = page.tree.css_first(_CANONICAL) if page.tree is not None else None
     href = node.attrs.get("href") if node is not None else None
-    if not href or not href.strip() or len(href) > MAX_URL_CHARACTERS:
-        return None
-    url = urls.join(page.base, href)
+    url = resolve_url(page.base, href, query_stripper) if href and href.strip() else None
     if url is None:
         return None
-    url = urls.without_credentials(url)
-    if query_stripper is not None:
-        url = query_stripper.strip_url(url)
     own = urls.normalize(page.url) or page.url
     if url in (own, context.requested_url) or urls.host_without_www(url) != urls.host_without_www(own):
         return None

@@ -14,8 +14,7 @@ from engine.extract.json_expression import JsonExpression
 from engine.extract.json_value import MISSING
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.patterns import PatternTimeout, TimedPattern
-from engine.extract.selector_syntax import JMESPATH_PREFIX
-from engine.extract.selectors import PageSelector, Scope, Selector, compile_selector
+from engine.extract.selectors import JmesPathSelector, PageSelector, Scope, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, FieldConverter, no_converters
 from engine.extract.verbatim_text import read_verbatim
 from engine.model.definition import Field
@@ -110,18 +109,17 @@ class FieldReader:
             return self._read_parts
         if field.value is not None:
             return self._read_constant
-        if self._is_plain_json:
-            self._json_path = JsonExpression((field.selector or "").strip().removeprefix(JMESPATH_PREFIX).strip())
+        if isinstance(self._selector, JmesPathSelector) and not self._changes_json:
+            self._json_path = self._selector.expression
             return self._read_json_value
         return self._read_all if field.all else self._read_first
 
     @property
-    def _is_plain_json(self) -> bool:
-        """Whether it reads one value of JSON and changes nothing of its text."""
+    def _changes_json(self) -> bool:
+        """Whether it reads more of JSON than the text of one value, or changes that text."""
         field = self._field
         changes_text = field.match or field.replace or field.whitespace or field.convert
-        is_other = field.all or field.scope or field.type == "json" or field.attribute != "text" or changes_text
-        return (field.selector or "").strip().startswith(JMESPATH_PREFIX) and not is_other
+        return bool(field.all or field.type == "json" or field.attribute != "text" or changes_text)
 
     def _choose_converter(self) -> Callable[[str, Budget], Any]:
         if self._field.type == "url":

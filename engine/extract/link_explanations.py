@@ -5,9 +5,10 @@ from itertools import islice
 
 from engine import urls
 from engine.extract.budget import Budget
-from engine.extract.links import MAX_URL_CHARACTERS, LinkFinder, has_nofollow, read_href
+from engine.extract.links import LinkFinder, has_nofollow, read_href
 from engine.extract.node_value import read_node
 from engine.extract.page import host_name
+from engine.extract.page_urls import MAX_URL_CHARACTERS
 from engine.extract.patterns import PatternTimeout
 from engine.extract.selectors import Scope
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from selectolax.lexbor import LexborNode
 
-from engine import urls
 from engine.extract.budget import Budget
 from engine.extract.cost import Cost
 from engine.extract.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.page import host_name
+from engine.extract.page_urls import MAX_URL_CHARACTERS, resolve_url
 from engine.extract.patterns import PatternTimeout, TimedPattern
 from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.model.definition import DataDef
@@ -27,9 +27,6 @@ MAX_CACHED_LINKS = 40_000
 
 _MAX_CACHED_OF_PAGE = MAX_CACHED_LINKS // 4
 """Links of a page with more are not cached: there is no room for them beside its tree."""
-
-MAX_URL_CHARACTERS = 16_384
-"""Of one link; no server takes a longer one."""
 
 MAX_PAGE_URL_CHARACTERS = 20_000_000
 """Of all links of a page: each of 50,000 relative ones repeats a base of up to 8 KB."""
@@ -179,13 +176,10 @@ class LinkFinder:
         `absolute_cache` is keyed by absolute URL: most URLs are written in several forms.
         """
         budget.time_budget.check_patience()
-        url, group = urls.join(budget.page.base, href), self.link.group or budget.context.group
-        if url is None or len(url) > MAX_URL_CHARACTERS or (self.link.same_host and host_name(url) != budget.page.host):
+        page, group = budget.page, self.link.group or budget.context.group
+        url = resolve_url(page.base, href, self._query_stripper)
+        if url is None or (self.link.same_host and host_name(url) != page.host):
             return None
-        if "@" in url:
-            url = urls.without_credentials(url)  # a page's credentials are neither stored nor sent
-        if self._query_stripper is not None:
-            url = self._query_stripper.strip_url(url)
         link = absolute_cache.get(url, _NOT_CACHED)
         if link is _NOT_CACHED:
             link = self._check_patterns(url, group, budget)

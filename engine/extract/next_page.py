@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine import urls
 from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.html_form import with_query
-from engine.extract.links import MAX_URL_CHARACTERS
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page, host_name
+from engine.extract.page_urls import resolve_url
 from engine.extract.request_template import MissingValue, encode_form, fill_body, fill_url, merge_fields
 from engine.extract.selectors import Scope, compile_selector
 from engine.model.job_key import link_key, request_key
@@ -57,19 +56,15 @@ class NextPageFinder:
     ) -> ExtractedLink | None:  # fmt: skip
         template = self._request
         href = page.url if template.url is None else fill_url(template.url, look_up)
-        has_body = template.has_form or template.json is not None
-        method = template.method or ("POST" if has_body else _GET)
+        method = template.method or ("POST" if template.has_body else _GET)
         body = None
         if method == _GET and template.has_form:
             href = with_query(href, encode_form(merge_fields((), template.form), look_up))
         else:
             body = fill_body(template, look_up)
-        url = urls.join(page.base, href)
-        if url is None or len(url) > MAX_URL_CHARACTERS or host_name(url) != page.host:
+        url = resolve_url(page.base, href, self._query_stripper)
+        if url is None or host_name(url) != page.host:
             return None
-        url = urls.without_credentials(url)
-        if self._query_stripper is not None:
-            url = self._query_stripper.strip_url(url)
         text, content_type = body or (None, None)
         if method == _GET and text is None:
             if url == page.url:

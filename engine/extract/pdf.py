@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from engine.extract.budget import MAX_CHARACTERS
-from engine.extract.links import MAX_URL_CHARACTERS
+from engine.extract.page_urls import MAX_URL_CHARACTERS
 
 MAX_PAGES = 10_000
 """Of a document: reading so many takes 10 s and more."""

@@ -98,7 +98,7 @@ class PageRecordLinks:
     def add_record(self, scope: Scope, row: Mapping[str, Any]) -> None:
         """Add the links of a record."""
         if self._budget.context.explains_links:
-            plain = [finder.plain for finder in self._finders if finder.link.request is None]
+            plain = [finder.finder for finder in self._finders if finder.link.request is None]
             explain_links(plain, scope, self._budget)
         self.add(self._finders, scope, row)
 
@@ -122,26 +122,21 @@ class PageRecordLinks:
 class _RecordLinkFinder:
     def __init__(self, link: Link, finder: LinkFinder, joins: Mapping[str, str]) -> None:
         self.link = link
-        self._finder = finder
+        self.finder = finder
         self._joins = joins
-        self.cost = self._finder.cost
+        self.cost = self.finder.cost
         # the markup of a form is written by recursion
-        self.is_flat = self._finder.is_flat and (link.request is None or link.request.url is not None)
-        self.reads_embedded_json = self._finder.reads_embedded_json
+        self.is_flat = self.finder.is_flat and (link.request is None or link.request.url is not None)
+        self.reads_embedded_json = self.finder.reads_embedded_json
 
     @property
     def field_names(self) -> set[str]:
         """The fields whose values it may need."""
         return set(self.link.carry) if self.link.request is None else set(self._joins)
 
-    @property
-    def plain(self) -> LinkFinder:
-        """Finds the elements."""
-        return self._finder
-
     def find(self, scope: Scope, row: Mapping[str, Any], budget: Budget, max_links: int) -> Iterator[ExtractedLink]:
         """The links in a block. Raises ValueError and PatternTimeout."""
-        if self._finder.is_barred(budget):
+        if self.finder.is_barred(budget):
             return
         carried = self._carry(row) if self.link.carry else None
         if carried is not None and len(carried.encode()) > MAX_CARRIED_BYTES:
@@ -149,7 +144,7 @@ class _RecordLinkFinder:
             budget.page.faults[f"{fault} takes more than {MAX_CARRIED_BYTES:,} bytes"] = None
             return
         if self.link.request is None:
-            plain, _ = self._finder.find_links(budget, max_links, scope)
+            plain, _ = self.finder.find_links(budget, max_links, scope)
             for link in plain.values():
                 yield link if carried is None else replace(link, details=LinkDetails(carried=carried))
             return
@@ -175,7 +170,7 @@ class _RecordLinkFinder:
         """A link for each element, or for the URL of the template; none where a value is missing."""
         nodes: Iterator[SelectedNode | None] = iter((None,))
         if template.url is None:
-            nodes = self._finder.select_followed(scope, budget)
+            nodes = self.finder.select_followed(scope, budget)
         for node in nodes:
             try:
                 link = self._make_link(template, node, look_up, budget)
@@ -197,15 +192,14 @@ class _RecordLinkFinder:
         if href is None:
             return None
         fields = form.fields if form is not None else ()
-        has_body = template.has_form or template.json is not None
-        method = template.method or (form.method if form is not None else "POST" if has_body else _GET)
+        method = template.method or (form.method if form is not None else "POST" if template.has_body else _GET)
         if method == _GET and template.json is None:
             if form is not None or template.has_form:
                 if any(name.startswith("env.") for _, text in template.form for name in variable_names(text)):
                     raise ValueError("the form is sent with GET: its URL would show `%{env.NAME}`")
                 href = html_form.with_query(href, encode_form(merge_fields(fields, template.form), look_up))
-            return self._finder.resolve_href(href, budget, {})
-        link = self._finder.resolve_href(href, budget, {})
+            return self.finder.resolve_href(href, budget, {})
+        link = self.finder.resolve_href(href, budget, {})
         body = fill_body(template, look_up, fields)
         if link is None:
             return None

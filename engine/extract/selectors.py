@@ -129,7 +129,7 @@ def compile_selector(text: str | None) -> Selector:
     if bare.startswith(XPATH_PREFIX):
         return _XPathSelector(bare.removeprefix(XPATH_PREFIX).strip())
     if bare.startswith(JMESPATH_PREFIX):
-        return _JmesPathSelector(bare.removeprefix(JMESPATH_PREFIX).strip())
+        return JmesPathSelector(bare.removeprefix(JMESPATH_PREFIX).strip())
     if bare.startswith(JSONLD_PREFIX):
         return _JsonLdSelector(bare)
     if bare.startswith(EMBEDDED_PREFIX):
@@ -262,15 +262,16 @@ class _JsonSelector(ABC):
         """The values; none is null."""
 
 
-class _JmesPathSelector(_JsonSelector):
+class JmesPathSelector(_JsonSelector):
+    """Selects in a JSON document, or in a block of one."""
+
     reads_embedded_json = False
 
     def __init__(self, text: str) -> None:
-        self._expression = JsonExpression(text)
+        self.expression = JsonExpression(text)
 
     def _matches(self, scope: Scope) -> Sequence[Any]:
-        value = scope.value
-        found = None if value is MISSING else self._expression.search(value)
+        found = None if scope.value is MISSING else self.expression.search(scope.value)
         return () if found is None else (found,)
 
 
@@ -302,8 +303,7 @@ class _EmbeddedJsonSelector(_JsonSelector):
 
     def _matches(self, scope: Scope) -> Sequence[Any]:
         cache = scope.json_values
-        value = cache.get(self._css_text)
-        if value is None:
+        if (value := cache.get(self._css_text)) is None:
             value = cache[self._css_text] = self._parse(scope)
         found = None if value is MISSING else self._expression.search(value)
         return () if found is None else (found,)

@@ -22,6 +22,11 @@ class RequestTemplate:
     json: str | None = None
     """JSON text; variables are inside its strings."""
 
+    @property
+    def has_body(self) -> bool:
+        """Whether it has fields or JSON to send."""
+        return self.has_form or self.json is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from engine.extract.links import MAX_URL_CHARACTERS
 from engine.extract.page import PageTooDeep
+from engine.extract.page_urls import MAX_URL_CHARACTERS
 from engine.extract.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
 from engine.extract.selection import Selection, select_values

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine import urls
 from engine.extract.context import Context
-from engine.extract.links import MAX_URL_CHARACTERS
+from engine.extract.page_urls import MAX_URL_CHARACTERS
 from engine.extract.quoting import quote_text
 from engine.model.job_key import link_key
 from engine.model.record import ExtractedLink

@@ -59,7 +59,7 @@ RETURNING jobs.id, jobs.state = 'DONE'
 """
 _KEEP_CANONICAL = """
 WITH k (run, key, link_request) AS ({values})
-UPDATE jobs SET link_request = k.link_request, priority = priority,
+UPDATE jobs SET link_request = k.link_request,
     reason = CASE WHEN state = 'SKIPPED' THEN NULL ELSE reason END,
     hops = CASE WHEN state = 'SKIPPED' THEN 0 ELSE hops END,
     target = CASE WHEN state = 'SKIPPED' THEN NULL ELSE target END,

@@ -8,6 +8,8 @@ from engine.store.tables import extracts, linked_jobs
 from engine.store.transactions import supersede
 from engine.store.transactions.outcome import JobOutcome
 
+_PAGES = (JobKind.PAGE, JobKind.EXTRACT)
+
 
 def resolve_changed(db: Database, outcomes: Sequence[JobOutcome]) -> frozenset[int]:
     """The jobs of these pages. A re-extraction of such a page is dropped, and READY again."""
@@ -23,6 +25,3 @@ def queue_changed(db: Database, changed: frozenset[int], accepted: Sequence[JobO
     """Queue the re-extraction of pages that were done with what they carried before."""
     done = [f.job.id for f in accepted if f.job.id in changed and (f.state is JobState.DONE or f.step_failed)]
     extracts.queue_again(db, done)
-
-
-_PAGES = (JobKind.PAGE, JobKind.EXTRACT)
