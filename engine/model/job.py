@@ -154,6 +154,8 @@ class LeasedJob(NamedTuple):
     """What the link to it sends; part of `request`."""
     page_number: int | None = None
     """In the series of its locator; None: it is in none."""
+    fresh_since: float | None = None
+    """The wall-clock second since when a stored document replaces the fetch; None: as its group says."""
     links_stale: bool = False
     """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""
 

@@ -12,11 +12,12 @@ from engine.store.read.sent_request import SentRequest
 
 _CANDIDATES = """
 SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
-    locator, root, name, request, root_url, may_leave_host, body, link, carried))
+    locator, root, name, request, root_url, may_leave_host, body, link, carried, fresh_since))
 FROM (
     SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
         j.locator, coalesce(j.root, j.id) AS root, l.name, l.request, coalesce(r.url, j.url) AS root_url,
-        j.may_leave_host, CASE WHEN {has_body} THEN {body} END AS body, j.link_request AS link, j.carried
+        j.may_leave_host, CASE WHEN {has_body} THEN {body} END AS body, j.link_request AS link, j.carried,
+        j.fresh_since
     FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
     WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
         AND NOT EXISTS (
@@ -68,7 +69,7 @@ def to_leased_job(
     """The leased job of a row of `list_due`."""
     (
         id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, request,
-        root_url, may_leave_host, _, link, carried,
+        root_url, may_leave_host, _, link, carried, fresh_since,
     ) = row  # fmt: skip
     located = origin == JobOrigin.LOCATOR
     sent = SentRequest.from_rows(link, request, located=located)
@@ -81,5 +82,5 @@ def to_leased_job(
         send_at=send_at, delay=delay, stored=None, defs_version=defs, may_leave_host=bool(may_leave_host),
         links_stale=links_stale, reserved=reserved,
         host_concurrency=host_concurrency, throttled=throttled, carried=carried, link_request=sent.link,
-        page_number=sent.page_number,
+        page_number=sent.page_number, fresh_since=fresh_since,
     )  # fmt: skip
