@@ -54,7 +54,7 @@ class Fetcher:
             resolver=resolver,
             tls=tls,
         )
-        self._cookies = SessionCookies()
+        self.cookies = SessionCookies()
 
     @classmethod
     def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
@@ -77,6 +77,7 @@ class Fetcher:
         exempt: bool = False,
         read_at_most: int | None = None,
         session_cookies: bool = True,
+        keep_cookies: bool = True,
         share: BodyShare | None = None,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
@@ -85,7 +86,7 @@ class Fetcher:
         the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
-        `session_cookies`: whether to send the cookies that the site has set.
+        `session_cookies`: whether to send the cookies that the site has set; `keep_cookies`: whether to keep those it sets.
         `share` grows with the body; the time it waits for room counts neither for the deadline nor as elapsed. It is
         released where no body is returned. Raises `NoRoom` if it waits longer than the deadline in all.
         Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses
@@ -94,7 +95,7 @@ class Fetcher:
         start = perf_counter()
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
         if session_cookies:
-            self._cookies.set_cookie_header(sent)
+            self.cookies.set_cookie_header(sent)
         wait = _ShareWait(share, self._deadline)
         content = b""
         try:
@@ -103,8 +104,10 @@ class Fetcher:
                 assert isinstance(response, TransportResponse)
                 body, pairs = response.body, response.raw_headers
                 received = {name.lower(): value for name, value in pairs}
-                if b"set-cookie" in received:
-                    self._cookies.extract_cookies(response)
+                changed = False
+                if b"set-cookie" in received and keep_cookies:
+                    values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
+                    changed = self.cookies.extract_cookies(sent, values)
                 location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                 try:
                     content = await self._read_body(
@@ -134,6 +137,7 @@ class Fetcher:
             location=location,
             location_problem=problem,
             retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
+            changed_cookies=changed,
         )
 
     async def check_address(self, url: str) -> None:
