@@ -86,7 +86,7 @@ class Fetcher:
         the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
-        `session_cookies`: whether to send the cookies that the site has set; `keep_cookies`: whether to keep those it sets.
+        `session_cookies`: whether to send the cookies that the site has set; `keep_cookies`: to keep those it sets.
         `share` grows with the body; the time it waits for room counts neither for the deadline nor as elapsed. It is
         released where no body is returned. Raises `NoRoom` if it waits longer than the deadline in all.
         Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses

@@ -4,7 +4,12 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from email.message import Message
-from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy, escape_path
+from http.cookiejar import (  # type: ignore[attr-defined]  # `escape_path` is public, but its stub is missing
+    Cookie,
+    CookieJar,
+    DefaultCookiePolicy,
+    escape_path,
+)
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from urllib.request import Request as UrllibRequest
@@ -107,7 +112,7 @@ class SiteCookies:
         origin, _ = _split_target(request.target)
         sent = self._sent.get(origin)
         if sent is None or time.time() >= sent.until:
-            sent = self._choose(request, origin)
+            sent = self._choose(origin)
         if not sent.are_plain:
             return self._compose(request)
         cookies: Iterable[Cookie] = sent.cookies
@@ -193,7 +198,7 @@ class SiteCookies:
             memo = _Memo(cookie, int(ages[0]) if ages else None)
             self._memos[place, name, semicolon + attributes] = memo
 
-    def _choose(self, request: OutgoingRequest, origin: str) -> _Sent:
+    def _choose(self, origin: str) -> _Sent:
         asked: Any = UrllibRequest(f"{origin}/")
         self._jar.add_cookie_header(asked)  # drops those that have expired
         self._forget_stale(time.time())

@@ -54,11 +54,13 @@ VALUES = st.sampled_from(["1", "2", "", " 3 ", '"q"', "a=b", "ü", "x,y"]) | st.
 ATTRIBUTES = st.sampled_from(
     [
         "", "; Path=/", ";path=/", "; Path=/dir", "; Path=/dir/; HttpOnly", "; Path=", "; Domain=shop.example",
-        "; Domain=.shop.example; Path=/", "; Domain=other.example", "; Secure; Path=/", "; HttpOnly", "; SameSite=Lax; Path=/",
+        "; Domain=.shop.example; Path=/", "; Domain=other.example", "; Secure; Path=/", "; HttpOnly",
+        "; SameSite=Lax; Path=/",
         "; Max-Age=60", "; Max-Age=3; Path=/", "; Max-Age=0; Path=/", "; Max-Age=x", "; Max-Age=-1",
         "; Expires=Wed, 21 Oct 2099 07:28:00 GMT; Path=/", "; Expires=Wed, 21 Oct 2015 07:28:00 GMT; Path=/",
         "; Expires=Wed, 21 Oct 2099 07:28:00 GMT; Max-Age=5; Path=/", "; expires=soon; path=/", "; Version=1; Path=/",
-        "; Port=\"80\"; Path=/", "; Max-Age=5; Max-Age=90; Path=/", "; xpath=/dir", "; Path=/max-age=5; Comment=max-age",
+        "; Port=\"80\"; Path=/", "; Max-Age=5; Max-Age=90; Path=/", "; xpath=/dir",
+        "; Path=/max-age=5; Comment=max-age",
     ]
 )  # fmt: skip
 SET_COOKIE = st.builds(
