@@ -31,6 +31,9 @@ _HAS_DUE_JOBS = """
     AND (kind = 'extract' OR EXISTS (
         SELECT 1 FROM hosts h WHERE h.id = sequences.host AND h.paused = 0
             AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
+            AND (h.login <> 'WANTED' OR sequences.kind NOT IN ('page', 'file'))
+            AND (sequences.kind <> 'login' OR NOT EXISTS (
+                SELECT 1 FROM sequences t WHERE t.host = h.id AND t.taken > 0 AND t.kind <> 'extract'))
             AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
             AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
             AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') < {host_limit}
@@ -86,7 +89,7 @@ ON CONFLICT (run, grp, host, kind) DO NOTHING
 """
 _MARK_ABSENT = """
 UPDATE sequences SET absent = 1
-WHERE run = ? AND kind <> 'robots' AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?))
+WHERE run = ? AND kind NOT IN ('robots', 'login') AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?))
 """
 _MARK_PRESENT = (
     "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
@@ -114,7 +117,7 @@ _COUNT_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
 _COUNT_BY_GROUP = """
 SELECT grp, sum(ready + delayed + taken + incomplete),
-    total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap')),
+    total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap', 'login')),
     sum(failed), total(done) FILTER (WHERE kind = 'page')
 FROM sequences WHERE run = ? GROUP BY grp
 """
