@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from engine.defs import axes
 from engine.defs.appenders import kind_of, suffix_of
@@ -20,6 +20,7 @@ from engine.defs.language import (
     HostTerm,
     LocatorGroupTerm,
     LocatorTerm,
+    LoginTerm,
     SitemapTerm,
     TaskGroupTerm,
     TaskTerm,
@@ -45,6 +46,7 @@ from engine.model.definition import (
     TaskGroup,
 )
 from engine.model.link import Link
+from engine.model.login import LoginRule
 from engine.model.output_type import default_delimiter
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, is_plugin_path
@@ -285,7 +287,20 @@ def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
         blocked=tuple(BlockSign(status=sign.status, match=sign.match) for sign in term.blocked or ()),
         challenges=entry.node.text_of("blocked") != "false",
         drop=tuple(term.drop or ()),
+        cookie_jar=term.cookie_jar,
+        login=None if term.login is None else _login(term.login),
         place=entry.place,
+    )
+
+
+def _login(term: LoginTerm) -> LoginRule:
+    on_lost: Literal["relogin", "pause"] = _or_default(term.on_lost, "relogin")
+    return LoginRule(
+        url=term.url.strip(),
+        form=_freeze(term.form),
+        selector=term.selector,
+        check=term.check,
+        on_lost=on_lost,
     )
 
 

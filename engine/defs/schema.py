@@ -75,6 +75,12 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "cookies": [{"consent": "yes"}],
         "drop": [["utm_*", "gclid", "sessionid"]],
     },
+    "LoginTerm": {
+        "url": ["/login", "https://id.shop.example/login"],
+        "form": [{"user": "%{env.SHOP_USER}", "password": "%{env.SHOP_PASSWORD}"}],
+        "selector": ["form#login"],
+        "check": [".logout", "a[href='/logout']"],
+    },
     "BlockSignTerm": {"status": [403], "match": ["verify you are human"]},
     "AppenderTerm": {"dataDefs": [["book"]], "delimiter": [",", ";", "\t"], "path": ["books.csv"]},
     "Defs": {"baseUrl": ["https://shop.example/"]},

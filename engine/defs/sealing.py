@@ -1,4 +1,4 @@
-"""Seals the secret literals of defs: header and cookie values, and the credentials in URLs."""
+"""Seals the secret literals of defs: header and cookie values, fields of logins, and the credentials in URLs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,11 @@ def _seal_locator(locator: Locator, vault: SecretVault) -> Locator:
 
 
 def _seal_host(host: HostRule, vault: SecretVault) -> HostRule:
-    return replace(host, headers=_seal_headers(host.headers, vault), cookies=_seal_cookies(host.cookies, vault))
+    login = host.login
+    if login is not None:
+        login = replace(login, form=_seal_cookies(login.form, vault))
+    headers, cookies = _seal_headers(host.headers, vault), _seal_cookies(host.cookies, vault)
+    return replace(host, headers=headers, cookies=cookies, login=login)
 
 
 def _seal_appender(appender: AppenderDef, vault: SecretVault) -> AppenderDef:

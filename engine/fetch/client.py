@@ -41,10 +41,12 @@ class Fetcher:
         connections: int,
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
+        cookies: SessionCookies | None = None,
     ) -> None:
         """`deadline`: seconds for a whole request. `max_body`: bytes of a body, both as sent and decompressed.
 
         `resolver` resolves host names, but not IP address literals. `tls` replaces the system's trust store.
+        `cookies`: those of the sites so far, which other threads may read.
         """
         self._deadline = deadline
         self._max_body = max_body
@@ -54,16 +56,17 @@ class Fetcher:
             resolver=resolver,
             tls=tls,
         )
-        self.cookies = SessionCookies()
+        self._cookies = cookies if cookies is not None else SessionCookies()
 
     @classmethod
-    def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
+    def from_settings(cls, settings: Settings, *, connections: int, cookies: SessionCookies | None = None) -> "Fetcher":
         """A fetcher for these settings."""
         return cls(
             user_agent=settings.full_user_agent,
             deadline=settings.deadline,
             max_body=settings.max_body,
             connections=connections,
+            cookies=cookies,
         )
 
     async def send(
@@ -95,7 +98,7 @@ class Fetcher:
         start = perf_counter()
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
         if session_cookies:
-            self.cookies.set_cookie_header(sent)
+            self._cookies.set_cookie_header(sent)
         wait = _ShareWait(share, self._deadline)
         content = b""
         try:
@@ -107,7 +110,7 @@ class Fetcher:
                 changed = False
                 if b"set-cookie" in received and keep_cookies:
                     values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
-                    changed = self.cookies.extract_cookies(sent, values)
+                    changed = self._cookies.extract_cookies(sent, values)
                 location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                 try:
                     content = await self._read_body(

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from email.message import Message
 from http.cookiejar import (  # type: ignore[attr-defined]  # `escape_path` is public, but its stub is missing
     Cookie,
@@ -10,7 +10,7 @@ from http.cookiejar import (  # type: ignore[attr-defined]  # `escape_path` is p
     DefaultCookiePolicy,
     escape_path,
 )
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import Request as UrllibRequest
 
@@ -34,15 +34,10 @@ _FIELDS = (
     "path_specified", "secure", "expires", "discard", "comment", "comment_url", "rfc2109",
 )  # fmt: skip
 
+_FIXED_FIELDS = tuple(name for name in _FIELDS if name not in ("value", "expires"))
+
 CookieKey = tuple[str, str, str]
 """Domain, path and name."""
-
-
-class CookieRules(Protocol):
-    """Whether a domain is a public suffix, which no cookie may have as its Domain."""
-
-    def __call__(self, domain: str, /) -> bool:
-        """Whether the domain is one."""
 
 
 class _Memo(NamedTuple):
@@ -71,7 +66,8 @@ class SiteCookies:
     decided again: 4 µs. Not thread-safe.
     """
 
-    def __init__(self, is_public_suffix: CookieRules) -> None:
+    def __init__(self, is_public_suffix: Callable[[str], bool]) -> None:
+        """`is_public_suffix`: whether a domain is one, which no cookie may have as its Domain."""
         self._policy = _SitePolicy(is_public_suffix)
         self._jar = CookieJar(self._policy)
         self._memos: dict[tuple[str, str, str], _Memo] = {}
@@ -142,6 +138,7 @@ class SiteCookies:
 
     def merge(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Take over what another node exported; of each cookie the newer one stays."""
+        held = {(c.domain, c.path, c.name): c for c in self._jar}
         for entry in entries:
             key: CookieKey
             if "deleted" in entry:
@@ -153,10 +150,14 @@ class SiteCookies:
             if entry["at"] <= self._changed_at.get(key, 0.0):
                 continue
             self._changed_at[key] = entry["at"]
-            if "cookie" in entry:
+            mine = held.get(key)
+            if "cookie" not in entry:
+                if mine is not None:
+                    self._jar.clear(*key)
+            elif mine is not None and all(getattr(mine, name) == getattr(cookie, name) for name in _FIXED_FIELDS):
+                mine.value, mine.expires = cookie.value, cookie.expires  # its forms of Set-Cookie stay known
+            else:
                 self._jar.set_cookie(cookie)
-            elif any((c.domain, c.path, c.name) == key for c in self._jar):
-                self._jar.clear(*key)
         self._evict()
         self._forget_stale(time.time())
 
@@ -257,7 +258,7 @@ class _Response:
 class _SitePolicy(DefaultCookiePolicy):
     """The rules of browsers: no Domain that is a public suffix, no subdomains without a Domain attribute."""
 
-    def __init__(self, is_public_suffix: CookieRules) -> None:
+    def __init__(self, is_public_suffix: Callable[[str], bool]) -> None:
         super().__init__(strict_ns_domain=DefaultCookiePolicy.DomainStrictNonDomain)
         self._is_public_suffix = is_public_suffix
 

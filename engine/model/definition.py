@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from engine.model.axis import AxisTable
 from engine.model.link import Link, NextPage
+from engine.model.login import CookieJarMode, LoginRule
 from engine.model.sitemap_rules import SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition, from_plain, to_plain
@@ -201,7 +202,14 @@ class HostRule:
     """Whether the built-in signs of a refusal apply."""
     drop: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     """Query keys, with `*` and `?` as wildcards, that are removed from URLs that the crawl finds."""
+    cookie_jar: CookieJarMode | None = field(default=None, metadata=ADDED_LATER)
+    login: LoginRule | None = field(default=None, metadata=ADDED_LATER)
     place: SourcePosition = NO_POSITION
+
+    @property
+    def jar_mode(self) -> CookieJarMode:
+        """Who keeps the cookies that the site sets."""
+        return self.cookie_jar or ("perNode" if self.login is None else "shared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.extract.context import Context
+from engine.extract.login_check import compile_check
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
@@ -22,6 +23,7 @@ from engine.node.extraction import (
     INLINE_SECONDS,
     REPEATED,
     ExtractedPage,
+    Searcher,
     UnreadablePage,
     apply_data_defs,
     check_supported,
@@ -136,15 +138,17 @@ class PageExtractor:
         fetched_at: float,
         robots_tags: tuple[str, ...] = (),
         copied: frozenset[int] | None = None,
+        check: str = "",
     ) -> PageExtraction:
         """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
 
         `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone. None: no rows of
-        the page will ever be copied.
+        the page will ever be copied. `check`: the selector of what it has while the login to its host lasts.
         """
         if job.link_request.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
             return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
         context = self._contexts.create(job, url)
+        context.check = check
         compiled = self._applicable_data_defs(job, copied)
         made_before = self.unchanged_data_defs(job)
         without_rows = copied.union(made_before) if copied else made_before
@@ -275,7 +279,10 @@ class PageExtractor:
     ) -> PageExtraction | None:
         """What a page gave; None: it takes too long for the fetch loop."""
         try:
-            if not is_plain(page, body, [c.extractor for c in compiled]):
+            searchers: list[Searcher] = [c.extractor for c in compiled]
+            if context.check:
+                searchers.append(compile_check(context.check))
+            if not is_plain(page, body, searchers):
                 return None
             extracted = apply_data_defs(
                 page,

@@ -17,6 +17,9 @@ from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction_wire import MAX_SITEMAP_URLS
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
+from engine.node.login_guard import LoginGuard
+from engine.node.login_job import LoginHandler
+from engine.node.login_page import LoginPageReader
 from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extractor import PageExtractor
@@ -28,6 +31,7 @@ from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
 from engine.node.row_reuse import PageReuse, RowReuse
 from engine.node.secrets import SecretValues
+from engine.node.shared_jars import SharedJars
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
 from engine.store.pages.body import Body
@@ -55,6 +59,8 @@ class Pipeline:
         host_gates: HostGates,
         byte_budget: ByteBudget,
         group_loaders: GroupLoaders | None = None,
+        shared_jars: SharedJars | None = None,
+        login_page_reader: LoginPageReader | None = None,
     ) -> None:
         """`source` names this node in events.
 
@@ -66,6 +72,7 @@ class Pipeline:
         self._page_extractor = page_extractor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts)
         self._redirect_rule = RedirectRule(named_hosts)
+        self._login_guard = LoginGuard(def_cache)
         self._sender = RequestSender(
             fetcher=fetcher,
             db_access=db_access,
@@ -76,6 +83,7 @@ class Pipeline:
             byte_budget=byte_budget,
             settings=settings,
             group_loaders=group_loaders,
+            shared_jars=shared_jars,
         )
         self._row_reuse = RowReuse(def_cache, db_access)
         self._reextractor = Reextractor(
@@ -92,12 +100,27 @@ class Pipeline:
             robots_cache=robots_cache,
             outcomes=self._outcomes,
             redirect_rule=self._redirect_rule,
+            login_guard=self._login_guard,
         )
+        self._login_handler: LoginHandler | None = None
+        if login_page_reader is not None:
+            self._login_handler = LoginHandler(
+                settings=settings,
+                sender=self._sender,
+                secrets=secrets,
+                db_access=db_access,
+                def_cache=def_cache,
+                robots_cache=robots_cache,
+                redirect_rule=self._redirect_rule,
+                named_hosts=named_hosts,
+                outcomes=self._outcomes,
+                page_reader=login_page_reader,
+            )
         self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, robots_cache, agent)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its request, if it sends one; or the outcome that gives it back."""
-        if job.kind is JobKind.EXTRACT or job.stored is not None:
+        if job.kind is JobKind.EXTRACT or job.stored is not None or job.login_failed:
             return None
         return await self._sender.admit(job)
 
@@ -138,9 +161,14 @@ class Pipeline:
             if refusal is not None:
                 return self._outcomes.ended(job, JobState.SKIPPED, refusal, job.stored.url)
             return await self._process_stored(job, job.stored)
+        if job.login_failed:
+            reason = f"the login to its host failed: {self._db_access.login_failure(job.host)}"
+            return self._outcomes.ended(job, JobState.FAILED, reason, job.url)
         started()
         if job.kind is JobKind.ROBOTS:
             return await self._robots_handler.read(job)
+        if job.kind is JobKind.LOGIN and self._login_handler is not None:
+            return await self._login_handler.log_in(job)
         fetched = await self._page_fetcher.fetch(job)
         self._sender.dismiss(job)
         if isinstance(fetched, FetchedPage):
@@ -199,11 +227,15 @@ class Pipeline:
             return _keep_answer(self._outcomes.refused(job, url, response), document)
         match self._classify(job, url, chain.request, status):
             case "ok":
+                login = self._login_guard.rule(job, url)
                 outcome = await self._extract(
                     job, StoredBody(document.body, robots_tags(response.headers)), response.content_type, document.url,
                     status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
-                    self._row_reuse.find(job, None),
+                    self._row_reuse.find(job, None), (login.check if login is not None else None) or "",
                 )  # fmt: skip
+                if outcome.logged_out and login is not None:
+                    outcome.logged_out = login.on_lost
+                    return outcome  # its document is that of a visitor, and not stored
                 outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
                 return outcome
             case "no-page":
@@ -269,11 +301,13 @@ class Pipeline:
         fetch_time: str,
         hops: int,
         reuse: PageReuse | None = None,
+        check: str = "",
     ) -> JobOutcome:
         try:
             extraction = await self._page_extractor.extract(
                 job, body=content.body, content_type=content_type, url=url, status=status, fetched_at=fetched_at,
                 robots_tags=content.robots_tags, copied=reuse.copied if reuse else None,
+                check=check,
             )  # fmt: skip
         except UnsupportedContent as error:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)

@@ -4,6 +4,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
@@ -13,6 +14,7 @@ from engine.model.job_key import document_key
 from engine.node.capacity import Capacity
 from engine.node.intake import Intake
 from engine.node.ringer import Ringer
+from engine.node.shared_jars import SharedJars
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
@@ -42,11 +44,15 @@ class Leaser:
         capacity: Capacity,
         submit: Callable[[list[LeasedJob]], None],
         fresh_since: Callable[[LeasedJob], float],
+        shared_jars: SharedJars | None = None,
         ringer: Ringer,
         on_fenced: Callable[[], None],
         on_error: Callable[[CrawlError], None],
     ) -> None:
-        """`submit` starts jobs; `fresh_since` returns the wall-clock second from which a stored document is fresh."""
+        """`submit` starts jobs; `fresh_since` returns the wall-clock second from which a stored document is fresh.
+
+        `shared_jars`: None: nodes share no cookies.
+        """
         self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
         self._node = node
         self._batch = batch
@@ -54,6 +60,7 @@ class Leaser:
         self._capacity = capacity
         self._submit = submit
         self._fresh_since = fresh_since
+        self._shared_jars = shared_jars
         self._ringer = ringer
         self._on_fenced = on_fenced
         self._on_error = on_error
@@ -133,6 +140,8 @@ class Leaser:
             return
         try:
             jobs = retry_busy(lambda: _attach_documents(db, leased, self._fresh_since))
+            if self._shared_jars is not None:
+                retry_busy(partial(self._shared_jars.load, db, leased))
         except CrawlError as error:
             # Leased, but never to be worked: the node must exit so that another one takes its jobs over.
             self._on_error(error)

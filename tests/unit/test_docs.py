@@ -88,7 +88,7 @@ def test_every_refused_key_is_documented():
     assert all(f"`{key}`" in tables for key in language.AXES)
 
 
-@pytest.mark.parametrize("key", ["login", "auth", "proxy", "tls", "http2"])
+@pytest.mark.parametrize("key", ["auth", "proxy", "tls", "http2"])
 def test_refused_keys_of_hosts_are_not_implemented(key):
     assert key in language.HostTerm.not_built
     assert key not in {field.alias for field in language.HostTerm.model_fields.values()}

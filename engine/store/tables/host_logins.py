@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from engine.store.db.connector import Database, id_list
 
-_READ = "SELECT key, origin, login, login_number, lost_in_row FROM hosts WHERE id = ?"
+_READ = "SELECT key, origin, login, login_number FROM hosts WHERE id = ?"
 _WANT = "UPDATE hosts SET login = 'WANTED', lost_in_row = 0 WHERE id = ?"
 _RENEW = "UPDATE hosts SET login = 'WANTED', login_number = login_number + 1, lost_in_row = 0 WHERE id = ?"
 _TURN_OFF = "UPDATE hosts SET login = 'OFF', lost_in_row = 0 WHERE id = ?"
@@ -41,8 +41,6 @@ class HostLogin(NamedTuple):
     origin: str
     state: str
     number: int
-    lost_in_row: int
-    """Pages in a row that failed right after a new login."""
 
 
 def read(db: Database, host: int) -> HostLogin:

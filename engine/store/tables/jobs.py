@@ -48,7 +48,7 @@ INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?,
 ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', reason = NULL WHERE jobs.state = 'SKIPPED'
 """
 _ADD_LOGIN = """
-INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'locator', ?, ?)
+INSERT INTO jobs (run, sequence, origin, url, identity, may_leave_host) VALUES (?, ?, 'link', ?, ?, 0)
 ON CONFLICT (run, identity) DO UPDATE SET url = excluded.url WHERE jobs.state <> 'TAKEN'
 """
 _TAKE = f"""

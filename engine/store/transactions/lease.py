@@ -194,7 +194,7 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
             send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
             links_stale=bool(s.relinking), reserved=s.is_limited, host_concurrency=s.host_concurrency,
             throttled=bool(s.throttled), login_number=s.login_number if s.login != "OFF" else 0,
-            login_failed=s.login == "FAILED",
+            login_failed=s.login == "FAILED" and s.kind in AFTER_LOGIN,
         )
         for i, candidate in enumerate(chosen)
     )  # fmt: skip
