@@ -140,9 +140,13 @@ def generated_site(pages: int = 10_000, size: int = 28_000) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def served_pages(pages: int, size: int = 28_000) -> Iterator[Site]:
-    """Generated pages by our own server, which reports the time of the first request."""
-    with _server(f"{pages:,} generated pages by Python", ["--pages", str(pages), "--size", str(size)]) as site:
+def served_pages(pages: int, size: int = 28_000, *, sets_cookie: bool = False) -> Iterator[Site]:
+    """Generated pages by our own server, which reports the time of the first request.
+
+    `sets_cookie`: each answer changes a cookie.
+    """
+    arguments = ["--pages", str(pages), "--size", str(size), *(["--cookie"] if sets_cookie else [])]
+    with _server(f"{pages:,} generated pages by Python", arguments) as site:
         yield site
 
 
