@@ -23,6 +23,14 @@ hosts:
 """
 
 
+def write_member_defs(
+    project: Project, site: Site, pages: int, *, check: str = 'check: ".logout"', more: str = "", login: str = "/login"
+) -> None:
+    """Defs for the pages of a site that has a login."""
+    url = f"http://127.0.0.1:{site.port}"
+    project.write(DEFS.format(url=url, pages=pages, check=check, more=more, login=login))
+
+
 class MemberSite:
     """Programs a site. Sessions and tokens are secrets, to be looked for in the data dir."""
 
@@ -44,17 +52,8 @@ class MemberSite:
         site["/login"] = self._login_page
         site.fallback = self._answer
 
-    def write_defs(
-        self,
-        project: Project,
-        pages: int = 40,
-        *,
-        check: str = 'check: ".logout"',
-        more: str = "",
-        login: str = "/login",
-    ) -> None:
-        url = f"http://127.0.0.1:{self.site.port}"
-        project.write(DEFS.format(url=url, pages=pages, check=check, more=more, login=login))
+    def write_defs(self, project: Project, pages: int = 40, **more: str) -> None:
+        write_member_defs(project, self.site, pages, **more)
 
     def _secret(self, kind: str) -> str:
         self.secrets.append(f"{kind}{secrets.token_hex(12)}")
