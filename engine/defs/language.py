@@ -110,6 +110,16 @@ class TaskTerm(Term):
     persist: PersistTerm = optional("What later jobs may reuse of this task.")
 
 
+class RecrawlTerm(Term):
+    """How often a page is asked for again."""
+
+    min: Duration = optional("A page is not asked for again sooner; default PT1H.")
+    max: Duration = optional("A page is asked for again at the latest after this time; default P30D.")
+    adapt: bool = optional(
+        "Whether the time between doubles when a page has not changed and halves when it has; default true."
+    )
+
+
 class TaskGroupTerm(Term):
     """What to do with the pages of a group: reserved keys, and tasks by name."""
 
@@ -126,6 +136,10 @@ class TaskGroupTerm(Term):
     canonical: bool = optional(
         "Whether a page whose canonical URL is another one is skipped in favour of that; default false."
     )
+    revalidate: bool = optional(
+        "Whether stored pages are asked for with their ETag and Last-Modified, and serve if the site has no newer ones."
+    )
+    recrawl: RecrawlTerm = optional("How often pages are asked for again, by how often each has changed.")
 
 
 class QueryTerm(Term):
