@@ -20,13 +20,11 @@ from engine.defs.language import (
     HostTerm,
     LocatorGroupTerm,
     LocatorTerm,
-    RecrawlTerm,
     SitemapTerm,
-    TaskGroupTerm,
-    TaskTerm,
 )
 from engine.defs.problems import Problems
 from engine.defs.steps import read_limit, read_options
+from engine.defs.task_terms import RecrawlTerm, TaskGroupTerm, TaskTerm
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.model.axis import AxisTable
 from engine.model.definition import (
@@ -83,8 +81,7 @@ def build_definitions(
 
     def task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
         stored = {
-            key: stored_chain(chains[name, key], is_table=task.data_def in tables)
-            for key, task in (term.__pydantic_extra__ or {}).items()
+            key: stored_chain(chains[name, key], is_table=task.data_def in tables) for key, task in term.tasks.items()
         }
         return _task_group(name, term, entry, stored, catalog, keep_documents=keep_documents)
 
@@ -151,14 +148,13 @@ def _task_group(
     name: str, term: TaskGroupTerm, entry: Entry, chains: Mapping[str, tuple[ChainStep, ...]], catalog: Catalog, *,
     keep_documents: bool,
 ) -> TaskGroup:  # fmt: skip
-    tasks = term.__pydantic_extra__ or {}
     documents = _or_default(term.documents, keep_documents)
     asks_again = bool(term.revalidate or term.recrawl)
     return TaskGroup(
         name=name,
         tasks=tuple(
             _task(key, task, entry.node.entries[key], chains[key], catalog, documents=documents, persists=asks_again)
-            for key, task in tasks.items()
+            for key, task in term.tasks.items()
         ),
         live=_or_default(term.live, None),
         max_depth=term.max_depth,

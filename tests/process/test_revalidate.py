@@ -1,5 +1,6 @@
 """A later run asks for stored pages with their ETag and date; those that are unchanged serve again, each row once."""
 
+import random
 import sqlite3
 import time
 from collections import Counter
@@ -9,8 +10,9 @@ from email.utils import formatdate
 import pytest
 
 from .library import Library
-from .project import Project
+from .project import Project, Running, until
 from .site import Page, Request, Site, html
+from .test_deaths import kill, victims
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -175,6 +177,40 @@ def test_a_retry_fetches_the_page_anew(project: Project, site: Site) -> None:
     project.crawl()
     assert versions.answers == [("/book/1-2", 200)]
     assert project.count_rows("entry", "book") == library.rows()
+
+
+@pytest.mark.parametrize("kind", [pytest.param("node", marks=pytest.mark.sweep), "several"])
+def test_kills_while_pages_are_asked_for_again(project: Project, site: Site, kind: str) -> None:
+    rng = random.Random(kind)
+    library = Library(site, shelves=20, books=10)
+    versions = Versions(site)
+    for path in library.pages:
+        versions[path] = site.pages[path].content.decode()
+    project.write(defs_of(library))
+    project.crawl()
+    first = run_of(project)
+    for attempt in range(8):
+        running = project.start("--backups", "1")
+        if attempt < 4:
+            _kill_while_asking(project, running, kind, rng, first)
+        done = running.wait()
+        if done.code == 0:
+            break
+        project.assert_no_process_left()
+    assert done.code == 0, done.err
+    project.assert_clean(done)
+    assert run_of(project) == first + 1
+    assert versions.take_statuses()[200] == library.size, "no body was fetched again"
+    assert project.count_rows("entry", "book") == library.rows()
+
+
+def _kill_while_asking(project: Project, running: Running, kind: str, rng: random.Random, first: int) -> None:
+    """Kill once some pages of the second run are done."""
+    goal = rng.randint(1, 100)
+    count = f"SELECT count(*) FROM jobs WHERE run > {first} AND state = 'DONE'"
+    until(lambda: running.exited or project.query(count)[0][0] >= goal)
+    if not running.exited:
+        kill(*victims(project, running, kind, rng))
 
 
 def test_recrawl_serves_what_is_not_due_and_adapts(project: Project, site: Site) -> None:
