@@ -7,7 +7,7 @@ from typing import NamedTuple
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
-from engine.store.pages.documents import NewDocument
+from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.tables.events import Event
 
 
@@ -106,6 +106,8 @@ class JobOutcome:
     """Id of the stored page it used: an earlier one, or that of `document` once stored."""
     keeps_document: bool | None = None
     """Whether its group keeps documents beyond the end of the run; None: all groups do."""
+    checked: CheckedDocument | None = None
+    """The stored document that serves, because the site says that it is unchanged."""
     rows: tuple[ExtractedRows, ...] = ()
     """By dataDef; none is empty."""
     rejected: tuple[tuple[str, int], ...] = ()
