@@ -60,20 +60,20 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
         root = None
     if root is None:
         return SitemapEntries(())
-    return _read_plain(root, etree.QName) if now is None else _read_dated(root, etree.QName, now)
+    return _read_plain(root) if now is None else _read_dated(root, now)
 
 
-def _read_plain(root: Any, qname: Any) -> SitemapEntries:
+def _read_plain(root: Any) -> SitemapEntries:
     locations: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     for element in root.iter("{*}loc"):
         parent = element.getparent()
-        kind = qname(parent).localname if parent is not None else ""
+        kind = _local_name(parent) if parent is not None else ""
         if kind in locations and element.text and element.text.strip():
             locations[kind].append(element.text.strip())
     return SitemapEntries(locations["url"], locations["sitemap"])
 
 
-def _read_dated(root: Any, qname: Any, now: float) -> SitemapEntries:
+def _read_dated(root: Any, now: float) -> SitemapEntries:
     """One walk in the order of the document: the first `lastmod` of an entry counts for its URLs."""
     locations: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     pages, modified = locations["url"], list[int]()
@@ -81,14 +81,14 @@ def _read_dated(root: Any, qname: Any, now: float) -> SitemapEntries:
     date: int | None = None
     for element in root.iter("{*}loc", "{*}lastmod"):
         parent = element.getparent()
-        kind = qname(parent).localname if parent is not None else ""
+        kind = _local_name(parent) if parent is not None else ""
         text = element.text
         if kind not in locations or not text:
             continue  # such as the URL of a picture, inside an entry
         if parent is not entry:
             modified += [UNKNOWN] * (len(pages) - len(modified))
             entry, date = parent, None
-        if qname(element).localname == "lastmod":
+        if _local_name(element) == "lastmod":
             if date is None:
                 date = read_lastmod(text[:_MAX_DATE_CHARACTERS].strip(), now)
                 modified += [date] * (len(pages) - len(modified))
@@ -98,6 +98,11 @@ def _read_dated(root: Any, qname: Any, now: float) -> SitemapEntries:
                 modified.append(date)
     modified += [UNKNOWN] * (len(pages) - len(modified))
     return SitemapEntries(pages, locations["sitemap"], modified)
+
+
+def _local_name(element: Any) -> str:
+    name: str = element.tag.rpartition("}")[2]
+    return name
 
 
 def read_lastmod(text: str, now: float) -> int:
