@@ -136,7 +136,7 @@ def _sitemap_rules(term: SitemapTerm) -> SitemapRules | None:
         )
         for link in term.links or ()
     )  # fmt: skip
-    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links)
+    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links, since=term.since)
     return None if rules == SitemapRules() else rules
 
 

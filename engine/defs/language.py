@@ -56,12 +56,11 @@ class SitemapLinkTerm(Term):
 class SitemapTerm(Term):
     """A sitemap, and which of its entries to follow."""
 
-    not_built: ClassVar[Mapping[str, str]] = {"since": "reading only what changed since the last run"}
-
     url: Url = Field(description="The URL of the sitemap.")
     allow: list[PatternText] = optional("Follow only entries whose URL matches one of these regular expressions.")
     deny: list[PatternText] = optional("Never follow entries whose URL matches one of these regular expressions.")
     links: list[SitemapLinkTerm] = optional("Which entries lead into which group; what no rule takes is not followed.")
+    since: Literal["lastRun"] = optional("Ask only for pages whose `lastmod` is later than their stored document.")
 
 
 class LocatorTerm(Term):

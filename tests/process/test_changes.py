@@ -154,7 +154,7 @@ def test_a_list_page_that_was_not_judged_hides_what_may_have_moved_to_it(
     # a new item shifts b to the second page, which is not read today
     fill(site, {"n": "9", "a": "1"}, {"b": "2", "c": "3", "d": "4"})
     if broken == "failed":
-        site["/2"] = Page(status=403)
+        site["/2"] = Page(status=400)
         done = project.crawl(code=1)
     else:
         fill(site, {"n": "9", "a": "1"})
@@ -191,7 +191,7 @@ def test_a_page_of_one_record_vanishes_when_it_is_gone_and_not_when_it_failed(
     fill(site, {"a": "1", "b": "2", "c": "3"})
     project.crawl()
     del site.pages["/p/a"]  # 404
-    site["/p/b"] = Page(status=403)
+    site["/p/b"] = Page(status=400)
     site["/p/c"] = html("<p>the heading is missing, so the record is rejected</p>")
     project.crawl(code=1)
     changes = export("product", "--changes", "--format", "jsonl")

@@ -130,9 +130,12 @@ def judge_pages(
 
 def find_unsure_sites(db: Database, run: int, earlier: int, scope: ChangeScope) -> set[str]:
     """The sites with a page that was not judged in a run, and that may hold or lead to a row of another page."""
+    sequences = db.all(_SEQUENCES, (run,))
+    if any(kind == "file" and has_unjudged for _, _, kind, _, has_unjudged, _ in sequences):
+        return {site_of(host) for _, host, *_ in sequences}  # rows of any page may wait for a file, wherever that is
     sites, unsure = dict[int, str](), set[int]()
     unjudged_fixed, skipped, skipped_fixed = list[int](), list[int](), list[int]()
-    for sequence, host, kind, group, has_unjudged, has_skipped in db.all(_SEQUENCES, (run,)):
+    for sequence, host, kind, group, has_unjudged, has_skipped in sequences:
         if kind != "sitemap" and group in scope.irrelevant:
             continue
         is_fixed = kind == "page" and group in scope.fixed

@@ -31,6 +31,8 @@ class ChildJob(NamedTuple):
     """The identity of a plain link to the same page, if that differs."""
     in_series: bool = False
     """Whether it is a page of the locator whose page makes it."""
+    fresh_since: float | None = None
+    """The wall-clock second since when a stored document replaces its fetch; None: as its group says."""
 
 
 class ExtractedRows(NamedTuple):

@@ -247,6 +247,7 @@ def test_a_row_vanished_only_where_its_own_page_was_judged(
         ({"state": "FAILED", "kind": "sitemap"}, False, False),
         ({"state": "READY", "kind": "extract"}, False, False),
         ({"state": "READY", "kind": "file"}, False, False),
+        ({"state": "READY", "kind": "file", "group": "notes", "host": "files.example:443"}, False, False),
         ({"state": "FAILED", "kind": "file"}, True, True),
         ({"state": "FAILED", "group": "notes"}, True, True),
     ],
