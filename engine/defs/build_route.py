@@ -1,0 +1,32 @@
+"""Builds how the requests for a host travel from its terms."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from engine.defs.transport_terms import written_auth
+from engine.model.host_route import HostAuth, Route, TlsRule
+
+
+def build_auth(term: Any) -> HostAuth | None:
+    """The authentication of an `AuthTerm`; None: there is none."""
+    written = written_auth(term)
+    return None if written is None else HostAuth(*written)
+
+
+def build_route(term: Any, file: Path) -> Route | None:
+    """The route of a `HostTerm` that is written in `file`; None: a plain connection will do."""
+    tls = None
+    if term.tls is not None:
+        tls = TlsRule(
+            verify=term.tls.verify is not False,
+            ca=term.tls.ca and pem_path(file, term.tls.ca),
+            client=term.tls.client and pem_path(file, term.tls.client),
+        )
+    route = Route(proxies=tuple(term.proxy or ()), tls=None if tls == TlsRule() else tls, http2=term.http2 is True)
+    return None if route == Route() else route
+
+
+def pem_path(file: Path, name: str) -> str:
+    """The absolute path of a file that is named relative to a file of the defs."""
+    return os.path.abspath(file.parent / name)  # noqa: PTH100  resolve() would follow links
