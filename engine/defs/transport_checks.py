@@ -21,13 +21,13 @@ def check(root: YamlNode, paths: Mapping[str, Path], problems: Problems) -> None
             continue
         _check_auth(node, problems)
         if "proxy" in node.entries and node.entries["proxy"].node.kind == "list" and not node.list_of("proxy"):
-            problems.add(node.key_place("proxy"), "bad-proxy", "the list of proxies is empty; name one or remove `proxy`")
+            problems.add(node.key_place("proxy"), "bad-proxy", "the list of proxies is empty; name one")
         tls = node.get("tls")
         if tls is not None and tls.kind == "mapping":
             _check_tls(tls, paths[entry.place.file], problems)
         for key in ("tls", "http2"):
             if name.endswith(_PLAIN_PORT) and key in node.entries and node.text_of(key) != "false":
-                message = f"`{key}` needs https, and '{shown_host(name)}' is the port of http; name port 443, or no port"
+                message = f"`{key}` needs https, and '{shown_host(name)}' is the port of http; name 443 or no port"
                 problems.add(node.key_place(key), "conflict", message)
 
 
