@@ -52,6 +52,7 @@ def _check_tls(node: YamlNode, file: Path, problems: Problems) -> None:
     if node.text_of("verify") == "false" and "ca" in node.entries:
         message = "`ca` says what to trust, and `verify: false` trusts everything; keep one"
         problems.add(node.key_place("ca"), "conflict", message)
+        return
     for key, problem_of in _FILE_CHECKS.items():
         written = node.text_of(key)
         if written is not None and written.strip():

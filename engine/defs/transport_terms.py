@@ -60,9 +60,9 @@ ProxyUrl = Annotated[HeaderValue, validated_by("bad-proxy", _written_proxy_probl
 class AuthTerm(Term):
     """The authentication for the pages of a host: one of these keys."""
 
-    basic: UserAndPassword = optional("`user:password`, sent with every request for a page.")
+    basic: UserAndPassword = optional("A `user:password`, sent with every request for a page.")
     bearer: NonBlankSecret = optional("A token, sent with every request for a page.")
-    digest: DigestUser = optional("`user:password`, with which the challenges of the host are answered.")
+    digest: DigestUser = optional("A `user:password`, with which the challenges of the host are answered.")
 
 
 class TlsTerm(Term):

@@ -30,6 +30,7 @@ from engine.model.host_route import Route
 
 _IDLE_SECONDS = 15.0
 """For which an idle connection is kept, as in the other transport."""
+_ALERT_SECONDS = 1.0
 _MAX_HEADERS = 512
 _MAX_ROUTES = 1000
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
@@ -108,7 +109,7 @@ class RoutedTransport:
     async def _exchange(self, request: OutgoingRequest, key: ConnectionKey) -> TransportResponse:
         """Send the request and read the head of its response. Raises FetchFailed, ProxyFailed."""
         await self._slots.acquire()
-        connection = self._take_idle(key)
+        connection = reused = self._take_idle(key)
         try:
             if connection is None:
                 connection = await self._connector.open(key)
@@ -129,7 +130,10 @@ class RoutedTransport:
                 raise to_refusal(URL(request.target, encoded=True), error.address, error.category) from error
             if isinstance(error, ProxyFailed) or not isinstance(error, Exception):
                 raise
-            raise to_fetch_failed(error, host=key.host) from error
+            failure = to_fetch_failed(error, host=key.host)
+            if failure.kind == "connection" and connection is not None and reused is None and key.tls is not None:
+                failure = await self._find_alert(key) or failure
+            raise failure from error
         body = StreamBody(
             response,
             on_complete=partial(self._keep, connection),
@@ -158,6 +162,23 @@ class RoutedTransport:
             headers=[*headers, *own.raw],
             content=request.body or None,
         )
+
+    async def _find_alert(self, key: ConnectionKey) -> FetchFailed | None:
+        """What a server says that does not accept our certificate, or misses one; None: it says nothing.
+
+        By TLS 1.3 it does so after the handshake, and its reset, an answer to the request, overtakes the alert.
+        """
+        try:
+            async with asyncio.timeout(_ALERT_SECONDS):
+                connection = await self._connector.open(key)
+                try:
+                    await connection.stream.read(1)
+                finally:
+                    self._close_soon(connection)
+        except Exception as error:
+            failure = to_fetch_failed(error, host=key.host)
+            return failure if failure.kind == "tls" else None
+        return None
 
     def _take_idle(self, key: ConnectionKey) -> OpenConnection | None:
         """The idle connection with this key that was used last; closes those that cannot be used any more."""
