@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from engine.defs.transport_terms import written_auth
+from engine.defs.transport_terms import AuthTerm, written_auth
 from engine.model.host_route import HostAuth, Route, TlsRule
 
 
-def build_auth(term: Any) -> HostAuth | None:
-    """The authentication of an `AuthTerm`; None: there is none."""
-    written = written_auth(term)
+def build_auth(term: AuthTerm | None) -> HostAuth | None:
+    """The authentication of a host; None: there is none."""
+    written = None if term is None else written_auth(term)
     return None if written is None else HostAuth(*written)
 
 

@@ -1,11 +1,12 @@
 """The keys of a host that say how its requests travel: `auth`, `proxy`, `tls`."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from engine import urls
 from engine.defs.scalars import HeaderValue, Term, Text, header_problem, optional, url_problem, validated_by
 from engine.model import variables
+from engine.model.host_route import AuthKind
 
 _ONE_VARIABLE = re.compile(r"%\{env\.[^{}]*\}")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -73,9 +74,13 @@ class TlsTerm(Term):
     client: Text = optional("A PEM file with a client certificate and its private key, relative to this file.")
 
 
-AUTH_KINDS: tuple[str, ...] = tuple(AuthTerm.model_fields)
+AUTH_KINDS = tuple(AuthTerm.model_fields)
 
 
-def written_auth(term: Any) -> tuple[Any, str] | None:
-    """The kind and the credential of an `AuthTerm`."""
-    return next(((kind, text) for kind in AUTH_KINDS if (text := getattr(term, kind, None)) is not None), None)
+def written_auth(term: AuthTerm) -> tuple[AuthKind, str] | None:
+    """The kind and the credential of a valid term."""
+    if term.basic is not None:
+        return "basic", term.basic
+    if term.bearer is not None:
+        return "bearer", term.bearer
+    return None if term.digest is None else ("digest", term.digest)

@@ -14,6 +14,8 @@ from engine.fetch.failures import describe_os_error, invalid_certificate, tls_fa
 from engine.fetch.read_meter import FloodDetected
 
 _DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+_NO_TLS_FAILURES = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLZeroReturnError, ssl.SSLEOFError)
+"""They say that the connection needs more bytes, or has ended."""
 _BODY_CUT = "peer closed connection"
 
 
@@ -25,7 +27,7 @@ def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> Fe
     for cause in chain:
         if isinstance(cause, ssl.CertificateError):
             return invalid_certificate(cause)
-        if isinstance(cause, ssl.SSLError):
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, _NO_TLS_FAILURES):
             return tls_failure(cause)
         if isinstance(cause, FloodDetected):
             return FetchFailed(f"invalid HTTP response: {cause}", kind="protocol", retryable=False)

@@ -5,6 +5,9 @@ from typing import Protocol
 _MAX_HEAD_BYTES = 128 * 1024
 """Of one response, with all interim ones (1xx); h11 takes at most 100 KiB for a single head."""
 _FRAME_HEADER_BYTES = 9
+_DATA = 0
+_MAX_FRAME_BYTES = 2**14
+"""The limit of RFC 9113 as long as no other is agreed on; the library would keep 16 MB before it looks."""
 _FIRST_FRAMES = 1_000
 _FRAMES_PER_EXCHANGE = 500
 """A server sends one frame of headers, and a few that update windows or settings."""
@@ -63,7 +66,7 @@ class FrameMeter:
     def __init__(self) -> None:
         self._allowed = _FIRST_FRAMES
         self._frames = 0
-        self._bytes = 0
+        self._data_bytes = 0
         self._header = b""
         self._skip = 0
 
@@ -77,7 +80,6 @@ class FrameMeter:
     def count(self, data: bytes) -> None:
         """Count bytes that were read. Raises FloodDetected."""
         position, size = 0, len(data)
-        self._bytes += size
         while position < size:
             if self._skip:
                 taken = min(self._skip, size - position)
@@ -89,9 +91,12 @@ class FrameMeter:
             position += needed
             if len(self._header) == _FRAME_HEADER_BYTES:
                 self._skip = int.from_bytes(self._header[:3], "big")
+                if self._skip > _MAX_FRAME_BYTES:
+                    raise FloodDetected("an HTTP/2 frame over its limit")
+                self._data_bytes += self._skip if self._header[3] == _DATA else 0
                 self._header = b""
                 self._frames += 1
-        if self._frames > self._allowed + self._bytes // _BYTES_PER_FRAME:
+        if self._frames > self._allowed + self._data_bytes // _BYTES_PER_FRAME:
             raise FloodDetected("more HTTP/2 frames than its responses need")
 
 
