@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.defs.transport_terms import AuthTerm, written_auth
-from engine.model.host_route import HostAuth, Route, TlsRule
+from engine.model.host_route import HostAuth, HostRoute, TlsRule
 
 
 def build_auth(term: AuthTerm | None) -> HostAuth | None:
@@ -14,7 +14,7 @@ def build_auth(term: AuthTerm | None) -> HostAuth | None:
     return None if written is None else HostAuth(*written)
 
 
-def build_route(term: Any, file: Path) -> Route | None:
+def build_route(term: Any, file: Path) -> HostRoute | None:
     """The route of a `HostTerm` that is written in `file`; None: a plain connection will do."""
     tls = None
     if term.tls is not None:
@@ -23,8 +23,8 @@ def build_route(term: Any, file: Path) -> Route | None:
             ca=term.tls.ca and pem_path(file, term.tls.ca),
             client=term.tls.client and pem_path(file, term.tls.client),
         )
-    route = Route(proxies=tuple(term.proxy or ()), tls=None if tls == TlsRule() else tls, http2=term.http2 is True)
-    return None if route == Route() else route
+    route = HostRoute(proxies=tuple(term.proxy or ()), tls=None if tls == TlsRule() else tls, http2=term.http2 is True)
+    return None if route == HostRoute() else route
 
 
 def pem_path(file: Path, name: str) -> str:

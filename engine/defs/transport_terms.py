@@ -79,8 +79,5 @@ AUTH_KINDS = tuple(AuthTerm.model_fields)
 
 def written_auth(term: AuthTerm) -> tuple[AuthKind, str] | None:
     """The kind and the credential of a valid term."""
-    if term.basic is not None:
-        return "basic", term.basic
-    if term.bearer is not None:
-        return "bearer", term.bearer
-    return None if term.digest is None else ("digest", term.digest)
+    written: dict[AuthKind, str | None] = {"basic": term.basic, "bearer": term.bearer, "digest": term.digest}
+    return next(((kind, text) for kind, text in written.items() if text is not None), None)

@@ -24,7 +24,7 @@ from engine.fetch.limited_body import LimitedBody
 from engine.fetch.request import OutgoingRequest, build_request
 from engine.fetch.response import FetchResponse, decode_header, parse_retry_after, redirect_target
 from engine.fetch.transport import Transport, TransportResponse
-from engine.model.host_route import HostAuth, Route
+from engine.model.host_route import HostAuth, HostRoute
 from engine.model.job import Request
 from engine.settings import Settings
 
@@ -86,7 +86,7 @@ class Fetcher:
         cookies: Mapping[str, str] = _NO_PAIRS,
         auth: HostAuth | None = None,
         authorization: str | None = None,
-        route: Route | None = None,
+        route: HostRoute | None = None,
         url_from_defs: bool = False,
         exempt: bool = False,
         read_at_most: int | None = None,
@@ -161,7 +161,7 @@ class Fetcher:
             retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
         )
 
-    async def check_address(self, url: str, route: Route | None = None) -> None:
+    async def check_address(self, url: str, route: HostRoute | None = None) -> None:
         """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Sends nothing."""
         if route is not None and route.proxies:
             self._routed().check_address(url, route)
@@ -174,7 +174,7 @@ class Fetcher:
         if self._routed_transport is not None:
             await self._routed_transport.aclose()
 
-    async def _send_routed(self, sent: OutgoingRequest, route: Route) -> httpx.Response:
+    async def _send_routed(self, sent: OutgoingRequest, route: HostRoute) -> httpx.Response:
         """Send by the other transport; directly over http, where its rule changes nothing."""
         if not route.proxies and sent.target.startswith("http:"):
             return await self._transport.handle_async_request(sent)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from engine import urls
 from engine.model.definition import Definitions, HostRule
 from engine.model.headers import SAFE_HEADERS
-from engine.model.host_route import HostAuth, Route
+from engine.model.host_route import HostAuth, HostRoute
 
 _NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 
@@ -18,7 +18,7 @@ class HostPart(NamedTuple):
     headers: Mapping[str, str]
     cookies: Mapping[str, str]
     auth: HostAuth | None = None
-    route: Route | None = None
+    route: HostRoute | None = None
     """How it travels: that is no credential, and the same for robots.txt and sitemaps."""
 
 

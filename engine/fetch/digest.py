@@ -84,8 +84,8 @@ class _Unanswerable:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        # a missing field is a ProtocolError, an unknown algorithm a KeyError, an unknown qop NotImplementedError
-        if isinstance(error, httpx.ProtocolError | KeyError | NotImplementedError | ValueError):
+        # a missing field is a ProtocolError, an unknown algorithm a KeyError, other ones are errors of the parser
+        if isinstance(error, Exception):
             raise FetchFailed("digest challenge that cannot be answered", kind="protocol", retryable=False) from error
 
 

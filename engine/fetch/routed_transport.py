@@ -26,7 +26,7 @@ from engine.fetch.request import OutgoingRequest
 from engine.fetch.stream_body import StreamBody
 from engine.fetch.tls_contexts import TlsContexts
 from engine.fetch.transport import TransportResponse
-from engine.model.host_route import Route
+from engine.model.host_route import HostRoute
 
 _IDLE_SECONDS = 15.0
 """For which an idle connection is kept, as in the other transport."""
@@ -68,7 +68,7 @@ class RoutedTransport:
         self._idle: OrderedDict[int, OpenConnection] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def send(self, request: OutgoingRequest, route: Route) -> TransportResponse:
+    async def send(self, request: OutgoingRequest, route: HostRoute) -> TransportResponse:
         """Send one request. Raises `FetchFailed`, `AddressRefused`; cancelling it closes its connection."""
         url = URL(request.target, encoded=True)
         check_route(url, route, exempt=request.exempt)
@@ -85,7 +85,7 @@ class RoutedTransport:
             return response
         raise self._rotation.failure(proxies)
 
-    def check_address(self, url: str, route: Route) -> None:
+    def check_address(self, url: str, route: HostRoute) -> None:
         """Raise AddressRefused if the guard refuses the host of a normalized URL on a route with proxies."""
         check_route(URL(url, encoded=True), route, exempt=False)
 
@@ -217,7 +217,7 @@ class RoutedTransport:
         closing.add_done_callback(self._closing.discard)
 
 
-def check_route(url: URL, route: Route, *, exempt: bool) -> None:
+def check_route(url: URL, route: HostRoute, *, exempt: bool) -> None:
     """Raise AddressRefused if the route may not lead to a host that is not exempt. Resolves no name.
 
     A proxy resolves names, so that no guard sees their addresses: only literals can be checked.
@@ -230,7 +230,7 @@ def check_route(url: URL, route: Route, *, exempt: bool) -> None:
         raise ProxiedNameRefused(host, url.port or 0)
 
 
-def _key_of(url: URL, request: OutgoingRequest, route: Route, proxy: Proxy | None) -> ConnectionKey:
+def _key_of(url: URL, request: OutgoingRequest, route: HostRoute, proxy: Proxy | None) -> ConnectionKey:
     host = url.host_subcomponent or ""
     return ConnectionKey(url.scheme, host, url.port or 0, route.tls, route.http2, request.exempt, proxy)
 

@@ -30,7 +30,7 @@ class TlsRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class HostRoute:
     """What the requests for a host need besides a plain connection."""
 
     proxies: tuple[str, ...] = ()
@@ -39,4 +39,4 @@ class Route:
     http2: bool = False
 
     def __repr__(self) -> str:
-        return f"Route({len(self.proxies)} proxies, tls={self.tls}, http2={self.http2})"
+        return f"HostRoute({len(self.proxies)} proxies, tls={self.tls}, http2={self.http2})"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from engine import urls
 from engine.fetch.credentials import NOTHING, HostPart, host_part, may_carry_credentials
 from engine.fetch.errors import FetchFailed
-from engine.model.host_route import HostAuth, Route
+from engine.model.host_route import HostAuth, HostRoute
 from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.model.secret import find_ids, open_placeholders
 from engine.node.def_cache import DefCache
@@ -120,7 +120,7 @@ class HostCredentials:
     async def _open_auth(self, auth: HostAuth | None) -> HostAuth | None:
         return auth and replace(auth, credential=await self._secrets.open(auth.credential))
 
-    async def _open_route(self, route: Route | None) -> Route | None:
+    async def _open_route(self, route: HostRoute | None) -> HostRoute | None:
         return route and replace(route, proxies=tuple([await self._secrets.open(url) for url in route.proxies]))
 
 

@@ -15,7 +15,7 @@ import pytest
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.fetch.response import FetchResponse
-from engine.model.host_route import Route, TlsRule
+from engine.model.host_route import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.http2_connection import frame
@@ -157,11 +157,6 @@ HTTP1: dict[str, tuple[Script, str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
 @contextmanager
 def serving(script: Script, context: ssl.SSLContext, first: bytes) -> Iterator[str]:
     """A server in a thread of its own: it reads the start of a request, and then follows the script."""
@@ -219,7 +214,7 @@ def fetch(url: str, authority: Authority, *, http2: bool) -> tuple[FetchResponse
     """What became of a request, the seconds it took, and the longest pause of the loop meanwhile."""
 
     async def main() -> tuple[FetchResponse | FetchFailed, float, float]:
-        route = Route(tls=TlsRule(ca=str(authority.path)), http2=http2)
+        route = HostRoute(tls=TlsRule(ca=str(authority.path)), http2=http2)
         fetcher = Fetcher(user_agent="t", deadline=DEADLINE, max_body=1_000_000, connections=4)
         pauses = [0.0]
         ticking = asyncio.ensure_future(measure_pauses(pauses))
