@@ -37,7 +37,7 @@ class Dialer:
             socket_factory=None if exempt else open_guarded_socket,
         )
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return await NetworkStream.from_socket(connected)
+        return NetworkStream.from_socket(connected)
 
     async def aclose(self) -> None:
         """Close the resolver."""

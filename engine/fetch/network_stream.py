@@ -8,13 +8,12 @@ from typing import Any
 
 import anyio
 import httpcore
-from anyio.abc import ByteStream, SocketAttribute, SocketStream
+from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSAttribute, TLSStream
 
 from engine.fetch.read_meter import FrameMeter, HeadMeter, ReadMeter
+from engine.fetch.socket_stream import READ_BYTES, SocketByteStream
 
-_READ_BYTES = 16 * 1024
-"""Of one read: what a hostile server packs into it is parsed without letting other tasks run."""
 HTTP2 = "h2"
 
 
@@ -26,9 +25,9 @@ class NetworkStream(httpcore.AsyncNetworkStream):
         self.meter = meter
 
     @classmethod
-    async def from_socket(cls, connected: socket.socket) -> "NetworkStream":
+    def from_socket(cls, connected: socket.socket) -> "NetworkStream":
         """A stream over a connected socket, which it owns."""
-        return cls(await SocketStream.from_socket(connected), HeadMeter())
+        return cls(SocketByteStream(connected), HeadMeter())
 
     @property
     def is_http2(self) -> bool:
@@ -38,7 +37,7 @@ class NetworkStream(httpcore.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - requests have a deadline
         """The next bytes; empty at the end. Raises httpcore.ReadError, FloodDetected."""
         try:
-            data = await self._stream.receive(min(max_bytes, _READ_BYTES))
+            data = await self._stream.receive(min(max_bytes, READ_BYTES))
         except anyio.EndOfStream:
             return b""
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
