@@ -1,6 +1,6 @@
 """Crawls each hostile answer beside 200 good pages, and prints what it did to nodes, rows, memory and time.
 
-Usage: python -m tests.hostile [--only TEXT] [--at-once N] [--seconds S] [--transport NAME].
+Usage: python -m tests.hostile [--only TEXT] [--part PART] [--at-once N] [--seconds S] [--transport NAME].
 Exits with 0 when no answer did any harm.
 A node may grow by twice the largest body over its base: what it keeps after a large page that does no harm.
 """
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.hostile.answer import page
-from tests.hostile.catalogue import all_answers
+from tests.hostile.catalogue import PARTS, all_answers
 from tests.hostile.crawl import MAX_BODY, Measured, crawl, serve_good_pages
 from tests.hostile.server import serve_hostile
 from tests.hostile.transports import NAMES, open_transport
@@ -29,12 +29,14 @@ def main() -> int:
     """Crawl them all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="answers whose name contains this text")
+    parser.add_argument("--part", choices=PARTS, help="answers of one part; default: all")
     parser.add_argument("--at-once", type=int, default=1, help="answers in one crawl")
     parser.add_argument("--seconds", type=float, default=60.0, help="after which a crawl is killed")
     parser.add_argument("--transport", choices=NAMES, default="plain", help="how the answers reach the crawl")
     options = parser.parse_args()
     answers = all_answers()
-    chosen = [answer for name, answer in answers.items() if options.only in name]
+    part = PARTS[options.part]() if options.part else answers.values()
+    chosen = [answer for answer in part if options.only in answer.name]
     harmful = 0
     print(_HEAD, flush=True)
     with (
