@@ -35,8 +35,8 @@ def main() -> int:
     parser.add_argument("--transport", choices=NAMES, default="plain", help="how the answers reach the crawl")
     options = parser.parse_args()
     answers = all_answers()
-    part = PARTS[options.part]() if options.part else answers.values()
-    chosen = [answer for answer in part if options.only in answer.name]
+    part = [answer.name for answer in PARTS[options.part]()] if options.part else list(answers)
+    chosen = [answers[name] for name in part if options.only in name]
     harmful = 0
     print(_HEAD, flush=True)
     with (
