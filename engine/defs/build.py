@@ -10,6 +10,7 @@ from engine.defs import axes
 from engine.defs.appenders import kind_of, suffix_of
 from engine.defs.bodies import encode_body
 from engine.defs.build_links import build_link, build_next
+from engine.defs.build_route import build_auth, build_route
 from engine.defs.chains import Chains, stored_chain
 from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
@@ -88,6 +89,9 @@ def build_definitions(
     def data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
         return _table(name, term, tables[name], entry) if name in tables else _data_def(name, term, entry, catalog)
 
+    def host(name: str, term: HostTerm, entry: Entry) -> HostRule:
+        return _host(name, term, entry, paths)
+
     def appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
         return _appender(name, term, entry, catalog)
 
@@ -96,7 +100,7 @@ def build_definitions(
         task_groups=parts("taskGroups", terms.task_groups, task_group),
         data_defs=parts("dataDefs", terms.data_defs, data_def),
         expectations=tuple(e for e in parts("dataDefs", terms.data_defs, _expectation) if e is not None),
-        hosts=parts("hosts", terms.hosts, _host),
+        hosts=parts("hosts", terms.hosts, host),
         appenders=(parts("appenders", terms.appenders, appender) or (AppenderDef(name="rows"),)) + step_outputs,
         plugins=catalog.files,
         base_url=terms.base_url,
@@ -282,7 +286,7 @@ def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
     )
 
 
-def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
+def _host(name: str, term: HostTerm, entry: Entry, paths: Mapping[str, Path]) -> HostRule:
     return HostRule(
         name=canonical_host(name) or name,
         delay=term.delay,
@@ -296,6 +300,8 @@ def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
         blocked=tuple(BlockSign(status=sign.status, match=sign.match) for sign in term.blocked or ()),
         challenges=entry.node.text_of("blocked") != "false",
         drop=tuple(term.drop or ()),
+        auth=build_auth(term.auth),
+        route=build_route(term, paths[entry.place.file]),
         place=entry.place,
     )
 

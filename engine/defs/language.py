@@ -38,6 +38,7 @@ from engine.defs.scalars import (
     sitemap_if_text,
 )
 from engine.defs.task_terms import TaskGroupTerm
+from engine.defs.transport_terms import AuthTerm, ProxyUrl, TlsTerm
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
@@ -214,13 +215,7 @@ class BlockSignTerm(Term):
 class HostTerm(Term):
     """Request policy for one host."""
 
-    not_built: ClassVar[Mapping[str, str]] = {
-        "login": "logging in before the crawl",
-        "proxy": "a proxy",
-        "tls": "choosing TLS settings",
-        "http2": "HTTP/2",
-        "auth": "HTTP authentication",
-    }
+    not_built: ClassVar[Mapping[str, str]] = {"login": "logging in before the crawl"}
 
     delay: Delay = optional("Seconds between two requests.")
     concurrency: PositiveInteger = optional("The maximum number of concurrent requests.")
@@ -236,6 +231,12 @@ class HostTerm(Term):
     drop: list[QueryKey] = optional(
         "Query keys, with `*` and `?` as wildcards, to remove from URLs of links, sitemaps and redirects."
     )
+    auth: AuthTerm = optional("HTTP authentication for the pages of this host.")
+    proxy: Annotated[list[ProxyUrl], BeforeValidator(list_if_text)] = optional(
+        "The URL of an HTTP proxy, or a list of them, which requests take in turn."
+    )
+    tls: TlsTerm = optional("Which certificates are accepted and shown.")
+    http2: bool = optional("Whether to offer HTTP/2 over https; default false.")
 
 
 class AppenderTerm(Term):

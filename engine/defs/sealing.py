@@ -60,7 +60,14 @@ def _seal_locator(locator: Locator, vault: SecretVault) -> Locator:
 
 
 def _seal_host(host: HostRule, vault: SecretVault) -> HostRule:
-    return replace(host, headers=_seal_headers(host.headers, vault), cookies=_seal_cookies(host.cookies, vault))
+    auth, route = host.auth, host.route
+    return replace(
+        host,
+        headers=_seal_headers(host.headers, vault),
+        cookies=_seal_cookies(host.cookies, vault),
+        auth=None if auth is None else replace(auth, credential=vault.seal(auth.credential)),
+        route=None if route is None else replace(route, proxies=tuple(seal_url(url, vault) for url in route.proxies)),
+    )
 
 
 def _seal_appender(appender: AppenderDef, vault: SecretVault) -> AppenderDef:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from engine.model.axis import AxisTable
+from engine.model.host_route import HostAuth, HostRoute
 from engine.model.link import Link, NextPage
 from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapRules
@@ -206,6 +207,9 @@ class HostRule:
     """Whether the built-in signs of a refusal apply."""
     drop: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     """Query keys, with `*` and `?` as wildcards, that are removed from URLs that the crawl finds."""
+    auth: HostAuth | None = field(default=None, metadata=ADDED_LATER)
+    route: HostRoute | None = field(default=None, metadata=ADDED_LATER)
+    """How requests travel; None: directly, by HTTP/1.1, with the certificates that the system trusts."""
     place: SourcePosition = NO_POSITION
 
 
