@@ -4,14 +4,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from engine.defs import axes
 from engine.defs.appenders import kind_of, suffix_of
 from engine.defs.bodies import encode_body
+from engine.defs.build_host import build_host
 from engine.defs.build_links import build_link, build_next
 from engine.defs.chains import Chains, stored_chain
-from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
     AppenderTerm,
     DataDefTerm,
@@ -20,19 +20,16 @@ from engine.defs.language import (
     HostTerm,
     LocatorGroupTerm,
     LocatorTerm,
-    LoginTerm,
     SitemapTerm,
-    TaskGroupTerm,
-    TaskTerm,
 )
 from engine.defs.problems import Problems
 from engine.defs.steps import read_limit, read_options
+from engine.defs.task_terms import RecrawlTerm, TaskGroupTerm, TaskTerm
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.model.axis import AxisTable
 from engine.model.definition import (
     AppenderDef,
     AppenderKind,
-    BlockSign,
     DataDef,
     Definitions,
     Expectation,
@@ -46,8 +43,8 @@ from engine.model.definition import (
     TaskGroup,
 )
 from engine.model.link import Link
-from engine.model.login import LoginRule
 from engine.model.output_type import default_delimiter
+from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, is_plugin_path
 from engine.plugins.catalog import Catalog
@@ -83,13 +80,15 @@ def build_definitions(
 
     def task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
         stored = {
-            key: stored_chain(chains[name, key], is_table=task.data_def in tables)
-            for key, task in (term.__pydantic_extra__ or {}).items()
+            key: stored_chain(chains[name, key], is_table=task.data_def in tables) for key, task in term.tasks.items()
         }
         return _task_group(name, term, entry, stored, catalog, keep_documents=keep_documents)
 
     def data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
         return _table(name, term, tables[name], entry) if name in tables else _data_def(name, term, entry, catalog)
+
+    def host(name: str, term: HostTerm, entry: Entry) -> HostRule:
+        return build_host(name, term, entry, paths)
 
     def appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
         return _appender(name, term, entry, catalog)
@@ -99,7 +98,7 @@ def build_definitions(
         task_groups=parts("taskGroups", terms.task_groups, task_group),
         data_defs=parts("dataDefs", terms.data_defs, data_def),
         expectations=tuple(e for e in parts("dataDefs", terms.data_defs, _expectation) if e is not None),
-        hosts=parts("hosts", terms.hosts, _host),
+        hosts=parts("hosts", terms.hosts, host),
         appenders=(parts("appenders", terms.appenders, appender) or (AppenderDef(name="rows"),)) + step_outputs,
         plugins=catalog.files,
         base_url=terms.base_url,
@@ -139,7 +138,7 @@ def _sitemap_rules(term: SitemapTerm) -> SitemapRules | None:
         )
         for link in term.links or ()
     )  # fmt: skip
-    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links)
+    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links, since=term.since)
     return None if rules == SitemapRules() else rules
 
 
@@ -151,13 +150,13 @@ def _task_group(
     name: str, term: TaskGroupTerm, entry: Entry, chains: Mapping[str, tuple[ChainStep, ...]], catalog: Catalog, *,
     keep_documents: bool,
 ) -> TaskGroup:  # fmt: skip
-    tasks = term.__pydantic_extra__ or {}
     documents = _or_default(term.documents, keep_documents)
+    asks_again = bool(term.revalidate or term.recrawl)
     return TaskGroup(
         name=name,
         tasks=tuple(
-            _task(key, task, entry.node.entries[key], chains[key], catalog, documents=documents)
-            for key, task in tasks.items()
+            _task(key, task, entry.node.entries[key], chains[key], catalog, documents=documents, persists=asks_again)
+            for key, task in term.tasks.items()
         ),
         live=_or_default(term.live, None),
         max_depth=term.max_depth,
@@ -165,14 +164,26 @@ def _task_group(
         priority=_or_default(term.priority, 0),
         documents=documents,
         canonical=_or_default(term.canonical, False),
+        revalidate=_or_default(term.revalidate, False),
+        recrawl=_recrawl(term.recrawl) if term.recrawl else None,
         place=entry.place,
     )
 
 
+def _recrawl(term: RecrawlTerm) -> Recrawl:
+    default = Recrawl()
+    return Recrawl(
+        min=_or_default(term.min, default.min),
+        max=_or_default(term.max, default.max),
+        adapt=_or_default(term.adapt, default.adapt),
+    )
+
+
 def _task(
-    name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog, *, documents: bool
-) -> Task:
-    """`documents`: whether its group keeps them; else there are no rows to copy."""
+    name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog, *, documents: bool,
+    persists: bool,
+) -> Task:  # fmt: skip
+    """`documents`: whether its group keeps them; else no rows are copied. `persists`: whether they are by default."""
     persist: bool | None = getattr(term.persist, "data", None)
     classes = [step.class_name for step in chain if step.kind in ("parser", "step")]
     names_file = any(is_plugin_path(argument) for step in chain for argument in step.run)
@@ -182,7 +193,7 @@ def _task(
         data_def=term.data_def,
         steps=entry.node.text_of("steps"),
         persist=persist is not False,
-        copy_rows=persist is True and documents,
+        copy_rows=documents and (persists if persist is None else persist),
         chain=chain,
         code=catalog.code_hash(classes, files),
         loader_code=catalog.code_hash(step.class_name for step in chain if step.kind == "loader"),
@@ -270,37 +281,6 @@ def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
         group_mark=term.group_mark,
         locale=term.locale,
         place=entry.place,
-    )
-
-
-def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
-    return HostRule(
-        name=canonical_host(name) or name,
-        delay=term.delay,
-        concurrency=term.concurrency,
-        headers=_freeze(term.headers),
-        cookies=_freeze(term.cookies),
-        robots=term.robots,
-        nofollow=_or_default(term.nofollow, True),
-        private=term.private,
-        throttle=term.throttle,
-        blocked=tuple(BlockSign(status=sign.status, match=sign.match) for sign in term.blocked or ()),
-        challenges=entry.node.text_of("blocked") != "false",
-        drop=tuple(term.drop or ()),
-        cookie_jar=term.cookie_jar,
-        login=None if term.login is None else _login(term.login),
-        place=entry.place,
-    )
-
-
-def _login(term: LoginTerm) -> LoginRule:
-    on_lost: Literal["relogin", "pause"] = _or_default(term.on_lost, "relogin")
-    return LoginRule(
-        url=term.url.strip(),
-        form=_freeze(term.form),
-        selector=term.selector,
-        check=term.check,
-        on_lost=on_lost,
     )
 
 

@@ -1,7 +1,6 @@
 """The def language: the keys of each mapping and their types."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -11,7 +10,6 @@ from engine.defs.scalars import (
     BatchSize,
     ConstantList,
     Delay,
-    Duration,
     FilterPattern,
     FormTextList,
     HeaderValue,
@@ -41,6 +39,8 @@ from engine.defs.scalars import (
     optional,
     sitemap_if_text,
 )
+from engine.defs.task_terms import TaskGroupTerm
+from engine.defs.transport_terms import AuthTerm, ProxyUrl, TlsTerm
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
@@ -59,12 +59,11 @@ class SitemapLinkTerm(Term):
 class SitemapTerm(Term):
     """A sitemap, and which of its entries to follow."""
 
-    not_built: ClassVar[Mapping[str, str]] = {"since": "reading only what changed since the last run"}
-
     url: Url = Field(description="The URL of the sitemap.")
     allow: list[PatternText] = optional("Follow only entries whose URL matches one of these regular expressions.")
     deny: list[PatternText] = optional("Never follow entries whose URL matches one of these regular expressions.")
     links: list[SitemapLinkTerm] = optional("Which entries lead into which group; what no rule takes is not followed.")
+    since: Literal["lastRun"] = optional("Ask only for pages whose `lastmod` is later than their stored document.")
 
 
 class LocatorTerm(Term):
@@ -94,41 +93,6 @@ class LocatorGroupTerm(Term):
     """Start URLs that share the tasks of the task group of the same name."""
 
     locators: list[LocatorTerm] = Field(description="Where to start.")
-
-
-class PersistTerm(Term):
-    """What later jobs may reuse."""
-
-    data: bool = optional("Whether rows are copied while the document and the dataDef are unchanged; default false.")
-
-
-class TaskTerm(Term):
-    """One dataDef applied to the group's pages."""
-
-    data_def: Text = Field(description="The name of a dataDef.")
-    steps: Any = optional(
-        "The name of a step set, or a set with the steps to change in it.",
-        json_schema_extra={"type": ["string", "object"]},
-    )
-    persist: PersistTerm = optional("What later jobs may reuse of this task.")
-
-
-class TaskGroupTerm(Term):
-    """What to do with the pages of a group: reserved keys, and tasks by name."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, TaskTerm] = Field(init=False)
-
-    live: Duration = optional(
-        "How long a stored document replaces a fetch; an ISO 8601 duration such as P1D; default PT0S."
-    )
-    max_depth: NonNegativeInteger = optional("Do not follow links deeper than this; a locator's page has depth 0.")
-    max_pages: PositiveInteger = optional("The maximum number of pages of the group to fetch.")
-    priority: Priority = optional("Pages with a higher priority are fetched first; default 0.")
-    documents: bool = optional("Whether stored pages are kept beyond the end of their run; default true.")
-    canonical: bool = optional(
-        "Whether a page whose canonical URL is another one is skipped in favour of that; default false."
-    )
 
 
 class QueryTerm(Term):
@@ -268,13 +232,6 @@ class LoginTerm(Term):
 class HostTerm(Term):
     """Request policy for one host."""
 
-    not_built: ClassVar[Mapping[str, str]] = {
-        "proxy": "a proxy",
-        "tls": "choosing TLS settings",
-        "http2": "HTTP/2",
-        "auth": "HTTP authentication",
-    }
-
     delay: Delay = optional("Seconds between two requests.")
     concurrency: PositiveInteger = optional("The maximum number of concurrent requests.")
     headers: dict[str, HeaderValue] = optional("Headers to send to this host.")
@@ -293,6 +250,12 @@ class HostTerm(Term):
     drop: list[QueryKey] = optional(
         "Query keys, with `*` and `?` as wildcards, to remove from URLs of links, sitemaps and redirects."
     )
+    auth: AuthTerm = optional("HTTP authentication for the pages of this host.")
+    proxy: Annotated[list[ProxyUrl], BeforeValidator(list_if_text)] = optional(
+        "The URL of an HTTP proxy, or a list of them, which requests take in turn."
+    )
+    tls: TlsTerm = optional("Which certificates are accepted and shown.")
+    http2: bool = optional("Whether to offer HTTP/2 over https; default false.")
 
 
 class AppenderTerm(Term):

@@ -1,14 +1,14 @@
 """Converts pydantic errors to readable problems with their places."""
 
-from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.defs.language import Defs, TaskGroupTerm, TaskTerm
+from engine.defs.language import Defs
 from engine.defs.problems import Problems
 from engine.defs.redaction import describe_value, may_hold_secrets, shown_key
+from engine.defs.task_terms import LATER_RESERVED, TaskGroupTerm, TaskTerm, unmarked
 from engine.defs.yaml_node import YamlNode
 from engine.errors import suggest
 from engine.model.stored_form import SourcePosition
@@ -32,7 +32,8 @@ def add_problems(error: ValidationError, root: YamlNode, problems: Problems) -> 
 
 
 def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> None:
-    path, kind = detail["loc"], detail["type"]
+    path = tuple([unmarked(part) if isinstance(part, str) else part for part in detail["loc"]])
+    kind = detail["type"]
     key_place, node = _locate(root, path)
     key = next((part for part in reversed(path) if isinstance(part, str)), "this item")
     shown = shown_key(key) if may_hold_secrets(path) else key
@@ -56,7 +57,7 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
     elif kind not in _EXPECTED:
         code = kind if "-" in kind else "wrong-type"
         problems.add(node.place, code, f"`{shown}`: {detail['msg']}")
-    elif kind == "model_type" and model is TaskGroupTerm and node.kind == "scalar" and not node.is_null:
+    elif kind == "model_type" and model is TaskGroupTerm and key not in LATER_RESERVED and _is_value(node):
         reserved = _keys_of(TaskGroupTerm)
         if key == "dataDef":
             problems.add(key_place, "unnamed-task", f"a task needs a name: write `page: {{dataDef: {node.text}}}`")
@@ -73,12 +74,8 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
 
 
 def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | None, problems: Problems) -> None:
-    not_built: Mapping[str, str] = getattr(model, "not_built", {})
-    if key in not_built:
-        problems.add(place, "not-built", f"`{key}`: {not_built[key]} is not implemented yet; remove the key")
-    else:
-        valid_keys = _keys_of(model) if model is not None else []
-        problems.add(place, "unknown-key", f"unknown key '{shown_key(key)}'{suggest(key, valid_keys)}")
+    valid_keys = _keys_of(model) if model is not None else []
+    problems.add(place, "unknown-key", f"unknown key '{shown_key(key)}'{suggest(key, valid_keys)}")
 
 
 def _add_unknown_value(key: str, node: YamlNode, model: type[BaseModel] | None, problems: Problems) -> None:
@@ -88,6 +85,10 @@ def _add_unknown_value(key: str, node: YamlNode, model: type[BaseModel] | None, 
     choices = [str(choice) for choice in get_args(_annotation(model, key))]
     message = f"`{key}` cannot be {node.describe()}{suggest(node.text, choices)}"
     problems.add(node.place, "unknown-value", message)
+
+
+def _is_value(node: YamlNode) -> bool:
+    return node.kind == "scalar" and not node.is_null
 
 
 def _locate(root: YamlNode, path: tuple[int | str, ...]) -> tuple[SourcePosition, YamlNode]:

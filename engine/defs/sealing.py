@@ -60,11 +60,15 @@ def _seal_locator(locator: Locator, vault: SecretVault) -> Locator:
 
 
 def _seal_host(host: HostRule, vault: SecretVault) -> HostRule:
-    login = host.login
-    if login is not None:
-        login = replace(login, form=_seal_cookies(login.form, vault))
-    headers, cookies = _seal_headers(host.headers, vault), _seal_cookies(host.cookies, vault)
-    return replace(host, headers=headers, cookies=cookies, login=login)
+    auth, route, login = host.auth, host.route, host.login
+    return replace(
+        host,
+        headers=_seal_headers(host.headers, vault),
+        cookies=_seal_cookies(host.cookies, vault),
+        auth=None if auth is None else replace(auth, credential=vault.seal(auth.credential)),
+        route=None if route is None else replace(route, proxies=tuple(seal_url(url, vault) for url in route.proxies)),
+        login=None if login is None else replace(login, form=_seal_cookies(login.form, vault)),
+    )
 
 
 def _seal_appender(appender: AppenderDef, vault: SecretVault) -> AppenderDef:

@@ -8,8 +8,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from engine.model.axis import AxisTable
+from engine.model.host_route import HostAuth, HostRoute
 from engine.model.link import Link, NextPage
 from engine.model.login import CookieJarMode, LoginRule
+from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition, from_plain, to_plain
@@ -137,6 +139,10 @@ class TaskGroup:
     """Whether the bodies of its pages are kept beyond the end of their run."""
     canonical: bool = field(default=False, metadata=ADDED_LATER)
     """Whether a page that names another URL as its canonical one is skipped in favour of that."""
+    revalidate: bool = field(default=False, metadata=ADDED_LATER)
+    """Whether stored documents are asked for with what tells the site which version they are."""
+    recrawl: Recrawl | None = field(default=None, metadata=ADDED_LATER)
+    """Takes the place of `live`; None: that applies."""
     place: SourcePosition = NO_POSITION
 
 
@@ -202,6 +208,9 @@ class HostRule:
     """Whether the built-in signs of a refusal apply."""
     drop: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     """Query keys, with `*` and `?` as wildcards, that are removed from URLs that the crawl finds."""
+    auth: HostAuth | None = field(default=None, metadata=ADDED_LATER)
+    route: HostRoute | None = field(default=None, metadata=ADDED_LATER)
+    """How requests travel; None: directly, by HTTP/1.1, with the certificates that the system trusts."""
     cookie_jar: CookieJarMode | None = field(default=None, metadata=ADDED_LATER)
     login: LoginRule | None = field(default=None, metadata=ADDED_LATER)
     place: SourcePosition = NO_POSITION

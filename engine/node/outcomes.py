@@ -11,7 +11,7 @@ from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import retry_wait
 from engine.model.job import JobOrigin, JobState, LeasedJob, StoredPage
 from engine.node.extraction import LOGGED_OUT, REPEATED
-from engine.node.page_extractor import PageExtraction
+from engine.node.page_extraction import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
 from engine.store.tables.jobs import PRIORITY_RANGE
@@ -109,9 +109,12 @@ class OutcomeBuilder:
             next_host=(urls.host_key(job.url), urls.origin(job.url)) if moved else None,
         )  # fmt: skip
 
-    def copied(self, job: LeasedJob, stored: StoredPage, rows: int, *, hops: int) -> JobOutcome:
-        """DONE: the commit copies all its rows, and nothing is extracted."""
-        text = _describe_page(stored.status, "copied", stored.size, rows, stored.url)
+    def copied(
+        self, job: LeasedJob, stored: StoredPage, rows: int, *, hops: int, answer: tuple[int, str] | None = None
+    ) -> JobOutcome:
+        """DONE: the commit copies all its rows, and nothing is extracted. `answer`: see `Pipeline`."""
+        status, fetch_time = answer or (stored.status, "copied")
+        text = _describe_page(status, fetch_time, stored.size, rows, stored.url)
         return JobOutcome(job=job, state=JobState.DONE, hops=hops, events=(self.event(job, "INFO", text),))
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:

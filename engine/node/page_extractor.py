@@ -1,8 +1,7 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Sequence
 
 from engine.extract.context import Context
 from engine.extract.login_check import compile_check
@@ -13,7 +12,7 @@ from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.decode import content_type_at, decode
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
-from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
+from engine.model.record import ExtractedLink, RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.node import extraction_wire as wire
 from engine.node.child_jobs import ChildJobs
@@ -38,6 +37,7 @@ from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
 from engine.node.job_context import JobContexts
 from engine.node.lines import take_first
 from engine.node.node_calls import NodeCalls
+from engine.node.page_extraction import PageExtraction, SitemapUrls
 from engine.node.page_task import PageTask
 from engine.node.seen_set import SeenSet
 from engine.node.selector_warnings import SelectorWarnings
@@ -48,54 +48,6 @@ from engine.store.pages.document_links import MAX_LINKS
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
 
 _SITEMAP_TYPE = "application/xml"
-
-
-@dataclass(slots=True)  # not frozen: that takes five times as long, for every page
-class PageExtraction:
-    """The results of all dataDefs of a group on one page."""
-
-    rows: tuple[ExtractedRows, ...]
-    """By dataDef; none is empty."""
-    children: tuple[ChildJob, ...]
-    """The first ones."""
-    rejected: tuple[Rejection, ...]
-    """The first ones."""
-    rejected_counts: tuple[tuple[str, int], ...]
-    """The number of all, by dataDef."""
-    damaged: int
-    """Number of bytes that are invalid in the page's encoding, and were replaced."""
-    dropped_links: int = 0
-    """Links beyond the limit of a page."""
-    noindex: bool = False
-    """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
-    share: BodyShare | None = None
-    """What this holds of the budget of answers, to be released when it is committed."""
-    counts: tuple[PageCounts, ...] = ()
-    """How the records were filled."""
-    later_children: Iterator[tuple[ChildJob, ...]] | None = None
-    """Further children in pieces, made when they are committed."""
-    links: Sequence[ExtractedLink] | None = None
-    """All links of the page, where they are few enough to be kept."""
-    warnings: tuple[str, ...] = ()
-    """What the operator should know of these dataDefs."""
-    results: tuple[UnitResult, ...] = ()
-    """What became of users' steps."""
-    ran_users_code: bool = False
-    stored_values: Mapping[str, str] = field(default_factory=dict)
-    """What users' steps store with the job's commit: JSON by key."""
-    replaced_by: str = ""
-    """As that of `ExtractedPage`."""
-
-
-@dataclass(frozen=True, slots=True)
-class SitemapUrls:
-    """The URLs of a sitemap, as written; `dropped`: how many more it has than the protocol allows."""
-
-    pages: Texts
-    sitemaps: Texts
-    dropped: int
-    share: BodyShare | None = None
-    """What this holds of the budget of answers."""
 
 
 class PageExtractor:
@@ -233,14 +185,14 @@ class PageExtractor:
             return ()
         return tuple(data_def.id for data_def in compiled if data_def.id in job.extracted_with)
 
-    async def read_sitemap(self, body: Body) -> SitemapUrls:
-        """The URLs of an unpacked sitemap. Raises UnreadablePage."""
+    async def read_sitemap(self, body: Body, now: float | None = None) -> SitemapUrls:
+        """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage."""
         self._heap_trimmer.record_page(body.size)
         if may_be_inline(body.read(), _SITEMAP_TYPE):
-            pages, sitemaps = parse_sitemap(decode(body.read(), _SITEMAP_TYPE).text)
-            return SitemapUrls(pages, sitemaps, 0)
+            entries = parse_sitemap(decode(body.read(), _SITEMAP_TYPE).text, now)
+            return SitemapUrls(entries.pages, entries.sitemaps, 0, modified=entries.modified)
         await _pack_large(body)
-        header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE}
+        header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE} | ({} if now is None else {"now": now})
         share = self._answer_budget.open_share()
         try:
             answer = await self._pool.work(ExtractionRequest(header=header, body=body, share=share))
@@ -249,7 +201,7 @@ class PageExtractor:
             raise
         assert isinstance(answer, wire.SitemapAnswer)
         share.finish_reading()
-        return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped, share)
+        return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped, share, answer.modified)
 
     def close(self) -> None:
         """End the extraction processes and the commands."""

@@ -154,10 +154,22 @@ class RequestSender:
             if not self._named_hosts.is_exempt(host_key, job.defs_version):
                 stats.requests -= 1
                 raise
+            exempt = True
             response = await self._send(job, url, request, part, exempt=True, jar_mode=jar_mode)
+        if response.challenge_answer is not None:
+            # a request like any other: it waits for its turn, and the challenge is an answer, but no refusal
+            self._note_cookies(stats, url, response, jar_mode)
+            self._count_response(job, host_key, stats, sent_at, response)
+            await self._host_gates.wait_turn(job, again=True)
+            stats.requests += 1
+            sent_at, answer = boottime(), response.challenge_answer
+            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode, authorization=answer)
+        self._note_cookies(stats, url, response, jar_mode)
+        return self._count_response(job, host_key, stats, sent_at, response)
+
+    def _note_cookies(self, stats: _RequestStats, url: str, response: FetchResponse, jar_mode: CookieJarMode) -> None:
         if response.changed_cookies and jar_mode == "shared":
             stats.changed_sites.add(site_of(urls.host_of(url)))
-        return self._count_response(job, host_key, stats, sent_at, response)
 
     async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
         stats = self._stats.setdefault(job.lease_key, _RequestStats())
@@ -175,7 +187,7 @@ class RequestSender:
         assert self._group_loaders is not None
         await self.check_address(job, url)
         from_defs = job.origin is JobOrigin.LOCATOR
-        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=from_defs)
+        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=from_defs, auth=part.auth)
         sent_at = boottime()
 
         def on_send() -> None:
@@ -200,7 +212,7 @@ class RequestSender:
         stats.responses += 1
         stats.seconds += response.elapsed
         stats.received += response.received
-        if job.kind is not JobKind.ROBOTS:
+        if job.kind is not JobKind.ROBOTS and response.challenge_answer is None:
             stats.answers.append((response.status, response.elapsed))
             self._judge(job, host_key, response)
         if response.refuses_host or response.status in OVERLOAD_STATUSES:
@@ -227,17 +239,29 @@ class RequestSender:
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
-        if not self._named_hosts.is_exempt(urls.host_key(url), job.defs_version):
-            await self._fetcher.check_address(url)
+        host_key = urls.host_key(url)
+        if not self._named_hosts.is_exempt(host_key, job.defs_version):
+            await self._fetcher.check_address(url, self._def_cache.host_rule(job.defs_version, host_key).route)
 
     async def _send(
-        self, job: LeasedJob, url: str, request: Request, part: HostPart, *, exempt: bool, jar_mode: CookieJarMode
+        self,
+        job: LeasedJob,
+        url: str,
+        request: Request,
+        part: HostPart,
+        *,
+        exempt: bool,
+        jar_mode: CookieJarMode,
+        authorization: str | None = None,
     ) -> FetchResponse:
         return await self._fetcher.send(
             url,
             request,
             headers=part.headers,
             cookies=part.cookies,
+            auth=part.auth,
+            authorization=authorization,
+            route=part.route,
             url_from_defs=job.origin is JobOrigin.LOCATOR,
             exempt=exempt,
             read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,

@@ -29,7 +29,7 @@ from engine.store.tables.health import PageHealth
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import carried, copies, fetch_stats, logins, robots, sums, supersede
+from engine.store.transactions import carried, copies, logins, robots, statistics, sums, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -198,6 +198,7 @@ def _apply(
     accepted_ids = jobs.finish(db, updates, completed_extracts)
     accepted = [f for f in outcomes if f.job.id in accepted_ids]
     documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
+    documents.mark_checked(db, run, [f.checked for f in accepted if f.checked is not None])
     _mark_temporary(db, run, [f for f in accepted if f.keeps_document is not None])
     if sources:  # before a re-extraction in this commit deletes them
         copies.copy_rows(db, run, accepted, sources)
@@ -210,7 +211,7 @@ def _apply(
     )
     sums.add(db, run, accepted, replaced_documents)
     rows.add_rejected(db, [(f.job.page_job or f.job.id, *counted) for f in accepted for counted in f.rejected])
-    _add_row_counts(db, run, accepted)
+    statistics.add_row_counts(db, run, accepted)
     health.add(
         db,
         run,
@@ -222,8 +223,8 @@ def _apply(
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     if changed:
         carried.queue_changed(db, changed, accepted)
-    fetch_stats.add(db, run, accepted)
-    host_speeds.count_answers(db, fetch_stats.count_answers(accepted))
+    statistics.add_fetch_stats(db, run, accepted)
+    host_speeds.count_answers(db, statistics.count_answers(accepted))
     add_child_jobs(db, run, accepted, places, touched_hosts)
     for f in accepted:
         if f.backoff_until is not None:
@@ -241,9 +242,11 @@ def _apply(
         jar.write(db, run)
     pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP)]
     answers.add(db, [Answer(f.job.host, f.job.attempts == 0, f.blocked) for f in pages])
-    hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document}, now)
+    hosts.reset_strikes(
+        db, {f.job.host for f in accepted if f.state is JobState.DONE and (f.document or f.checked)}, now
+    )
     if any(f.job.throttled for f in accepted):
-        hosts.adapt_paces(db, fetch_stats.measure_latencies(accepted))
+        hosts.adapt_paces(db, statistics.host_latencies(accepted))
     events.add(db, run, [event for f in accepted for event in f.events])
     return frozenset(accepted_ids), touched_hosts
 
@@ -289,14 +292,3 @@ def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_host
         defs=None if f.links_dropped else f.job.defs_version, reason=f.reason,
         priority=f.priority,
     )  # fmt: skip
-
-
-def _add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    counts: dict[str, list[int]] = {}
-    for f in outcomes:
-        for new in f.rows:
-            counts.setdefault(new.data_def, [0, 0])[0] += len(new.texts)
-        for data_def, rejected in f.rejected:
-            counts.setdefault(data_def, [0, 0])[1] += rejected
-    for data_def, (written, rejected) in counts.items():
-        rows.add_counts(db, run, data_def, written, rejected)

@@ -9,7 +9,8 @@ import pytest
 from engine.fetch.byte_budget import FREE_BYTES, ByteBudget
 from engine.fetch.errors import FetchFailed
 from engine.node import extraction_wire as wire
-from engine.node.page_extractor import PageExtractor, SitemapUrls
+from engine.node.page_extraction import SitemapUrls
+from engine.node.page_extractor import PageExtractor
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
 from engine.store.pages.body import Body
@@ -30,7 +31,7 @@ async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> N
     budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
     share, used = budget.open_share(), []
 
-    async def read_sitemap(unpacked: Body) -> SitemapUrls:
+    async def read_sitemap(unpacked: Body, _: float | None) -> SitemapUrls:
         assert unpacked.read() == body
         used.append(budget.used)
         return SitemapUrls(["/1"], [], 0)
@@ -77,7 +78,7 @@ async def test_entries_that_raise_give_back_what_the_answer_holds(monkeypatch: p
     answer = budget.open_share()
     await answer.grow(MAX_BODY // 2)
 
-    async def read_sitemap(_: Body) -> SitemapUrls:
+    async def read_sitemap(_: Body, __: float | None) -> SitemapUrls:
         return SitemapUrls(["/1"], [], 0, answer)
 
     monkeypatch.setattr("engine.node.sitemap_job._join", Mock(side_effect=RuntimeError))

@@ -1,16 +1,16 @@
-"""Sums up what the requests of committed outcomes cost: by group, by host and by status."""
+"""The part of a commit that counts: rows, rejected records, requests, answers and latencies."""
 
 from collections.abc import Sequence
 
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
-from engine.store.tables import metrics
+from engine.store.tables import metrics, rows
 from engine.store.tables.hosts import HostLatency
 from engine.store.tables.metrics import FetchStats
 from engine.store.transactions.outcome import JobOutcome
 
 
-def measure_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:
+def host_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:
     """The latency of each throttled host."""
     sums: dict[int, list[float]] = {}
     for f in outcomes:
@@ -34,8 +34,20 @@ def count_answers(outcomes: Sequence[JobOutcome]) -> dict[tuple[int, int], int]:
     return counts
 
 
-def add(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Add the fetches of each group."""
+def add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    """Add the rows and rejected records, by dataDef."""
+    counts: dict[str, list[int]] = {}
+    for f in outcomes:
+        for new in f.rows:
+            counts.setdefault(new.data_def, [0, 0])[0] += len(new.texts)
+        for data_def, rejected in f.rejected:
+            counts.setdefault(data_def, [0, 0])[1] += rejected
+    for data_def, (written, rejected) in counts.items():
+        rows.add_counts(db, run, data_def, written, rejected)
+
+
+def add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    """Add what the requests of each group cost."""
     sums: dict[str, list[float]] = {}
     for f in outcomes:
         retried = f.state is JobState.READY and f.attempts
