@@ -328,7 +328,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
                 db, run.seq, host, resolve_host_policy(options.definitions, options.settings, host)
             )
         robots.ask_stale_hosts(db, run.seq, now, product_token(options.settings.user_agent))
-        logins.resume_run(db, run.seq, jar_key_name(vault))
+        logins.resume_run(db, run.seq, jar_key_name(vault), fetches=not options.extract_only)
         for group in options.definitions.task_groups:
             sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
         store_problems(db, [])
