@@ -176,6 +176,26 @@ def url_problem(url: str) -> str | None:
     return None
 
 
+def _login_url_problem(text: str) -> str | None:
+    if "%{" in text:
+        return "cannot have variables; write the path or URL of the login page"
+    if without_credentials(text) != text:
+        return "cannot have `user:password@`; write them into `form`"
+    return "must be an http or https URL, or a path of the host" if is_file_url(text.strip()) else url_problem(text)
+
+
+def _login_check_problem(text: str) -> str | None:
+    if text.strip().startswith("jmespath:"):
+        return "judges HTML pages, which `jmespath:` does not read; use a CSS selector or `xpath:`"
+    return selector_problem(text)
+
+
+def _line_break_problem(text: str) -> str | None:
+    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+        return "contains a line break or control character, which no field of a login form has"
+    return None
+
+
 def _base_url_problem(text: str) -> str | None:
     if not re.match(r"https?://|file:", text, re.IGNORECASE) or "%{" in text:
         return "must be an absolute http:// or https:// URL, without variables"
@@ -224,6 +244,9 @@ FormTextList = Annotated[
     WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
 ]
 HeaderValue = Annotated[RequestText, validated_by("bad-header", header_problem)]
+LoginText = Annotated[RequestText, validated_by("bad-form", _line_break_problem)]
+LoginUrl = Annotated[Text, validated_by("bad-url", _login_url_problem)]
+LoginCheck = Annotated[Text, validated_by("bad-selector", _login_check_problem)]
 SelectorText = Annotated[Text, validated_by("bad-selector", selector_problem)]
 PatternText = Annotated[Text, validated_by("bad-pattern", pattern_problem)]
 Separator = Annotated[

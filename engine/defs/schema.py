@@ -82,6 +82,12 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "digest": ["user:%{env.PASSWORD}"],
     },
     "TlsTerm": {"ca": ["ca.pem"], "client": ["client.pem"]},
+    "LoginTerm": {
+        "url": ["/login", "https://id.shop.example/login"],
+        "form": [{"user": "%{env.SHOP_USER}", "password": "%{env.SHOP_PASSWORD}"}],
+        "selector": ["form#login"],
+        "check": [".logout", "a[href='/logout']"],
+    },
     "BlockSignTerm": {"status": [403], "match": ["verify you are human"]},
     "AppenderTerm": {"dataDefs": [["book"]], "delimiter": [",", ";", "\t"], "path": ["books.csv"]},
     "Defs": {"baseUrl": ["https://shop.example/"]},

@@ -51,11 +51,12 @@ class Fetcher:
         connections: int,
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
+        cookies: SessionCookies | None = None,
     ) -> None:
         """`deadline`: seconds for a whole request. `max_body`: bytes of a body, both as sent and decompressed.
 
         `resolver` resolves host names, but not IP address literals. `tls` replaces the system's trust store,
-        for hosts without a route.
+        for hosts without a route. `cookies`: those of the sites so far, which other threads may read.
         """
         self._deadline = deadline
         self._max_body = max_body
@@ -63,18 +64,19 @@ class Fetcher:
         self._connections = connections
         self._resolver = resolver
         self._transport = Transport(headers=self._headers, connections=connections, resolver=resolver, tls=tls)
-        self._cookies = SessionCookies()
+        self._cookies = cookies if cookies is not None else SessionCookies()
         self._routed_transport: RoutedTransport | None = None
         self._digest: DigestAuthenticator | None = None
 
     @classmethod
-    def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
+    def from_settings(cls, settings: Settings, *, connections: int, cookies: SessionCookies | None = None) -> "Fetcher":
         """A fetcher for these settings."""
         return cls(
             user_agent=settings.full_user_agent,
             deadline=settings.deadline,
             max_body=settings.max_body,
             connections=connections,
+            cookies=cookies,
         )
 
     async def send(
@@ -91,6 +93,7 @@ class Fetcher:
         exempt: bool = False,
         read_at_most: int | None = None,
         session_cookies: bool = True,
+        keep_cookies: bool = True,
         share: BodyShare | None = None,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
@@ -100,7 +103,7 @@ class Fetcher:
         the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
-        `session_cookies`: whether to send the cookies that the site has set.
+        `session_cookies`: whether to send the cookies that the site has set; `keep_cookies`: to keep those it sets.
         `share` grows with the body; the time it waits for room counts neither for the deadline nor as elapsed. It is
         released where no body is returned. Raises `NoRoom` if it waits longer than the deadline in all.
         Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses
@@ -124,8 +127,10 @@ class Fetcher:
                 assert isinstance(response, TransportResponse)
                 body, pairs = response.body, response.raw_headers
                 received = {name.lower(): value for name, value in pairs}
-                if b"set-cookie" in received:
-                    self._cookies.extract_cookies(response)
+                changed = False
+                if b"set-cookie" in received and keep_cookies:
+                    values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
+                    changed = self._cookies.extract_cookies(sent, values)
                 location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                 answer = None
                 try:
@@ -159,6 +164,7 @@ class Fetcher:
             location_problem=problem,
             challenge_answer=answer,
             retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
+            changed_cookies=changed,
         )
 
     async def check_address(self, url: str, route: HostRoute | None = None) -> None:

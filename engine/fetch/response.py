@@ -55,6 +55,9 @@ class FetchResponse:
     loaded_url: str | None = None
     """The URL that a users' loader was led to, normalized, without credentials; None: it is `url`."""
 
+    changed_cookies: bool = False
+    """Whether it changed the session cookies of its site."""
+
     def take_body(self) -> bytes:
         """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""
         taken, self.body = self.body, b""

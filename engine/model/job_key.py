@@ -38,6 +38,11 @@ def robots_key(host: str) -> bytes:
     return _key("robots", host)
 
 
+def login_key(host: str) -> bytes:
+    """The key of the login to a host (`name:port`)."""
+    return _key("login", host)
+
+
 def document_key(url: str, method: str = "GET", body: str | None = None, variant: str = "") -> bytes:
     """The key of a fetch: jobs with the same key share one document. `variant`: of the request, such as its headers."""
     return _key("document", method, url, body or "", *([variant] if variant else ()))

@@ -6,6 +6,7 @@ from engine import urls
 from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.challenge import REFUSAL_STATUSES, find_challenge
 from engine.fetch.client import Fetcher
+from engine.fetch.cookies import site_of
 from engine.fetch.credentials import HostPart
 from engine.fetch.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
 from engine.fetch.local_file import read_file
@@ -14,6 +15,7 @@ from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
 from engine.fetch.robots import MAX_ROBOTS_BYTES
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
+from engine.model.login import CookieJarMode
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
@@ -22,6 +24,7 @@ from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import GroupLoader
 from engine.node.named_hosts import NamedHosts
 from engine.node.secrets import HostCredentials, SecretValues
+from engine.node.shared_jars import SharedJars
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.tables.answers import LAST_ANSWERS
@@ -30,6 +33,7 @@ from engine.store.transactions.outcome import JobOutcome
 
 _FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
 """Other attempts are made once more: only the last one's result of a users' loader counts."""
+_WITHOUT_COOKIES = (JobKind.ROBOTS, JobKind.SITEMAP)
 _MIN_REFUSALS = 5
 """Refused pages among a host's last answers from which they concern the host, if they are half of them, too."""
 
@@ -47,6 +51,8 @@ class _RequestStats:
     throttled: bool = False
     strike: bool = False
     backoff_until: float | None = None
+    changed_sites: set[str] = field(default_factory=set)
+    """Whose cookies nodes share."""
     loaded: tuple[StepResult, ...] = ()
     """What became of the users' loader."""
 
@@ -66,6 +72,7 @@ class RequestSender:
         byte_budget: ByteBudget,
         settings: Settings,
         group_loaders: GroupLoaders | None = None,
+        shared_jars: SharedJars | None = None,
     ) -> None:
         """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none."""
         self._fetcher = fetcher
@@ -79,6 +86,7 @@ class RequestSender:
         self._allow_file = settings.allow_file
         self._max_body = settings.max_body
         self._group_loaders = group_loaders
+        self._shared_jars = shared_jars
         self._shares: dict[tuple[int, int], BodyShare] = {}
         self._stats: dict[tuple[int, int], _RequestStats] = {}
 
@@ -96,6 +104,17 @@ class RequestSender:
             return _give_back(job, refusal)
         return None
 
+    async def change_host(self, job: LeasedJob, url: str) -> None:
+        """Have a job that sends several requests wait for its turn at the host of the next one. Raises HostBackingOff.
+
+        `job`: with the delay and the concurrency of that host.
+        """
+        self._host_gates.exit(job)
+        host_key = urls.host_key(url)
+        await self._host_gates.enter(
+            job, host_key, send_at=None, delay=job.delay, concurrency=job.host_concurrency
+        )  # fmt: skip
+
     def dismiss(self, job: LeasedJob) -> None:
         """Note that the job sends no more: another may take its place at the host."""
         self._host_gates.exit(job)
@@ -110,10 +129,13 @@ class RequestSender:
         """
         if urls.is_file_url(url):
             return await self._read_file(job, url)
+        host_key = urls.host_key(url)
+        jar_mode = self._def_cache.host_rule(job.defs_version, host_key).jar_mode
+        if jar_mode == "shared" and self._shared_jars is not None:
+            await self._shared_jars.prepare(self._db_access.read)
         part = await self._host_credentials.find(job, url)
         if request.headers or request.cookies or request.userinfo:
             request = await self._secrets.open_request(request)
-        host_key = urls.host_key(url)
         stats = self._stats.get(job.lease_key)
         if stats is None:
             stats = self._stats[job.lease_key] = _RequestStats()
@@ -126,22 +148,28 @@ class RequestSender:
         sent_at = boottime()
         try:
             exempt = self._named_hosts.is_known_exempt(host_key, job.defs_version)
-            response = await self._send(job, url, request, part, exempt=exempt)
+            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode)
         except AddressRefused:
             # only hosts with guarded addresses cost the search for who names them
             if not self._named_hosts.is_exempt(host_key, job.defs_version):
                 stats.requests -= 1
                 raise
             exempt = True
-            response = await self._send(job, url, request, part, exempt=True)
+            response = await self._send(job, url, request, part, exempt=True, jar_mode=jar_mode)
         if response.challenge_answer is not None:
             # a request like any other: it waits for its turn, and the challenge is an answer, but no refusal
+            self._note_cookies(stats, url, response, jar_mode)
             self._count_response(job, host_key, stats, sent_at, response)
             await self._host_gates.wait_turn(job, again=True)
             stats.requests += 1
             sent_at, answer = boottime(), response.challenge_answer
-            response = await self._send(job, url, request, part, exempt=exempt, authorization=answer)
+            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode, authorization=answer)
+        self._note_cookies(stats, url, response, jar_mode)
         return self._count_response(job, host_key, stats, sent_at, response)
+
+    def _note_cookies(self, stats: _RequestStats, url: str, response: FetchResponse, jar_mode: CookieJarMode) -> None:
+        if response.changed_cookies and jar_mode == "shared":
+            stats.changed_sites.add(site_of(urls.host_of(url)))
 
     async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
         stats = self._stats.setdefault(job.lease_key, _RequestStats())
@@ -216,9 +244,16 @@ class RequestSender:
             await self._fetcher.check_address(url, self._def_cache.host_rule(job.defs_version, host_key).route)
 
     async def _send(
-        self, job: LeasedJob, url: str, request: Request, part: HostPart, *, exempt: bool,
+        self,
+        job: LeasedJob,
+        url: str,
+        request: Request,
+        part: HostPart,
+        *,
+        exempt: bool,
+        jar_mode: CookieJarMode,
         authorization: str | None = None,
-    ) -> FetchResponse:  # fmt: skip
+    ) -> FetchResponse:
         return await self._fetcher.send(
             url,
             request,
@@ -230,7 +265,8 @@ class RequestSender:
             url_from_defs=job.origin is JobOrigin.LOCATOR,
             exempt=exempt,
             read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,
-            session_cookies=job.kind is JobKind.PAGE,
+            session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,
+            keep_cookies=jar_mode != "off",
             share=self.share(job),
         )
 
@@ -261,6 +297,8 @@ class RequestSender:
             return
         if stats.loaded and self._group_loaders is not None and outcome.state in _FINAL_STATES:
             outcome.results = (*self._group_loaders.to_unit_results(outcome.job, stats.loaded), *outcome.results)
+        if stats.changed_sites and self._shared_jars is not None:
+            outcome.changed_jars = tuple(map(self._shared_jars.jar, stats.changed_sites))
         outcome.requests = stats.requests - stats.reserved
         outcome.fetches, outcome.fetch_seconds = stats.responses, stats.seconds
         outcome.received_bytes = stats.received

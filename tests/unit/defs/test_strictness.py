@@ -180,7 +180,6 @@ CASES = [
     ("bad-yaml", "hosts:\n", "hosts:\n  §<<: {}\n"),
     ("bad-yaml", "hosts:\n", "hosts:\n  ? §[a]\n  : {}\n"),
     # not implemented
-    ("not-built", "delay: 0.5", "§login: {url: /login}"),
     ("not-built", "type: decimal", "type: §file"),
     ("missing-key", "dataDefs:\n", "dataDefs:\n  §x: {query: {block: 'a:contains(x)', selector: b}, items: []}\n"),
 ]
