@@ -1,6 +1,7 @@
 """Checks the keys of hosts that say how requests travel, and the certificates that they name."""
 
 import ssl
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from engine.defs.transport_terms import AUTH_KINDS
 from engine.defs.yaml_node import YamlNode
 
 _PLAIN_PORT = ":80"
+_MAX_BYTES = 10_000_000
 
 
 def check(root: YamlNode, paths: Mapping[str, Path], problems: Problems) -> None:
@@ -63,6 +65,9 @@ def _check_tls(node: YamlNode, file: Path, problems: Problems) -> None:
 
 def _file_problem(path: str, problem_of: Callable[[str], str | None]) -> str | None:
     try:
+        found = Path(path).stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:  # OpenSSL would read a device for ever
+            return f"'{path}' is not a file of certificates"
         with Path(path).open("rb") as file:
             file.read(1)
         return problem_of(path)

@@ -1,6 +1,6 @@
 """What the bodies of all transports do: read with limits, or stop."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
 from engine.fetch.decompress import Decompressor
@@ -24,6 +24,9 @@ class LimitedBody(Protocol):
 
     async def read_start(self, limit: int) -> bytes:
         """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces as sent, without a limit: for a body that goes to a file."""
 
     def close(self) -> None:
         """Discard the rest: closes the connection unless the body was read completely."""

@@ -74,6 +74,13 @@ class StreamBody:
         self.close()
         return body.getvalue()[:limit]
 
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces as sent, without a limit: for a body that goes to a file. Raises `FetchFailed`."""
+        while (piece := await self._next_piece(None)) is not None:
+            if piece:
+                yield piece
+        await self._complete()
+
     def close(self) -> None:
         """Discard the rest: closes the connection unless the body was read completely."""
         if not self._ended:

@@ -36,6 +36,8 @@ CASES = [
     ("conflict", "tls: {verify: false, §ca: /dev/null}"),
     ("bad-certificate", "tls: {ca: §missing.pem}"),
     ("bad-certificate", "tls: {client: §/dev/null}"),
+    ("bad-certificate", "tls: {ca: §/dev/zero}"),
+    ("bad-certificate", "tls: {ca: §.}"),
 ]
 
 

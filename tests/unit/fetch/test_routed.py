@@ -7,10 +7,13 @@ import socket
 import threading
 from pathlib import Path
 
+import httpx
 import pytest
 
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import AddressRefused
+from engine.fetch.request import OutgoingRequest
+from engine.fetch.routed_transport import RoutedTransport
 from engine.model.host_route import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
@@ -109,6 +112,25 @@ def test_bodies_are_limited_as_sent_and_as_decompressed(modern: Site, authority:
     assert send(modern.url("/fits"), route).body == b"z" * 900_000
     assert gzip.decompress(send(modern.url("/nested"), route).body) == b"y"
     assert send(modern.url("/long"), route, read_at_most=1000).body == b"x" * 1000
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_a_body_is_read_piece_by_piece_and_its_connection_kept(modern: Site, authority: Authority, http2: bool) -> None:
+    modern["/long"] = Page(b"x" * 1_000_000)
+    transport = RoutedTransport(headers={}, connections=2, deadline=10)
+
+    async def work() -> None:
+        for _ in range(2):
+            request = OutgoingRequest("GET", modern.url("/long"), httpx.Headers(), b"", exempt=True)
+            response = await transport.send(request, trusting(authority, http2=http2))
+            pieces = [piece async for piece in response.body]
+            assert len(pieces) > 10
+            assert b"".join(pieces) == b"x" * 1_000_000
+            assert response.body.received == 1_000_000
+        await transport.aclose()
+
+    asyncio.run(work())
+    assert modern.connections == 1
 
 
 @pytest.mark.parametrize("http2", [False, True])

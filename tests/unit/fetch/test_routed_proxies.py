@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import AddressRefused, ProxiedNameRefused
 from engine.model.host_route import HostRoute, TlsRule
@@ -11,6 +12,7 @@ from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy, serve_proxy
 from tests.process.site import Site
+from tests.process.trap import notations, trapping
 
 from .routes import failure, run, send, through, trusting
 from .test_errors import Resolver
@@ -131,6 +133,23 @@ def test_a_guarded_address_is_not_connected_to(modern: Site, authority: Authorit
         send("https://shop.example/", route, exempt=False, resolver=Resolver("10.1.2.3"))
     assert refused.value.reason.startswith("address 10.1.2.3 of shop.example is private")
     assert modern.connections == 0
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "10.0.0.1"])
+def test_no_notation_of_a_guarded_address_is_asked_for_on_any_route(proxy: ForwardProxy, address: str) -> None:
+    routes = (HostRoute(tls=TlsRule(verify=False)), HostRoute(http2=True), through(proxy), through(proxy, http2=True))
+    with trapping("127.0.0.1") as trap:
+        written = [url.replace("http:", "https:", 1) for url in notations(address, trap.port)]
+
+        async def work(fetcher: Fetcher) -> None:
+            for url in (one for text in written if (one := urls.normalize(text)) is not None):
+                for route in routes:
+                    with pytest.raises(AddressRefused):
+                        await fetcher.send(url, Request(), route=route)
+
+        run(work)
+        assert len(written) > 10
+        assert (trap.connections, proxy.connections) == ([], 0)
 
 
 def test_the_address_is_checked_again_when_the_socket_is_opened(
