@@ -40,7 +40,7 @@ from engine.defs.scalars import (
 )
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
-TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
+TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
 METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 

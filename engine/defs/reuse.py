@@ -6,7 +6,7 @@ from engine.defs.problems import Problems
 from engine.defs.references import iter_tasks
 from engine.defs.yaml_node import YamlNode
 from engine.model.definition import Definitions
-from engine.model.row_reuse import list_volatile_variables
+from engine.model.row_reuse import has_files, list_volatile_variables
 from engine.model.stored_form import SourcePosition
 
 _REUSING_KEYS = ("live", "revalidate")
@@ -54,6 +54,8 @@ def warn_of_volatile_rows(definitions: Definitions, root: YamlNode, problems: Pr
                 continue
             names = list_volatile_variables(data_def)
             reason = f"`%{{{names[0]}}}` of '{task.data_def}' differs between jobs" if names else ""
+            if has_files(data_def):
+                reason = f"'{task.data_def}' has fields of the type `file`, which each run downloads"
             if task.chain or data_def.code:
                 reason = "rows that go through code of your own are extracted again"
             if reason:

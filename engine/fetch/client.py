@@ -5,11 +5,13 @@ The requests, responses and cookies are those of httpx. Its `AsyncClient` is lef
 """
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Mapping
 from time import perf_counter
 from types import MappingProxyType
 
+import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from engine import urls
@@ -17,9 +19,10 @@ from engine.fetch.byte_budget import BodyShare, NoRoom
 from engine.fetch.cookies import SessionCookies
 from engine.fetch.decompress import ACCEPT_ENCODING, decompress_start, open_decompressor
 from engine.fetch.errors import FetchFailed
-from engine.fetch.request import build_request
+from engine.fetch.file_download import HEAD_BYTES, FileDownload
+from engine.fetch.request import OutgoingRequest, build_request
 from engine.fetch.response import FetchResponse, decode_header, parse_retry_after, redirect_target
-from engine.fetch.transport import ResponseBody, Transport, TransportResponse
+from engine.fetch.transport import ResponseBody, Transport, TransportResponse, to_fetch_failed
 from engine.model.job import Request
 from engine.settings import Settings
 
@@ -135,6 +138,64 @@ class Fetcher:
             location_problem=problem,
             retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
         )
+
+    async def download(
+        self,
+        url: str,
+        request: Request,
+        download: FileDownload,
+        *,
+        headers: Mapping[str, str] = _NO_PAIRS,
+        cookies: Mapping[str, str] = _NO_PAIRS,
+        exempt: bool = False,
+    ) -> FetchResponse:
+        """As `send`, but the content of a 200 or 206 goes to the part of a file; `elapsed` is the time to its head.
+
+        The deadline starts again with each piece of content of a certain size. Raises NoRoom, besides what `send` does.
+        """
+        start = perf_counter()
+        sent = build_request(url, request, headers, cookies, from_defs=False, exempt=exempt)
+        accept = sent.headers.get("Accept", "*/*")
+        sent.headers.update({"Accept": accept, **download.request_headers(sent.target)})
+        self._cookies.set_cookie_header(sent)
+        try:
+            async with asyncio.timeout(self._deadline) as limit:
+                response = await self._transport.handle_async_request(sent)
+                assert isinstance(response, TransportResponse)
+                elapsed = perf_counter() - start
+                with contextlib.closing(response.body):
+                    return await self._receive_file(url, sent, response, download, limit, elapsed)
+        except TimeoutError:
+            raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
+
+    async def _receive_file(
+        self, url: str, sent: OutgoingRequest, response: TransportResponse, download: FileDownload,
+        limit: asyncio.Timeout, elapsed: float,
+    ) -> FetchResponse:  # fmt: skip
+        pairs = tuple([(decode_header(name).lower(), decode_header(value)) for name, value in response.raw_headers])
+        received, status, content = dict(pairs), response.status_code, b""
+        if "set-cookie" in received:
+            self._cookies.extract_cookies(response)
+        raw = {name.lower(): value for name, value in response.raw_headers}
+        location, problem = redirect_target(status, raw.get(b"location"), sent.target)
+        is_file = status in (200, 206)
+        if is_file:
+            try:
+                await download.receive(sent.target, status, received, response.body, limit)
+            except (aiohttp.ClientError, OSError) as error:
+                raise to_fetch_failed(error) from error
+            content = download.head
+        elif status == 416 and download.continues:
+            await download.refuse_range()
+        else:
+            with contextlib.suppress(FetchFailed):
+                content = await response.body.read_start(HEAD_BYTES)
+        return FetchResponse(
+            url=urls.without_credentials(url), status=status, headers=pairs, body=content,
+            received=download.received or response.body.received, elapsed=elapsed,
+            content_type=received.get("content-type", ""), location=location, location_problem=problem,
+            retry_after=parse_retry_after(raw.get(b"retry-after"), raw.get(b"date")), is_file=is_file,
+        )  # fmt: skip
 
     async def check_address(self, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Sends nothing."""

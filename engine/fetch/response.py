@@ -53,6 +53,9 @@ class FetchResponse:
     loaded_url: str | None = None
     """The URL that a users' loader was led to, normalized, without credentials; None: it is `url`."""
 
+    is_file: bool = False
+    """Whether its content is in the part of a file, and `body` is only the beginning of it."""
+
     def take_body(self) -> bytes:
         """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""
         taken, self.body = self.body, b""

@@ -110,7 +110,7 @@ class Transport(AiohttpTransport):
             guarded = find_guarded_address(error)
             if guarded is not None:
                 raise _to_refusal(url, guarded.address, guarded.category) from error
-            raise _to_fetch_failed(error) from error
+            raise to_fetch_failed(error) from error
         return TransportResponse(received.status, received.raw_headers, ResponseBody(received), request)
 
     async def check_address(self, url: str) -> None:
@@ -234,7 +234,7 @@ class ResponseBody(httpx.AsyncByteStream):
             return await self._read_plain(piece, limit, hold)
         except (aiohttp.ClientError, OSError) as error:
             self.close()
-            raise _to_fetch_failed(error) from error
+            raise to_fetch_failed(error) from error
 
     async def _read_plain(self, piece: bytes, limit: int, hold: HoldBytes) -> bytes:
         body = BytesIO()  # gives its bytes out without a copy
@@ -278,7 +278,7 @@ class ResponseBody(httpx.AsyncByteStream):
                 parts.append(part)
                 self.received += len(part)
         except (aiohttp.ClientError, OSError) as error:
-            raise _to_fetch_failed(error) from error
+            raise to_fetch_failed(error) from error
         finally:
             if not self._response.content.at_eof():
                 self.close()
@@ -309,7 +309,7 @@ def _to_refusal(url: URL, address: str, category: str) -> AddressRefused:
     return AddressRefused(url.host_subcomponent or "", url.port or 0, address, category)
 
 
-def _to_fetch_failed(error: Exception) -> FetchFailed:
+def to_fetch_failed(error: Exception) -> FetchFailed:
     """The failure in one line, without the URL, which may contain a password."""
     if isinstance(error, FetchFailed):
         return error

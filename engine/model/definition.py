@@ -19,7 +19,7 @@ def _empty_mapping() -> Mapping[str, str]:
 
 
 AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
-FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
+FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,8 @@ class JobKind(StrEnum):
     SITEMAP = "sitemap"
     EXTRACT = "extract"
     """Re-extracts a stored page; never sends a request."""
+    FILE = "file"
+    """Downloads what a field of the type `file` names."""
 
 
 class JobOrigin(StrEnum):

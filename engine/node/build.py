@@ -22,6 +22,7 @@ from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
+from engine.node.file_parts import FileParts
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.host_gate import HostGates
 from engine.node.intake import Intake
@@ -41,6 +42,7 @@ from engine.node.tuning import CpuPinner
 from engine.node.users_code import UsersCodeWorker
 from engine.plugins.materialize import PLUGINS
 from engine.queue import Doorbells
+from engine.runtime.file_folder import FileFolder
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
@@ -226,6 +228,7 @@ def _build_pipeline(
         named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
         byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
         host_gates=host_gates,
+        file_parts=FileParts(FileFolder(folder, run.id), settings),
         group_loaders=GroupLoaders(
             page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=run.id
         ),

@@ -16,7 +16,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import document_links, documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import answers, hosts, jobs, linked_jobs, locators, row_sources, step_values
+from engine.store.tables import answers, files, hosts, jobs, linked_jobs, locators, row_sources, step_values
 from engine.store.tables.hosts import StoredRobots
 from engine.store.tables.row_sources import RowSource
 from engine.store.transactions import page_limit
@@ -91,6 +91,10 @@ class DbAccess:
                 return
             except DatabaseBusy:
                 await asyncio.sleep(_BUSY_PAUSE)
+
+    def file_path(self, run: int, digest: str) -> str | None:
+        """Where a run has a file with that content; None: nowhere."""
+        return files.find_path(self._reader, run, digest)
 
     def row_sources(self, page: int, data_defs: Iterable[int]) -> dict[int, RowSource]:
         """By id of the dataDef: the job whose rows of a stored page may be copied."""

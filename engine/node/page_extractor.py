@@ -43,7 +43,7 @@ from engine.node.users_code import UsersCodeWorker
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.pages.document_links import MAX_LINKS
-from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
+from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows, PageCounts, UnitResult
 
 _SITEMAP_TYPE = "application/xml"
 
@@ -83,6 +83,8 @@ class PageExtraction:
     """What users' steps store with the job's commit: JSON by key."""
     replaced_by: str = ""
     """As that of `ExtractedPage`."""
+    held: tuple[HeldRows, ...] = ()
+    """Rows that wait for files, whose jobs are among the children."""
 
 
 @dataclass(frozen=True, slots=True)

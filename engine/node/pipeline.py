@@ -15,6 +15,9 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction_wire import MAX_SITEMAP_URLS
+from engine.node.file_job import FileHandler
+from engine.node.file_parts import FileParts
+from engine.node.file_rows import FileRows
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.named_hosts import NamedHosts
@@ -55,6 +58,7 @@ class Pipeline:
         host_gates: HostGates,
         byte_budget: ByteBudget,
         group_loaders: GroupLoaders | None = None,
+        file_parts: FileParts | None = None,
     ) -> None:
         """`source` names this node in events.
 
@@ -76,11 +80,14 @@ class Pipeline:
             byte_budget=byte_budget,
             settings=settings,
             group_loaders=group_loaders,
+            file_parts=file_parts,
         )
         self._row_reuse = RowReuse(def_cache, db_access)
+        self._file_rows = FileRows(def_cache)
         self._reextractor = Reextractor(
-            db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes, row_reuse=self._row_reuse
-        )
+            db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes, row_reuse=self._row_reuse,
+            file_rows=self._file_rows,
+        )  # fmt: skip
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor, db_access, def_cache)
         agent = product_token(settings.user_agent)
         robots_cache = RobotsCache(db_access, agent)
@@ -93,6 +100,9 @@ class Pipeline:
             outcomes=self._outcomes,
             redirect_rule=self._redirect_rule,
         )
+        self._file_handler = None if file_parts is None else FileHandler(
+            page_fetcher=self._page_fetcher, parts=file_parts, outcomes=self._outcomes, db_access=db_access
+        )  # fmt: skip
         self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, robots_cache, agent)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
@@ -114,7 +124,7 @@ class Pipeline:
         finally:
             share = self._sender.take_share(job)
             if share is not None:
-                if outcome is not None and (outcome.document is not None or outcome.rows):
+                if outcome is not None and (outcome.document is not None or outcome.rows or outcome.held):
                     outcome.release_when_settled(share.release)
                 else:
                     share.release()
@@ -141,6 +151,9 @@ class Pipeline:
         started()
         if job.kind is JobKind.ROBOTS:
             return await self._robots_handler.read(job)
+        if job.kind is JobKind.FILE:
+            assert self._file_handler is not None
+            return await self._file_handler.download(job, self._sender.dismiss)
         fetched = await self._page_fetcher.fetch(job)
         self._sender.dismiss(job)
         if isinstance(fetched, FetchedPage):
@@ -279,6 +292,7 @@ class Pipeline:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
+        self._file_rows.hold(job, extraction)
         outcome = self._outcomes.extracted(
             job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops,
             copied=reuse.records if reuse else 0,

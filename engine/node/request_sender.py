@@ -17,6 +17,7 @@ from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.node.file_parts import FileParts
 from engine.node.host_gate import HostBackingOff, HostGates
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import GroupLoader
@@ -66,8 +67,13 @@ class RequestSender:
         byte_budget: ByteBudget,
         settings: Settings,
         group_loaders: GroupLoaders | None = None,
+        file_parts: FileParts | None = None,
     ) -> None:
-        """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none."""
+        """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none.
+
+        `file_parts`: None: there are no jobs for files.
+        """
+        self._file_parts = file_parts
         self._fetcher = fetcher
         self._db_access = db_access
         self._def_cache = def_cache
@@ -207,6 +213,11 @@ class RequestSender:
             await self._fetcher.check_address(url)
 
     async def _send(self, job: LeasedJob, url: str, request: Request, part: HostPart, *, exempt: bool) -> FetchResponse:
+        if job.kind is JobKind.FILE and self._file_parts is not None:
+            download = self._file_parts.download(job)
+            return await self._fetcher.download(
+                url, request, download, headers=part.headers, cookies=part.cookies, exempt=exempt
+            )
         return await self._fetcher.send(
             url,
             request,

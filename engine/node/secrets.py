@@ -94,13 +94,13 @@ class HostCredentials:
     async def find(self, job: LeasedJob, url: str) -> HostPart:
         """The headers and cookies of the host's rule for one request of a job.
 
-        Credentials go to pages alone, not to robots.txt and sitemaps. Raises what `open` does.
+        Credentials go to pages and files alone, not to robots.txt and sitemaps. Raises what `open` does.
         """
         version, key = job.defs_version, urls.host_key(url)
         rule = self._def_cache.host_rule(version, key)
         if not rule.headers and not rule.cookies:
             return NOTHING
-        allowed = job.kind is JobKind.PAGE and may_carry_credentials(
+        allowed = job.kind in (JobKind.PAGE, JobKind.FILE) and may_carry_credentials(
             rule, url, _start_url(job), self._def_cache.plain_hosts(version)
         )
         opened = self._opened.get((version, key, allowed))

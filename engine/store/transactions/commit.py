@@ -32,7 +32,7 @@ from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import carried, copies, robots, sums, supersede
+from engine.store.transactions import carried, copies, release, robots, sums, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -227,6 +227,7 @@ def _apply(
     _add_fetch_stats(db, run, accepted)
     host_speeds.count_answers(db, _count_answers(accepted))
     add_child_jobs(db, run, accepted, places, touched_hosts)
+    release.settle_files(db, run, accepted)
     for f in accepted:
         if f.backoff_until is not None:
             hosts.set_backoff(db, f.job.host, f.backoff_until, answered=f.throttled, strike=f.strike)
@@ -238,9 +239,9 @@ def _apply(
             hosts.add_gone(db, f.job.host, 1)
         if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:
             touched_hosts.add(host)
-    pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP)]
+    pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)]
     answers.add(db, [Answer(f.job.host, f.job.attempts == 0, f.blocked) for f in pages])
-    hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document}, now)
+    hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and (f.document or f.file)}, now)
     if any(f.job.throttled for f in accepted):
         hosts.adapt_paces(db, _host_latencies(accepted))
     events.add(db, run, [event for f in accepted for event in f.events])

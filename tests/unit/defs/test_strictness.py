@@ -185,7 +185,7 @@ CASES = [
     ("not-built", "delay: 0.5", "§tls: {}"),
     ("not-built", "delay: 0.5", "§http2: true"),
     ("not-built", "delay: 0.5", "§auth: {}"),
-    ("not-built", "type: decimal", "type: §file"),
+    ("unknown-value", "type: decimal", "type: §files"),
     ("missing-key", "dataDefs:\n", "dataDefs:\n  §x: {query: {block: 'a:contains(x)', selector: b}, items: []}\n"),
 ]
 
