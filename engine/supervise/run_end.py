@@ -63,9 +63,8 @@ class RunEnd:
         if self._defs_sync.has_open_work() or not self._defs_sync.is_settled():
             return False
         with self._db.transaction():
-            if self._defs_sync.has_open_work():
+            if self._defs_sync.has_open_work() or release.release_ended(self._db, run.seq):
                 return False
-            release.release_ended(self._db, run.seq)
             return runs.set_state(self._db, run.seq, RunState.DRAINING)
 
     def record(self, exit_reason: ExitReason, reason: str | None) -> RunOutcome:

@@ -17,16 +17,17 @@ _ADD_FILES = "INSERT INTO held_files (held, file) {values} ON CONFLICT DO NOTHIN
 _WAITING_FOR = """
 SELECT DISTINCT f.held FROM json_each(?) i CROSS JOIN held_files f ON f.file = i.value
 """
-_OF_RUN = "SELECT id FROM held_rows WHERE run = ? AND id > ? ORDER BY id LIMIT ?"
-_HAS_ANY = "SELECT EXISTS (SELECT 1 FROM held_rows WHERE run = ?)"
+_IS_COMPLETE = """
+NOT EXISTS (SELECT 1 FROM held_files f CROSS JOIN jobs j ON j.id = f.file
+    WHERE f.held = h.id AND j.state IN ('READY', 'TAKEN', 'INCOMPLETE'))
+"""
+_COMPLETE_OF_RUN = f"SELECT h.id FROM held_rows h WHERE h.run = ? AND {_IS_COMPLETE} ORDER BY h.id LIMIT ?"
 # CROSS JOIN: each row by its id, each of its files by theirs
-_COMPLETE = """
+_COMPLETE = f"""
 SELECT h.id, h.job, h.data_def, d.name, s.grp, h.data, h.files FROM json_each(?) i
 CROSS JOIN held_rows h ON h.id = i.value CROSS JOIN data_defs d ON d.id = h.data_def
 CROSS JOIN jobs p ON p.id = h.job CROSS JOIN sequences s ON s.id = p.sequence
-WHERE NOT EXISTS (SELECT 1 FROM held_files f CROSS JOIN jobs j ON j.id = f.file
-    WHERE f.held = h.id AND j.state IN ('READY', 'TAKEN', 'INCOMPLETE'))
-ORDER BY h.id
+WHERE {_IS_COMPLETE} ORDER BY h.id
 """
 _DELETE_FILES = "DELETE FROM held_files WHERE held IN (SELECT value FROM json_each(?))"
 _DELETE = "DELETE FROM held_rows WHERE id IN (SELECT value FROM json_each(?))"
@@ -69,14 +70,9 @@ def list_waiting_for(db: Database, files: Iterable[int]) -> list[int]:
     return [int(id_) for (id_,) in db.all(_WAITING_FOR, (id_list(files),))]
 
 
-def list_of_run(db: Database, run: int, after: int, limit: int) -> list[int]:
-    """The next rows of a run."""
-    return [int(id_) for (id_,) in db.all(_OF_RUN, (run, after, limit))]
-
-
-def has_any(db: Database, run: int) -> bool:
-    """Whether a run has held rows."""
-    return bool(db.value(_HAS_ANY, (run,)))
+def list_complete_of_run(db: Database, run: int, limit: int) -> list[int]:
+    """Rows of a run whose files have all ended. Reads all its held rows, where few of them are such."""
+    return [int(id_) for (id_,) in db.all(_COMPLETE_OF_RUN, (run, limit))]
 
 
 def list_complete(db: Database, ids: Iterable[int]) -> list[CompleteRow]:
