@@ -4,7 +4,9 @@ import asyncio
 import errno
 import hashlib
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -47,8 +49,9 @@ class FileLimits:
 class FileDownload:
     """One request for a file, in an event loop."""
 
-    def __init__(self, part: FilePart, job_url: str, limits: FileLimits) -> None:
-        """`part`: open. `job_url`: as the page names it."""
+    def __init__(self, part: FilePart, job_url: str, limits: FileLimits, threads: Executor) -> None:
+        """`part`: open. `job_url`: as the page names it. `threads`: for the work on the disk."""
+        self._threads = threads
         self._part = part
         self._job_url = job_url
         self._limits = limits
@@ -103,7 +106,7 @@ class FileDownload:
         self._check_size(length or 0)
         validator = None if encoded else find_validator(headers)
         note = None if validator is None else PartNote(_hash_url(url), validator, length)
-        await _on_disk(self._part.start, note)
+        await self._on_disk(self._part.start, note)
         return None if encoded else length
 
     async def _continue(self, headers: Mapping[str, str], length: int | None) -> int | None:
@@ -125,8 +128,8 @@ class FileDownload:
             await self.refuse_range()
             return None
         self._check_size(length or 0, before=self._continues_at)
-        await _on_disk(self._part.resume)
-        self.head = await _on_disk(self._part.read_start, HEAD_BYTES)
+        await self._on_disk(self._part.resume)
+        self.head = await self._on_disk(self._part.read_start, HEAD_BYTES)
         return part_range.end + 1
 
     async def _read(self, headers: Mapping[str, str], body: AsyncIterable[bytes], limit: asyncio.Timeout) -> None:
@@ -164,7 +167,7 @@ class FileDownload:
             self._unchecked = 0
             self._check_space(0)
         self._check_size(0, before=self._part.size + len(buffer))
-        await _on_disk(self._part.write, bytes(buffer))
+        await self._on_disk(self._part.write, bytes(buffer))
 
     def _open_decoder(self, headers: Mapping[str, str]) -> "_Decoder":
         encoding = headers.get("content-encoding", "")
@@ -198,9 +201,19 @@ class FileDownload:
         text = f"no room on the disk for {needed / 1e6:,.1f} MB: {free / 1e6:,.1f} MB free"
         raise FetchFailed(f"{text}, min_free is {self._limits.min_free / 1e6:,.1f} MB", kind="file", retryable=True)
 
+    async def _on_disk(self, work: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> _T:
+        """Work on the part, in a thread."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments, **named))
+        except OSError as error:
+            if error.errno in _DISK_FULL:
+                raise NoRoom from error
+            text = f"cannot write the file: {error.strerror or error}"
+            raise FetchFailed(text, kind="file", retryable=True) from error
+
     async def _forget(self) -> None:
         self._part.note = None
-        await _on_disk(self._part.start, None)
+        await self._on_disk(self._part.start, None)
 
 
 class _Decoder:
@@ -213,17 +226,6 @@ class _Decoder:
         if self._decompressor is None:
             return iter((piece,))
         return self._decompressor.feed(piece) if piece else self._decompressor.finish()
-
-
-async def _on_disk(work: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> _T:
-    """Work on the part, in a thread."""
-    try:
-        return await asyncio.to_thread(work, *arguments, **named)
-    except OSError as error:
-        if error.errno in _DISK_FULL:
-            raise NoRoom from error
-        text = f"cannot write the file: {error.strerror or error}"
-        raise FetchFailed(text, kind="file", retryable=True) from error
 
 
 def _deadline(seconds: float) -> float:

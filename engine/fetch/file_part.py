@@ -124,9 +124,11 @@ class FilePart:
             if fd is None:
                 return
             with contextlib.suppress(OSError):
-                if (self._is_discarded or os.fstat(fd).st_size == 0) and _is_in_place(fd, self._path):
-                    self._note_path.unlink(missing_ok=True)
+                is_empty = os.fstat(fd).st_size == 0
+                if (self._is_discarded or is_empty) and _is_in_place(fd, self._path):
                     self._path.unlink(missing_ok=True)
+                    if self._is_discarded:
+                        self._note_path.unlink(missing_ok=True)
             os.close(fd)
 
     @property

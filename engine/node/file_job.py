@@ -1,7 +1,7 @@
 """Downloads the file of a job into the folder of the run; a file that is there already costs no request."""
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from engine import urls
 from engine.errors import StorageError
@@ -55,11 +55,12 @@ class FileHandler:
             return fetched
         response, url, hops = fetched.response, fetched.chain.url, fetched.chain.hops
         if response.refusal is not None:
+            part.discard_later()
             return self._outcomes.refused(job, url, response)
         if not response.is_file:
             return self._without_file(job, response, url, hops)
         stored = self._name(job, part, response, url)
-        await asyncio.to_thread(part.finish, stored)
+        await self._parts.run(partial(part.finish, stored))
         outcome = self._downloaded(job, part, stored, url, f"{response.elapsed * 1000:.0f} ms")
         outcome.hops, outcome.target = hops, url if hops else None
         return outcome
