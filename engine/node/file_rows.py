@@ -22,6 +22,7 @@ class _PageFiles:
     """The jobs for the files of one page."""
 
     job: LeasedJob
+    base: str
     limit: int
     query_stripper: QueryStripper | None
     children: dict[bytes, ChildJob]
@@ -32,7 +33,7 @@ class _PageFiles:
 
     def refer(self, url: str) -> bytes | None:
         """The identity of the job for a file; None: there is none."""
-        target = resolve_url(url, url, self.query_stripper)
+        target = resolve_url(self.base, url, self.query_stripper)
         if target is None:
             self.unusable += 1
             return None
@@ -56,13 +57,16 @@ class FileRows:
         self._def_cache = def_cache
         self._fields: dict[int, Mapping[str, tuple[FieldPath, ...]]] = {}
 
-    def hold(self, job: LeasedJob, extraction: PageExtraction) -> None:
-        """Move the rows with files to `held`, and add the jobs of the files. Other pages cost a look into a table."""
+    def hold(self, job: LeasedJob, extraction: PageExtraction, url: str) -> None:
+        """Move the rows with files to `held`, and add the jobs of the files. Other pages cost a look into a table.
+
+        `url`: of the page, for relative URLs that users' steps fill in.
+        """
         fields = self._file_fields(job.defs_version)
         if not fields or not any(made.data_def in fields for made in extraction.rows):
             return
         stripper = self._def_cache.query_stripper(job.defs_version)
-        files = _PageFiles(job, self._def_cache.max_links, stripper, {})
+        files = _PageFiles(job, url, self._def_cache.max_links, stripper, {})
         rows, held = [], []
         for made in extraction.rows:
             paths = fields.get(made.data_def, ())
@@ -99,7 +103,7 @@ def _to_held_row(text: str, paths: tuple[FieldPath, ...], files: _PageFiles) -> 
 def _describe(files: _PageFiles) -> list[str]:
     notes = []
     if files.dropped:
-        notes.append(f"{files.dropped:,} files beyond max_links are not downloaded")
+        notes.append(f"files not downloaded, because the page has more than max_links: {files.dropped:,}")
     if files.unusable:
-        notes.append(f"{files.unusable:,} files have no http or https URL, and are not downloaded")
+        notes.append(f"files not downloaded, because their URL is not http or https: {files.unusable:,}")
     return notes

@@ -292,7 +292,7 @@ class Pipeline:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
-        self._file_rows.hold(job, extraction)
+        self._file_rows.hold(job, extraction, url)
         outcome = self._outcomes.extracted(
             job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops,
             copied=reuse.records if reuse else 0,

@@ -36,3 +36,10 @@ class FileFolder:
         shutil.rmtree(self.parts, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
+
+
+def remove_dead_parts(data: Path, run: str) -> None:
+    """Delete the parts of all runs but this one: earlier ones are not continued any more."""
+    for path in (data.absolute() / "output").glob("*"):
+        if path.name != run and not path.is_symlink():
+            FileFolder(data, path.name).remove_parts()

@@ -19,6 +19,7 @@ from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import RunState
 from engine.model.secret import SecretVault
+from engine.runtime.file_folder import remove_dead_parts
 from engine.runtime.host_clock import HostClock, machine_path
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
@@ -111,6 +112,7 @@ def build_supervisor(
         _retry(lambda: fence_leftovers(db, folder), cancelled)
         begun = _retry(lambda: _begin_run(db, options, folder, defs, vault), cancelled)
         run, published = begun.run, begun.published
+        remove_dead_parts(folder, run.id)
         pages_warning = _retry(lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
         settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
     except BaseException:

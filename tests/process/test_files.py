@@ -66,7 +66,7 @@ def test_a_file_that_was_not_downloaded_leaves_null_and_says_why(project: Projec
     assert reasons[site.url("/broken.pdf")] == "FAILED HTTP 400"
     log = "\n".join(text for (text,) in project.query("SELECT text FROM events"))
     assert "is a login page" in log
-    assert "2 files have no http or https URL" in log
+    assert "because their URL is not http or https: 2" in log
     assert site.count("/good.pdf") == 1
     assert stored_files(project) == {good["hash"]}
     assert_settled(project)

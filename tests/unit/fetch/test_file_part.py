@@ -8,7 +8,7 @@ import pytest
 
 from engine.fetch.file_part import FilePart, PartInUse, PartNote
 from engine.model.stored_file import StoredFile
-from engine.runtime.file_folder import FileFolder
+from engine.runtime.file_folder import FileFolder, remove_dead_parts
 
 NOTE = PartNote("url", '"v"', 10)
 
@@ -164,6 +164,17 @@ def test_nothing_is_written_after_it_is_closed(folder: FileFolder) -> None:
     with pytest.raises(OSError, match="closed"):
         part.finish(stored(b"hello"))
     assert folder.part("ab").read_bytes() == b"hello"
+
+
+def test_parts_of_other_runs_are_removed(folder: FileFolder, tmp_path: Path) -> None:
+    other = FileFolder(tmp_path, "other")
+    for one in (folder, other):
+        one.create()
+        one.part("ab").write_bytes(b"x")
+    (tmp_path / "output" / "latest").symlink_to("run")
+    remove_dead_parts(tmp_path, "run")
+    assert left(folder) == {"ab"}
+    assert not other.path.exists()
 
 
 def test_parts_are_removed_and_files_stay(folder: FileFolder) -> None:
