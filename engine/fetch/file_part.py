@@ -143,7 +143,7 @@ class FilePart:
             self._path.unlink(missing_ok=True)
         else:
             self._path.rename(target)
-        _fsync_folder(target.parent)
+        self._folder.sync()
 
     def _read_note(self) -> None:
         try:
@@ -198,11 +198,3 @@ def _write_note(path: Path, note: dict[str, Any]) -> None:
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         json.dump(note, file)
     new.replace(path)
-
-
-def _fsync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

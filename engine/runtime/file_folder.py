@@ -1,7 +1,9 @@
 """The folder of downloaded files in the output folder of a run, and in it the parts of files that are incomplete."""
 
 import contextlib
+import os
 import shutil
+import threading
 from pathlib import Path
 
 from engine.model.stored_file import FILES_FOLDER
@@ -17,6 +19,21 @@ class FileFolder:
         """The output folder of the run, to which the paths of files are relative."""
         self.path = self.output / FILES_FOLDER
         self.parts = self.path / _PARTS
+        self._sync_lock = threading.Lock()
+        self._syncs_begun = 0
+
+    def sync(self) -> None:
+        """Flush the names in the folder to the disk. Raises OSError. Threads that wait for one share the next."""
+        seen = self._syncs_begun
+        with self._sync_lock:
+            if self._syncs_begun > seen:
+                return  # it began after this call, and is complete
+            self._syncs_begun += 1
+            fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
     def create(self) -> None:
         """Create the folder and that of its parts. Raises OSError."""
