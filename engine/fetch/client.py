@@ -195,6 +195,7 @@ class Fetcher:
             received=download.received or response.body.received, elapsed=elapsed,
             content_type=received.get("content-type", ""), location=location, location_problem=problem,
             retry_after=parse_retry_after(raw.get(b"retry-after"), raw.get(b"date")), is_file=is_file,
+            file_problem=download.problem,
         )  # fmt: skip
 
     async def check_address(self, url: str) -> None:

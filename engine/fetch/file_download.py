@@ -62,6 +62,8 @@ class FileDownload:
         """The first bytes of the file."""
         self.received = 0
         """Bytes of the body, as sent."""
+        self.problem: str | None = None
+        """Why the answer is not the file; the rest of it is not read."""
 
     def request_headers(self, url: str) -> dict[str, str]:
         """The headers to add to the request to this URL: those that continue the part, if that may be possible."""
@@ -82,9 +84,9 @@ class FileDownload:
         expected = await self._prepare(url, status, headers)
         limit.reschedule(_deadline(self._limits.deadline))
         await self._read(headers, body, limit)
-        if expected is not None and self._part.size != expected:
-            await self._forget()
+        if self.problem is None and expected is not None and self._part.size != expected:
             text = f"{self._part.size:,} bytes instead of {expected:,}"
+            await self._forget()
             raise FetchFailed(text, kind="connection", retryable=True)
 
     async def refuse_range(self) -> None:
@@ -143,23 +145,22 @@ class FileDownload:
             for decoded in decode(piece):
                 buffer += decoded
                 if len(buffer) >= _BUFFER_BYTES:
-                    if not is_checked:
-                        self._check_head(content_type, buffer)
-                        is_checked = True
+                    if not is_checked and self._find_problem(content_type, buffer):
+                        return
+                    is_checked = True
                     await self._write(buffer)
                     buffer = bytearray()
         for decoded in decode(b""):
             buffer += decoded
-        if not is_checked:
-            self._check_head(content_type, buffer)
-        await self._write(buffer)
+        if is_checked or not self._find_problem(content_type, buffer):
+            await self._write(buffer)
 
-    def _check_head(self, content_type: str, buffer: bytearray) -> None:
+    def _find_problem(self, content_type: str, buffer: bytearray) -> bool:
+        """Look at the beginning: whether it is not that of the file."""
         if not self.head:
             self.head = bytes(buffer[:HEAD_BYTES])
-        reason = refuse_page(self._job_url, content_type, self.head)
-        if reason is not None:
-            raise FetchFailed(reason, kind="file", retryable=False)
+        self.problem = refuse_page(self._job_url, content_type, self.head)
+        return self.problem is not None
 
     async def _write(self, buffer: bytearray) -> None:
         self._unchecked += len(buffer)

@@ -57,6 +57,8 @@ class FileHandler:
         if response.refusal is not None:
             part.discard_later()
             return self._outcomes.refused(job, url, response)
+        if response.file_problem is not None:
+            return self._outcomes.ended(job, JobState.FAILED, response.file_problem, url, hops=hops)
         if not response.is_file:
             return self._without_file(job, response, url, hops)
         stored = self._name(job, part, response, url)

@@ -1,5 +1,6 @@
 """Fields of the type `file`: what is downloaded, how often, and what the rows have."""
 
+import itertools
 import json
 import signal
 import threading
@@ -235,3 +236,66 @@ def test_try_shows_the_url_and_downloads_nothing(project: Project, site: Site) -
     assert done.code == 0, done.err
     assert site.url("/paper/0-0.pdf") in done.out
     assert site.paths == ["/page/0"]
+
+
+def test_a_file_gets_the_headers_and_cookies_of_its_host_and_no_other(
+    project: Project, site: Site, second_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FILES_KEY", "s3cret-key")
+
+    def respond(request: Request) -> Page:
+        fits = request.headers.get("x-api-key") == "s3cret-key" and "session=1" in request.headers.get("cookie", "")
+        return Page(b"%PDF mine", headers={"Content-Type": PDF}) if fits else Page("no", 400)
+
+    site["/page"] = Page(
+        html(entry("a", "/mine.pdf") + entry("b", "/moved.pdf")), headers={"Set-Cookie": "session=1; Path=/"}
+    )
+    site["/mine.pdf"] = respond
+    site["/moved.pdf"] = redirect(second_site.url("/x.pdf"))
+    second_site["/x.pdf"] = Page(b"%PDF far", headers={"Content-Type": PDF})
+    write_defs(project, [site.url("/page")])
+    text = (project.defs / "crawl.yml").read_text("utf-8")
+    rule = (
+        f'  "127.0.0.1:{site.port}": {{headers: {{X-Api-Key: "%{{env.FILES_KEY}}"}}, robots: false, private: true}}\n'
+    )
+    project.write(text.replace("hosts:\n", f"hosts:\n{rule}"))
+    project.crawl(nodes=1)
+    assert values_of(project, "paper") == {"a": paper(b"%PDF mine"), "b": paper(b"%PDF far")}
+    (far,) = [one.request.headers for one in second_site.exchanges if one.path == "/x.pdf"]
+    assert "x-api-key" not in far
+    for path in project.data.rglob("*"):
+        assert not path.is_file() or b"s3cret-key" not in path.read_bytes(), path
+
+
+def test_a_challenge_in_the_place_of_a_file_is_tried_again(project: Project, site: Site) -> None:
+    challenge = Page("<html>wait", headers={"Content-Type": "text/html", "cf-mitigated": "challenge", "ETag": '"c"'})
+    site["/a.pdf"] = lambda r: challenge if r.attempt == 1 else Page(b"%PDF a", headers={"Content-Type": PDF})
+    site["/page"] = html(entry("a", "/a.pdf"))
+    write_defs(project, [site.url("/page")])
+    project.crawl()
+    assert values_of(project, "paper") == {"a": paper(b"%PDF a")}
+    assert "range" not in site.exchanges[-1].request.headers
+
+
+def test_a_hosts_delay_holds_for_files_too(project: Project, site: Site) -> None:
+    names = [str(number) for number in range(6)]
+    for name in names:
+        site[f"/{name}.pdf"] = Page(f"%PDF {name}", headers={"Content-Type": PDF})
+    site["/page"] = html("".join(entry(name, f"/{name}.pdf") for name in names))
+    write_defs(project, [site.url("/page")])
+    text = (project.defs / "crawl.yml").read_text("utf-8")
+    project.write(text.replace("delay: 0}", "delay: 0.3}"))
+    project.crawl()
+    starts = site.start_times()
+    assert len(starts) == 7
+    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) > 0.25
+
+
+def test_jobs_of_files_are_listed_by_their_kind(project: Project, site: Site) -> None:
+    Papers(project, site, 1, 2)
+    project.crawl()
+    listed = project.run_with_data("jobs", "--match", "kind:file", "--json").out.splitlines()
+    assert {json.loads(line)["url"] for line in listed if '"url"' in line} == {
+        site.url(path) for path in ("/logo.png", "/paper/0-0.pdf", "/paper/0-1.pdf")
+    }
+    assert site.url("/logo.png") not in project.run_with_data("jobs", "--json").out
