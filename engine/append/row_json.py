@@ -5,7 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACES = " \t\n\r"
+_SPACE = re.compile(rf"[{_SPACES}]*")
 _INTEGER_DIGITS = 18
 """Every integer with this many digits fits in 64 bits."""
 
@@ -71,6 +72,8 @@ def is_subsequence(names: Sequence[str], columns: Sequence[str]) -> bool:
 
 
 def _skip_space(row: str, at: int) -> int:
+    if row[at] not in _SPACES:
+        return at
     space = _SPACE.match(row, at)
     assert space is not None
     return space.end()

@@ -21,11 +21,10 @@ from engine.defs.language import (
     LocatorGroupTerm,
     LocatorTerm,
     SitemapTerm,
-    TaskGroupTerm,
-    TaskTerm,
 )
 from engine.defs.problems import Problems
 from engine.defs.steps import read_limit, read_options
+from engine.defs.task_terms import RecrawlTerm, TaskGroupTerm, TaskTerm
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.model.axis import AxisTable
 from engine.model.definition import (
@@ -46,6 +45,7 @@ from engine.model.definition import (
 )
 from engine.model.link import Link
 from engine.model.output_type import default_delimiter
+from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, is_plugin_path
 from engine.plugins.catalog import Catalog
@@ -81,8 +81,7 @@ def build_definitions(
 
     def task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
         stored = {
-            key: stored_chain(chains[name, key], is_table=task.data_def in tables)
-            for key, task in (term.__pydantic_extra__ or {}).items()
+            key: stored_chain(chains[name, key], is_table=task.data_def in tables) for key, task in term.tasks.items()
         }
         return _task_group(name, term, entry, stored, catalog, keep_documents=keep_documents)
 
@@ -137,7 +136,7 @@ def _sitemap_rules(term: SitemapTerm) -> SitemapRules | None:
         )
         for link in term.links or ()
     )  # fmt: skip
-    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links)
+    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links, since=term.since)
     return None if rules == SitemapRules() else rules
 
 
@@ -149,13 +148,13 @@ def _task_group(
     name: str, term: TaskGroupTerm, entry: Entry, chains: Mapping[str, tuple[ChainStep, ...]], catalog: Catalog, *,
     keep_documents: bool,
 ) -> TaskGroup:  # fmt: skip
-    tasks = term.__pydantic_extra__ or {}
     documents = _or_default(term.documents, keep_documents)
+    asks_again = bool(term.revalidate or term.recrawl)
     return TaskGroup(
         name=name,
         tasks=tuple(
-            _task(key, task, entry.node.entries[key], chains[key], catalog, documents=documents)
-            for key, task in tasks.items()
+            _task(key, task, entry.node.entries[key], chains[key], catalog, documents=documents, persists=asks_again)
+            for key, task in term.tasks.items()
         ),
         live=_or_default(term.live, None),
         max_depth=term.max_depth,
@@ -163,14 +162,26 @@ def _task_group(
         priority=_or_default(term.priority, 0),
         documents=documents,
         canonical=_or_default(term.canonical, False),
+        revalidate=_or_default(term.revalidate, False),
+        recrawl=_recrawl(term.recrawl) if term.recrawl else None,
         place=entry.place,
     )
 
 
+def _recrawl(term: RecrawlTerm) -> Recrawl:
+    default = Recrawl()
+    return Recrawl(
+        min=_or_default(term.min, default.min),
+        max=_or_default(term.max, default.max),
+        adapt=_or_default(term.adapt, default.adapt),
+    )
+
+
 def _task(
-    name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog, *, documents: bool
-) -> Task:
-    """`documents`: whether its group keeps them; else there are no rows to copy."""
+    name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog, *, documents: bool,
+    persists: bool,
+) -> Task:  # fmt: skip
+    """`documents`: whether its group keeps them; else no rows are copied. `persists`: whether they are by default."""
     persist: bool | None = getattr(term.persist, "data", None)
     classes = [step.class_name for step in chain if step.kind in ("parser", "step")]
     names_file = any(is_plugin_path(argument) for step in chain for argument in step.run)
@@ -180,7 +191,7 @@ def _task(
         data_def=term.data_def,
         steps=entry.node.text_of("steps"),
         persist=persist is not False,
-        copy_rows=persist is True and documents,
+        copy_rows=documents and (persists if persist is None else persist),
         chain=chain,
         code=catalog.code_hash(classes, files),
         loader_code=catalog.code_hash(step.class_name for step in chain if step.kind == "loader"),

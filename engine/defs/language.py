@@ -11,7 +11,6 @@ from engine.defs.scalars import (
     BatchSize,
     ConstantList,
     Delay,
-    Duration,
     FilterPattern,
     FormTextList,
     HeaderValue,
@@ -38,6 +37,7 @@ from engine.defs.scalars import (
     optional,
     sitemap_if_text,
 )
+from engine.defs.task_terms import TaskGroupTerm
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
@@ -56,12 +56,11 @@ class SitemapLinkTerm(Term):
 class SitemapTerm(Term):
     """A sitemap, and which of its entries to follow."""
 
-    not_built: ClassVar[Mapping[str, str]] = {"since": "reading only what changed since the last run"}
-
     url: Url = Field(description="The URL of the sitemap.")
     allow: list[PatternText] = optional("Follow only entries whose URL matches one of these regular expressions.")
     deny: list[PatternText] = optional("Never follow entries whose URL matches one of these regular expressions.")
     links: list[SitemapLinkTerm] = optional("Which entries lead into which group; what no rule takes is not followed.")
+    since: Literal["lastRun"] = optional("Ask only for pages whose `lastmod` is later than their stored document.")
 
 
 class LocatorTerm(Term):
@@ -91,41 +90,6 @@ class LocatorGroupTerm(Term):
     """Start URLs that share the tasks of the task group of the same name."""
 
     locators: list[LocatorTerm] = Field(description="Where to start.")
-
-
-class PersistTerm(Term):
-    """What later jobs may reuse."""
-
-    data: bool = optional("Whether rows are copied while the document and the dataDef are unchanged; default false.")
-
-
-class TaskTerm(Term):
-    """One dataDef applied to the group's pages."""
-
-    data_def: Text = Field(description="The name of a dataDef.")
-    steps: Any = optional(
-        "The name of a step set, or a set with the steps to change in it.",
-        json_schema_extra={"type": ["string", "object"]},
-    )
-    persist: PersistTerm = optional("What later jobs may reuse of this task.")
-
-
-class TaskGroupTerm(Term):
-    """What to do with the pages of a group: reserved keys, and tasks by name."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, TaskTerm] = Field(init=False)
-
-    live: Duration = optional(
-        "How long a stored document replaces a fetch; an ISO 8601 duration such as P1D; default PT0S."
-    )
-    max_depth: NonNegativeInteger = optional("Do not follow links deeper than this; a locator's page has depth 0.")
-    max_pages: PositiveInteger = optional("The maximum number of pages of the group to fetch.")
-    priority: Priority = optional("Pages with a higher priority are fetched first; default 0.")
-    documents: bool = optional("Whether stored pages are kept beyond the end of their run; default true.")
-    canonical: bool = optional(
-        "Whether a page whose canonical URL is another one is skipped in favour of that; default false."
-    )
 
 
 class QueryTerm(Term):

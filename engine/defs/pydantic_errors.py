@@ -6,9 +6,10 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from engine.defs.language import Defs, TaskGroupTerm, TaskTerm
+from engine.defs.language import Defs
 from engine.defs.problems import Problems
 from engine.defs.redaction import describe_value, may_hold_secrets, shown_key
+from engine.defs.task_terms import LATER_RESERVED, TaskGroupTerm, TaskTerm, unmarked
 from engine.defs.yaml_node import YamlNode
 from engine.errors import suggest
 from engine.model.stored_form import SourcePosition
@@ -32,7 +33,8 @@ def add_problems(error: ValidationError, root: YamlNode, problems: Problems) -> 
 
 
 def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> None:
-    path, kind = detail["loc"], detail["type"]
+    path = tuple([unmarked(part) if isinstance(part, str) else part for part in detail["loc"]])
+    kind = detail["type"]
     key_place, node = _locate(root, path)
     key = next((part for part in reversed(path) if isinstance(part, str)), "this item")
     shown = shown_key(key) if may_hold_secrets(path) else key
@@ -56,7 +58,7 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
     elif kind not in _EXPECTED:
         code = kind if "-" in kind else "wrong-type"
         problems.add(node.place, code, f"`{shown}`: {detail['msg']}")
-    elif kind == "model_type" and model is TaskGroupTerm and node.kind == "scalar" and not node.is_null:
+    elif kind == "model_type" and model is TaskGroupTerm and key not in LATER_RESERVED and _is_value(node):
         reserved = _keys_of(TaskGroupTerm)
         if key == "dataDef":
             problems.add(key_place, "unnamed-task", f"a task needs a name: write `page: {{dataDef: {node.text}}}`")
@@ -85,6 +87,10 @@ def _add_unknown_value(key: str, node: YamlNode, model: type[BaseModel] | None, 
     choices = [str(choice) for choice in get_args(_annotation(model, key))]
     message = f"`{key}` cannot be {node.describe()}{suggest(node.text, choices)}"
     problems.add(node.place, "unknown-value", message)
+
+
+def _is_value(node: YamlNode) -> bool:
+    return node.kind == "scalar" and not node.is_null
 
 
 def _locate(root: YamlNode, path: tuple[int | str, ...]) -> tuple[SourcePosition, YamlNode]:

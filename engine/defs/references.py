@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from engine.defs.language import AXES, TaskGroupTerm
+from engine.defs.language import AXES
 from engine.defs.problems import Problems
+from engine.defs.task_terms import LATER_RESERVED, TaskGroupTerm
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import find_similar, suggest
 from engine.model.stored_form import SourcePosition
@@ -47,7 +48,8 @@ def check(root: YamlNode, problems: Problems) -> None:
 def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
     """The tasks of a group: its keys that are not reserved and hold a mapping."""
     for name, entry in group.entries.items():
-        if name not in _RESERVED_KEYS and entry.node.kind == "mapping":
+        is_free = name not in _RESERVED_KEYS or (name in LATER_RESERVED and "dataDef" in entry.node.entries)
+        if is_free and entry.node.kind == "mapping":
             yield name, entry
 
 

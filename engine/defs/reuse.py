@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from engine.defs.problems import Problems
 from engine.defs.references import iter_tasks
 from engine.defs.yaml_node import YamlNode
+from engine.errors import UsageError
 from engine.model.definition import Definitions
+from engine.model.recrawl import Recrawl
 from engine.model.row_reuse import has_files, list_volatile_variables
 from engine.model.stored_form import SourcePosition
+from engine.setting_values import duration_seconds
 
-_REUSING_KEYS = ("live", "revalidate")
+_REUSING_KEYS = ("live", "revalidate", "recrawl")
 
 
 def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
@@ -18,6 +21,7 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
     What the group itself says is refused; where the setting decides, its keys have no effect, which is a warning.
     """
     for name, group in root.entries_of("taskGroups"):
+        _check_recrawl(group.node, problems)
         documents = group.node.get("documents")
         if (keep_documents if documents is None else documents.value()) is not False:
             continue
@@ -29,6 +33,29 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
                 problems.add(place, "conflict", f"{message}; remove it, or `documents: false` of '{name}'")
             else:
                 problems.warn(place, "no-effect", f"{message}; write `documents: true` in '{name}' to keep them")
+
+
+def _check_recrawl(group: YamlNode, problems: Problems) -> None:
+    recrawl = group.get("recrawl")
+    if recrawl is None:
+        return
+    if "live" in group.entries:
+        message = "`recrawl` says for each page how long it stays; remove `live`, or `recrawl`"
+        problems.add(group.key_place("live"), "conflict", message)
+    defaults = Recrawl()
+    least, most = _read_seconds(recrawl, "min", defaults.min), _read_seconds(recrawl, "max", defaults.max)
+    if least is not None and most is not None and least > most:
+        place = recrawl.key_place("min" if "min" in recrawl.entries else "max")
+        problems.add(place, "conflict", f"`min` ({least:g} s) is longer than `max` ({most:g} s); change one of them")
+
+
+def _read_seconds(node: YamlNode, key: str, default: float) -> float | None:
+    """The seconds of a duration; None where it is invalid, which is a problem of its own."""
+    text = node.text_of(key)
+    try:
+        return default if text is None else duration_seconds(text)
+    except UsageError:
+        return None
 
 
 def _list_reusing_keys(group: YamlNode) -> Iterator[tuple[SourcePosition, str, str]]:
@@ -49,8 +76,9 @@ def warn_of_volatile_rows(definitions: Definitions, root: YamlNode, problems: Pr
     groups = dict(root.entries_of("taskGroups"))
     for group in definitions.task_groups:
         for task in group.tasks:
+            entry = groups[group.name].node.entries[task.name]
             data_def = definitions.data_def(task.data_def) if task.copy_rows else None
-            if data_def is None:
+            if data_def is None or "persist" not in entry.node.entries:
                 continue
             names = list_volatile_variables(data_def)
             reason = f"`%{{{names[0]}}}` of '{task.data_def}' differs between jobs" if names else ""
@@ -59,6 +87,6 @@ def warn_of_volatile_rows(definitions: Definitions, root: YamlNode, problems: Pr
             if task.chain or data_def.code:
                 reason = "rows that go through code of your own are extracted again"
             if reason:
-                place = groups[group.name].node.entries[task.name].node.key_place("persist")
+                place = entry.node.key_place("persist")
                 message = f"`persist` has no effect: {reason}"
                 problems.warn(place, "no-effect", message)

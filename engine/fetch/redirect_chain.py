@@ -36,7 +36,7 @@ class RedirectChain:
         self.url = url
         self.request = request
         self.hops = hops
-        self.keys = [_key_of(url, request), *earlier_keys]
+        self.keys = [*earlier_keys, _key_of(url, request)]
         self._limit = limit
         self._query_stripper = query_stripper
 

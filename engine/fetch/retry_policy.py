@@ -7,6 +7,8 @@ MAX_WAIT = 60.0
 MAX_RETRY_AFTER = 3600.0
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+NOT_MODIFIED = 304
+"""The answer to a request that names the newest version."""
 OVERLOAD_STATUSES = frozenset({429, 503})
 _GONE_STATUSES = frozenset({404, 410})
 _NO_PAGE_STATUSES = {
@@ -36,6 +38,11 @@ def classify_status(status: int) -> StatusClass:
 def no_page_reason(status: int) -> str:
     """Why a status of the class `no-page` gives no page, for the job's reason."""
     return f"HTTP {status} ({_NO_PAGE_STATUSES[status]})"
+
+
+def refused_reason(status: int) -> str:
+    """Why a status of the class `refused` fails its job."""
+    return "HTTP 304 (not modified), though no version was named" if status == NOT_MODIFIED else f"HTTP {status}"
 
 
 def retryable_status(status: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from engine.model.axis import AxisTable
 from engine.model.link import Link, NextPage
+from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition, from_plain, to_plain
@@ -136,6 +137,10 @@ class TaskGroup:
     """Whether the bodies of its pages are kept beyond the end of their run."""
     canonical: bool = field(default=False, metadata=ADDED_LATER)
     """Whether a page that names another URL as its canonical one is skipped in favour of that."""
+    revalidate: bool = field(default=False, metadata=ADDED_LATER)
+    """Whether stored documents are asked for with what tells the site which version they are."""
+    recrawl: Recrawl | None = field(default=None, metadata=ADDED_LATER)
+    """Takes the place of `live`; None: that applies."""
     place: SourcePosition = NO_POSITION
 
 

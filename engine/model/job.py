@@ -103,6 +103,12 @@ class StoredPage:
     """Bytes of the body."""
     fetched_at: float
     """Wall clock, seconds since 1970."""
+    asked_at: float = 0.0
+    """When the site was last asked whether it has a newer one: then it was fetched, or is unchanged since."""
+    of_this_run: bool = False
+    """Whether the run of the job has fetched it, or asked for it."""
+    recrawl_after: float | None = None
+    """Seconds after which a group with `recrawl` asks for it again; None: none has fetched it."""
 
 
 class LeasedJob(NamedTuple):

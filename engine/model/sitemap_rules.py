@@ -1,6 +1,9 @@
-"""Which entries of a sitemap are followed, and into which groups they lead."""
+"""Which entries of a sitemap are followed, into which groups they lead, and which are asked for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.model.stored_form import ADDED_LATER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +26,10 @@ class SitemapRules:
     deny: tuple[str, ...] = ()
     links: tuple[SitemapLink, ...] = ()
     """Empty: all that `allow` and `deny` leave lead into the locator's own group."""
+    since: Literal["lastRun"] | None = field(default=None, metadata=ADDED_LATER)
+    """`lastRun`: a page is asked for if it was modified after its stored document was; None: as its group says."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether all entries lead into the locator's own group."""
+        return not (self.allow or self.deny or self.links)

@@ -23,6 +23,7 @@ from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.file_parts import FileParts
+from engine.node.freshness import FreshnessRules
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.host_gate import HostGates
 from engine.node.intake import Intake
@@ -134,7 +135,7 @@ def build_node(
         intake=intake,
         capacity=capacity,
         submit=loop.submit,
-        fresh_since=def_cache.fresh_since,
+        freshness=FreshnessRules(def_cache, settings.live_seconds),
         ringer=ringer,
         on_fenced=exit_now.on_fenced,
         on_error=exit_now.on_error,

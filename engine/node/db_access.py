@@ -56,7 +56,16 @@ class DbAccess:
 
     def stored_page(self, run: int, key: bytes) -> StoredPage | None:
         """The document of this run for a request."""
-        return documents.find_stored(self._reader, run, [key], float("inf")).get(key)
+        stored = documents.list_stored(self._reader, run, [key], float("inf"))
+        return stored[key][-1] if stored else None
+
+    def newest_document(self, key: bytes) -> tuple[StoredPage, bytes | None] | None:
+        """The newest good document of a request, of whatever run, and its digest; None: there is none."""
+        return documents.find_newest(self._reader, key)
+
+    def page_headers(self, page: int) -> tuple[tuple[str, str], ...]:
+        """The response headers of a stored page; none where it is missing."""
+        return self._pages.read_headers(page)
 
     def page_body(self, page: int) -> StoredBody | None:
         """The bytes of a stored page, with its X-Robots-Tag headers."""

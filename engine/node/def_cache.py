@@ -2,7 +2,6 @@
 
 import hashlib
 import threading
-import time
 from dataclasses import dataclass
 
 from engine.extract.records import RecordExtractor
@@ -54,7 +53,6 @@ class DefCache:
         self._db = db
         self._db_lock = threading.Lock()
         self._settings = settings
-        self._default_live = settings.live_seconds
         self._run = run
         self._versions: dict[int, Definitions] = {}
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
@@ -192,11 +190,6 @@ class DefCache:
         """The page limit of a group."""
         task_group = self.current().task_group(group)
         return task_group.max_pages if task_group else None
-
-    def fresh_since(self, job: LeasedJob) -> float:
-        """The wall-clock second from which a stored document is fresh enough for this job."""
-        live = self.task_group(job.defs_version, job.group).live
-        return time.time() - (self._default_live if live is None else live)
 
     def _compile(self, version: int, unit: ExtractionUnit) -> CompiledDataDef:
         definitions, stripper = self.definitions(version), self.query_stripper(version)

@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -226,15 +226,12 @@ class ExtractionChild:
     def _read_sitemap(self, header: dict[str, Any], body: Body) -> list[bytes]:
         text = decode(body.read(), header["content_type"]).text
         self._slot.enter(Phase.PARSING)
-        pages, sitemaps = parse_sitemap(text)
+        entries = parse_sitemap(text, header.get("now"))
         self._slot.enter(Phase.ANSWER)
-        found = len(pages) + len(sitemaps)
-        pages, sitemaps = _usable(pages), _usable(sitemaps)
-        left = wire.MAX_SITEMAP_URLS
-        kept_pages = tuple(pages[:left])
-        kept_sitemaps = tuple(sitemaps[: left - len(kept_pages)])
-        dropped = found - len(kept_pages) - len(kept_sitemaps)
-        answer = wire.SitemapAnswer(pages=kept_pages, sitemaps=kept_sitemaps, dropped=dropped)
+        kept, dropped = entries.cut(wire.MAX_SITEMAP_URLS, MAX_URL_CHARACTERS)
+        answer = wire.SitemapAnswer(
+            pages=tuple(kept.pages), sitemaps=tuple(kept.sitemaps), dropped=dropped, modified=kept.modified
+        )
         return wire.encode_sitemap(answer, max_bytes=self._limits.answer)
 
     def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
@@ -335,8 +332,3 @@ class ExtractionChild:
             trim_heap()
             kept = resident_bytes() - self._base
         return kept > self._limits.memory * _KEPT_SHARE
-
-
-def _usable(texts: Sequence[str]) -> list[str]:
-    """The URLs without line feeds, which do not count in a URL; without those that are too long for any server."""
-    return [text.replace("\n", "") for text in texts if len(text) <= MAX_URL_CHARACTERS]

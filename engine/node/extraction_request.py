@@ -170,6 +170,10 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         return
     if not isinstance(answer, _ANSWERS[kind]):
         raise wire.InvalidAnswer(f"no answer to a {kind}")
+    if isinstance(answer, wire.SitemapAnswer) and bool(answer.modified) != bool(
+        answer.pages and "now" in request.header
+    ):
+        raise wire.InvalidAnswer("other moments than those that were asked for")
     if not isinstance(answer, wire.PageAnswer):
         return
     data_defs = request.header["task" if kind == "steps" else "data_defs"]

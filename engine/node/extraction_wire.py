@@ -3,6 +3,7 @@
 A process that ran hostile input is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ MAX_KNOWN_DEFS = 8
 MAX_SITEMAP_URLS = 50_000
 """The limit of the sitemap protocol."""
 _MAX_REJECTION_TEXT = 300
+_SECONDS, _LAST_SECOND = "q", 253_402_300_800
+"""Moments are 64-bit integers, up to the year 9999."""
 _OBJECT_START, _OBJECT_END = "{", "}"
 
 FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal"]
@@ -98,6 +101,8 @@ class SitemapAnswer:
     pages: Texts
     sitemaps: Texts
     dropped: int
+    modified: Sequence[int] = ()
+    """Of each page the second by which it was modified last, 0: unknown; empty: that was not asked for."""
 
 
 Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure | NodeCallRequest
@@ -164,13 +169,14 @@ def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> li
     """The message of an answer. Raises AnswerTooLarge."""
     pages, size = pack_lines(answer.pages)
     nested, nested_size = pack_lines(answer.sitemaps)
-    if size + nested_size > max_bytes:
+    modified = array(_SECONDS, answer.modified).tobytes()
+    if size + nested_size + len(modified) > max_bytes:
         raise AnswerTooLarge
     header = {
         "sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped,
-        "sizes": (len(pages), size, nested_size),
+        "sizes": (len(pages), size, nested_size), "modified": len(answer.modified),
     }  # fmt: skip
-    return encode_frame(header, pages + nested)
+    return encode_frame(header, pages + nested + modified)
 
 
 def encode_selection(result: SelectionResult) -> list[bytes]:
@@ -262,12 +268,20 @@ def _decode_sitemap(fields: dict[str, Any], body: memoryview, max_bytes: int) ->
     if pages + nested > MAX_SITEMAP_URLS:
         raise ValueError("too many URLs")
     packed, pages_size, nested_size = map(count_of, fields["sizes"])
-    if pages_size + nested_size > max_bytes:
+    modified = array(_SECONDS)
+    end = len(body) - count_of(fields["modified"]) * modified.itemsize
+    if pages_size + nested_size + len(body) - end > max_bytes:
         raise ValueError("it is too large")
+    if end < packed:
+        raise ValueError("sizes do not add up")
+    modified.frombytes(body[end:])
+    if modified and (len(modified) != pages or min(modified) < 0 or max(modified) > _LAST_SECOND):
+        raise ValueError("not the moments of the pages")
     return SitemapAnswer(
         pages=read_lines(body[:packed], pages, pages_size),
-        sitemaps=read_lines(body[packed:], nested, nested_size),
+        sitemaps=read_lines(body[packed:end], nested, nested_size),
         dropped=count_of(fields["dropped"]),
+        modified=modified or (),
     )
 
 

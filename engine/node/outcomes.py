@@ -96,9 +96,12 @@ class OutcomeBuilder:
         outcome.children = extraction.children
         return outcome
 
-    def copied(self, job: LeasedJob, stored: StoredPage, rows: int, *, hops: int) -> JobOutcome:
-        """DONE: the commit copies all its rows, and nothing is extracted."""
-        text = _describe_page(stored.status, "copied", stored.size, rows, stored.url)
+    def copied(
+        self, job: LeasedJob, stored: StoredPage, rows: int, *, hops: int, answer: tuple[int, str] | None = None
+    ) -> JobOutcome:
+        """DONE: the commit copies all its rows, and nothing is extracted. `answer`: see `Pipeline`."""
+        status, fetch_time = answer or (stored.status, "copied")
+        text = _describe_page(status, fetch_time, stored.size, rows, stored.url)
         return JobOutcome(job=job, state=JobState.DONE, hops=hops, events=(self.event(job, "INFO", text),))
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:

@@ -96,6 +96,8 @@ class SitemapUrls:
     dropped: int
     share: BodyShare | None = None
     """What this holds of the budget of answers."""
+    modified: Sequence[int] = ()
+    """As that of `SitemapEntries`."""
 
 
 class PageExtractor:
@@ -231,14 +233,14 @@ class PageExtractor:
             return ()
         return tuple(data_def.id for data_def in compiled if data_def.id in job.extracted_with)
 
-    async def read_sitemap(self, body: Body) -> SitemapUrls:
-        """The URLs of an unpacked sitemap. Raises UnreadablePage."""
+    async def read_sitemap(self, body: Body, now: float | None = None) -> SitemapUrls:
+        """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage."""
         self._heap_trimmer.record_page(body.size)
         if may_be_inline(body.read(), _SITEMAP_TYPE):
-            pages, sitemaps = parse_sitemap(decode(body.read(), _SITEMAP_TYPE).text)
-            return SitemapUrls(pages, sitemaps, 0)
+            entries = parse_sitemap(decode(body.read(), _SITEMAP_TYPE).text, now)
+            return SitemapUrls(entries.pages, entries.sitemaps, 0, modified=entries.modified)
         await _pack_large(body)
-        header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE}
+        header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE} | ({} if now is None else {"now": now})
         share = self._answer_budget.open_share()
         try:
             answer = await self._pool.work(ExtractionRequest(header=header, body=body, share=share))
@@ -247,7 +249,7 @@ class PageExtractor:
             raise
         assert isinstance(answer, wire.SitemapAnswer)
         share.finish_reading()
-        return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped, share)
+        return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped, share, answer.modified)
 
     def close(self) -> None:
         """End the extraction processes and the commands."""

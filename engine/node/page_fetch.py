@@ -7,7 +7,7 @@ from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import classify_status
+from engine.fetch.retry_policy import NOT_MODIFIED, classify_status
 from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.model.job_key import document_key
@@ -17,6 +17,7 @@ from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.redirect_rule import RedirectRule
 from engine.node.request_sender import RequestSender
+from engine.node.revalidation import Revalidation, StoredVersion
 from engine.node.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.node.secrets import PENDING_RETRY_SECONDS, SecretPending
 from engine.runtime.clock import boottime
@@ -34,6 +35,13 @@ class FetchedPage:
 
     chain: RedirectChain
     response: FetchResponse
+    before: StoredVersion | None = None
+    """The stored version of the page, in a group that compares them."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the site says that the stored version is the newest."""
+        return self.response.status == NOT_MODIFIED and self.before is not None and bool(self.before.conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,7 @@ class PageFetcher:
         self._robots_cache = robots_cache
         self._outcomes = outcomes
         self._redirect_rule = redirect_rule
+        self._revalidation = Revalidation(def_cache, db_access)
 
     async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
         """Fetch a page, a sitemap or a robots.txt.
@@ -79,11 +88,13 @@ class PageFetcher:
             if refused is not None:
                 return refused
             previous_url = chain.url
+            before = self._revalidation.find(job, chain)
+            request = chain.request if before is None else before.add_conditions(chain.request)
             try:
-                response = await self._sender.send(job, chain.url, chain.request)
+                response = await self._sender.send(job, chain.url, request)
                 if response.refusal is not None or classify_status(response.status) != "redirect":
                     if response.loaded_url is None or response.refusal is not None:
-                        return FetchedPage(chain, response)
+                        return FetchedPage(chain, response, before)
                     return await self._follow_loader(job, chain, response, response.loaded_url)
                 chain.advance(response)
             except HostBackingOff as backoff:

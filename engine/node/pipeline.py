@@ -8,7 +8,7 @@ from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.fetch.response import redact_headers
-from engine.fetch.retry_policy import StatusClass, classify_status, no_page_reason
+from engine.fetch.retry_policy import StatusClass, classify_status, no_page_reason, refused_reason
 from engine.fetch.robots import product_token
 from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
 from engine.node.db_access import DbAccess
@@ -27,6 +27,7 @@ from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.redirect_rule import RedirectRule
 from engine.node.reextraction import Reextractor
 from engine.node.request_sender import RequestSender
+from engine.node.revalidation import StoredVersion
 from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
 from engine.node.row_reuse import PageReuse, RowReuse
@@ -34,7 +35,7 @@ from engine.node.secrets import SecretValues
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
 from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument, StoredBody, robots_tags
+from engine.store.pages.documents import CheckedDocument, NewDocument, StoredBody, robots_tags
 from engine.store.transactions.outcome import JobOutcome
 
 _MAX_ANSWER_KEPT = 64 * 1024
@@ -151,8 +152,7 @@ class Pipeline:
         started()
         if job.kind is JobKind.ROBOTS:
             return await self._robots_handler.read(job)
-        if job.kind is JobKind.FILE:
-            assert self._file_handler is not None
+        if job.kind is JobKind.FILE and self._file_handler is not None:
             return await self._file_handler.download(job, self._sender.dismiss)
         fetched = await self._page_fetcher.fetch(job)
         self._sender.dismiss(job)
@@ -197,6 +197,8 @@ class Pipeline:
 
     async def _process_fetched(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         """The outcome of a job from the final response of its fetch."""
+        if fetched.is_unchanged and fetched.before is not None:
+            return await self._process_unchanged(job, fetched, fetched.before)
         response, chain = fetched.response, fetched.chain
         url, hops, status = chain.url, chain.hops, response.status
         document = NewDocument(
@@ -212,6 +214,7 @@ class Pipeline:
             return _keep_answer(self._outcomes.refused(job, url, response), document)
         match self._classify(job, url, chain.request, status):
             case "ok":
+                document.recrawl_after = self._recrawl_after(job, fetched.before, document)
                 outcome = await self._extract(
                     job, StoredBody(document.body, robots_tags(response.headers)), response.content_type, document.url,
                     status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
@@ -230,14 +233,50 @@ class Pipeline:
             case "retry":
                 return _keep_answer(self._outcomes.retry(job, url, f"HTTP {status}"), document)
             case _:
-                refused = self._outcomes.failed(job, f"HTTP {status}", url, hops)
+                refused = self._outcomes.failed(job, refused_reason(status), url, hops)
                 refused.document = document
                 return refused
 
+    async def _process_unchanged(self, job: LeasedJob, fetched: FetchedPage, before: StoredVersion) -> JobOutcome:
+        """The outcome of a job whose stored document is the newest version, as the site says."""
+        chain, response = fetched.chain, fetched.response
+        outcome = await self._process_stored(
+            job, before.stored, hops=chain.hops, target=chain.url if chain.hops else None,
+            answer=(response.status, f"{response.elapsed * 1000:.0f} ms"),
+        )  # fmt: skip
+        after = self._recrawl_after(job, before, None)
+        outcome.attempts = 1
+        outcome.checked = CheckedDocument(before.stored.page, time.time(), after, tuple(chain.keys[:-1]))
+        return outcome
+
+    def _recrawl_after(
+        self, job: LeasedJob, before: StoredVersion | None, document: NewDocument | None
+    ) -> float | None:
+        """Seconds after which the page is asked for again; None: its group does not say. No document: it is unchanged.
+
+        A page has changed if its bytes have.
+        """
+        recrawl = self._def_cache.task_group(job.defs_version, job.group).recrawl
+        if recrawl is None:
+            return None
+        if before is None:
+            return recrawl.clamp(None)
+        changed = document is not None and document.digest != before.digest
+        return recrawl.following(before.stored.recrawl_after, changed=changed)
+
     async def _process_stored(
-        self, job: LeasedJob, stored: StoredPage, *, hops: int = 0, target: str | None = None
+        self,
+        job: LeasedJob,
+        stored: StoredPage,
+        *,
+        hops: int = 0,
+        target: str | None = None,
+        answer: tuple[int, str] | None = None,
     ) -> JobOutcome:
-        """The outcome of a job from a document that was fetched before; a stored error status counts for it too."""
+        """The outcome of a job from a document that was fetched before; a stored error status counts for it too.
+
+        `answer`: status and time of the answer by which it serves, for the event.
+        """
         status_class = self._classify(job, stored.url, job.request, stored.status)
         if status_class == "no-page":
             return self._outcomes.not_a_page(job, no_page_reason(stored.status), stored.url, hops=hops)
@@ -247,7 +286,7 @@ class Pipeline:
             return self._outcomes.ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
         reuse = self._row_reuse.find(job, stored)
         if reuse is not None and reuse.links is not None:
-            outcome = self._outcomes.copied(job, stored, reuse.records, hops=hops)
+            outcome = self._outcomes.copied(job, stored, reuse.records, hops=hops, answer=answer)
             outcome.children = self._page_extractor.make_children(job, reuse.links)
             outcome.page, outcome.target, outcome.copies = stored.page, target, reuse.copies
             return outcome
@@ -258,7 +297,7 @@ class Pipeline:
         if body is None:
             return self._outcomes.ended(job, JobState.FAILED, "its stored page is missing", stored.url, hops=hops)
         outcome = await self._extract(
-            job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops, reuse
+            job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops, reuse, answer
         )
         outcome.page, outcome.target = stored.page, target
         if reuse and outcome.state is JobState.DONE and not (outcome.noindex and self._settings.meta_noindex):
@@ -282,6 +321,7 @@ class Pipeline:
         fetch_time: str,
         hops: int,
         reuse: PageReuse | None = None,
+        answer: tuple[int, str] | None = None,
     ) -> JobOutcome:
         try:
             extraction = await self._page_extractor.extract(
@@ -293,8 +333,9 @@ class Pipeline:
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         self._file_rows.hold(job, extraction, url)
+        shown_status, shown_time = answer or (status, fetch_time)
         outcome = self._outcomes.extracted(
-            job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops,
+            job, extraction, status=shown_status, url=url, fetch_time=shown_time, size=content.body.size, hops=hops,
             copied=reuse.records if reuse else 0,
         )  # fmt: skip
         self._row_reuse.record(job, extraction, outcome, url)

@@ -1,16 +1,19 @@
 """Reads a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import chain
+from itertools import chain, repeat
 
 from engine import urls
+from engine.extract.sitemap import UNKNOWN
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.decompress import open_decompressor
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import link_key, sitemap_key
+from engine.model.sitemap_rules import SitemapRules
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.lines import as_text, cut_in_pieces, take_first
@@ -64,10 +67,13 @@ class SitemapHandler:
             body = await self._unpack(body, share)
         content = Body(body)
         del body  # a large one is compressed while it is read
-        sitemap = await self._page_extractor.read_sitemap(content)
+        # those that its locator had when the job was created; after an edit of them the sitemap is read again
+        rules = None if job.locator_id is None else self._db_access.sitemap_rules(job.locator_id)
+        now = time.time() if rules is not None and rules.since is not None else None
+        sitemap = await self._page_extractor.read_sitemap(content, now)
         try:
             stripper = self._def_cache.query_stripper(job.defs_version)
-            routing = self._routing(job, stripper)
+            routing = None if rules is None else self._routing(job, rules, stripper)
             # in a thread: the searches of a large sitemap take a tenth of a second, those of a bad pattern far longer
             chosen = None if routing is None else await asyncio.to_thread(routing.choose, url, sitemap.pages)
             first, later = take_first(_pieces(job, url, sitemap, routing, chosen, stripper))
@@ -79,14 +85,7 @@ class SitemapHandler:
         entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps) - denied
         return SitemapChildren(first, later, entries, denied, sitemap.dropped, sitemap.share)
 
-    def _routing(self, job: LeasedJob, query_stripper: QueryStripper | None) -> SitemapRouting | None:
-        """The rules for the entries; None: all lead into the job's group.
-
-        They are those that its locator had when the job was created; after an edit of them the sitemap is read again.
-        """
-        rules = None if job.locator_id is None else self._db_access.sitemap_rules(job.locator_id)
-        if rules is None:
-            return None
+    def _routing(self, job: LeasedJob, rules: SitemapRules, query_stripper: QueryStripper | None) -> SitemapRouting:
         priorities = {group.name: group.priority for group in self._def_cache.definitions(job.defs_version).task_groups}
         return SitemapRouting(rules, job.group, priorities, job.priority, query_stripper)
 
@@ -113,15 +112,18 @@ def _pieces(
     """The jobs of the entries, in pieces that are not empty. `chosen`: for each page its route."""
     nested = sitemap.sitemaps if job.depth < _MAX_DEPTH else ()
     own = Route(job.group, job.priority)
-    pages: Iterable[tuple[str | memoryview, Route | None]] = ((page, own) for page in sitemap.pages)
+    dated = zip(sitemap.pages, sitemap.modified or repeat(UNKNOWN), strict=False)
+    pages: Iterable[tuple[str | memoryview, Route | None, int]] = ((page, own, modified) for page, modified in dated)
     if routing is not None and chosen is not None:
-        chosen_pages = zip(sitemap.pages, chosen, strict=True)
-        pages = ((page, routing.routes[index]) for page, index in chosen_pages if index != NOT_FOLLOWED)
+        chosen_pages = zip(dated, chosen, strict=True)
+        pages = (
+            (page, routing.routes[index], modified) for (page, modified), index in chosen_pages if index != NOT_FOLLOWED
+        )
     rules = "" if routing is None else routing.key
-    entries = chain(pages, ((other, None) for other in nested))
+    entries = chain(pages, ((other, None, UNKNOWN) for other in nested))
     for piece in cut_in_pieces(entries, lambda entry: len(entry[0]), _ENTRIES_PER_PIECE):
         children: dict[bytes, ChildJob] = {}
-        for written, route in piece:
+        for written, route, modified in piece:
             target = _join(url, as_text(written))
             if target is None:
                 continue
@@ -130,7 +132,10 @@ def _pieces(
             host_key, origin = urls.host_key(target), urls.origin(target)
             if route is not None:
                 key = link_key(route.group, target)
-                children[key] = ChildJob(route.group, host_key, origin, target, 0, route.priority, key, JobKind.PAGE)
+                children[key] = ChildJob(
+                    route.group, host_key, origin, target, 0, route.priority, key, JobKind.PAGE,
+                    fresh_since=_later(modified, children.get(key)),
+                )  # fmt: skip
             else:
                 key = sitemap_key(job.group, job.locator, target, None, rules=rules)
                 children[key] = ChildJob(
@@ -138,6 +143,13 @@ def _pieces(
                 )
         if children:
             yield tuple(children.values())
+
+
+def _later(modified: int, same: ChildJob | None) -> float | None:
+    """Since when a page is unchanged; of two entries for it the later counts. None: that is unknown."""
+    if modified == UNKNOWN or (same is not None and same.fresh_since is None):
+        return None
+    return float(modified) if same is None or same.fresh_since is None else max(modified, same.fresh_since)
 
 
 def _join(base: str, written: str) -> str | None:

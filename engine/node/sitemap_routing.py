@@ -44,6 +44,7 @@ class SitemapRouting:
         A rule for another group takes its entries, and they are not followed.
         """
         self.key = definition_hash(rules)
+        self._takes_all = rules.takes_all
         self._query_stripper = query_stripper
         self._allow, self._deny = _compile(rules.allow), _compile(rules.deny)
         self._links = [(_compile(link.allow), _compile(link.deny)) for link in rules.links] or [((), ())]
@@ -56,6 +57,8 @@ class SitemapRouting:
 
     def choose(self, base: str, entries: Texts) -> list[int]:
         """For each entry the index of its route, or NOT_FOLLOWED. Raises UnreadablePage past the time limit."""
+        if self._takes_all:
+            return [0] * len(entries)
         stop_at = time.monotonic() + _MAX_SECONDS
         chosen: list[int] = []
         left = iter(entries)

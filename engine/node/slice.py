@@ -8,9 +8,10 @@ from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
 from engine.fetch.redirects import build_redirect_request
-from engine.model.job import JobKind, LeasedJob
+from engine.model.job import JobKind, LeasedJob, StoredPage
 from engine.model.job_key import document_key
 from engine.node.capacity import Capacity
+from engine.node.freshness import FreshnessRules
 from engine.node.intake import Intake
 from engine.node.ringer import Ringer
 from engine.runtime.clock import boottime
@@ -41,19 +42,19 @@ class Leaser:
         intake: Intake,
         capacity: Capacity,
         submit: Callable[[list[LeasedJob]], None],
-        fresh_since: Callable[[LeasedJob], float],
+        freshness: FreshnessRules,
         ringer: Ringer,
         on_fenced: Callable[[], None],
         on_error: Callable[[CrawlError], None],
     ) -> None:
-        """`submit` starts jobs; `fresh_since` returns the wall-clock second from which a stored document is fresh."""
+        """`submit` starts jobs; `freshness` says which stored documents replace their fetches."""
         self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
         self._node = node
         self._batch = batch
         self._intake = intake
         self._capacity = capacity
         self._submit = submit
-        self._fresh_since = fresh_since
+        self._freshness = freshness
         self._ringer = ringer
         self._on_fenced = on_fenced
         self._on_error = on_error
@@ -132,7 +133,7 @@ class Leaser:
         if not leased:
             return
         try:
-            jobs = retry_busy(lambda: _attach_documents(db, leased, self._fresh_since))
+            jobs = retry_busy(lambda: _attach_documents(db, leased, self._freshness))
         except CrawlError as error:
             # Leased, but never to be worked: the node must exit so that another one takes its jobs over.
             self._on_error(error)
@@ -141,19 +142,23 @@ class Leaser:
         self._submit(jobs)
 
 
-def _attach_documents(
-    db: Database, jobs: Sequence[LeasedJob], fresh_since: Callable[[LeasedJob], float]
-) -> list[LeasedJob]:
+def _attach_documents(db: Database, jobs: Sequence[LeasedJob], freshness: FreshnessRules) -> list[LeasedJob]:
     """The jobs, each with the stored document that replaces its fetch, if there is one."""
     pages = [job for job in jobs if job.kind is JobKind.PAGE]
     if not pages:
         return list(jobs)
     keys = {job.id: _document_key(job) for job in pages}
-    oldest = min(fresh_since(job) for job in pages)
-    stored = documents.find_stored(db, pages[0].run, list(keys.values()), oldest)
+    oldest = min(freshness.oldest(job) for job in pages)
+    stored = documents.list_stored(db, pages[0].run, list(keys.values()), oldest)
     if not stored:
         return list(jobs)
-    return [job._replace(stored=stored.get(keys[job.id])) if job.id in keys else job for job in jobs]
+    return [_with_document(job, stored.get(keys[job.id], ()), freshness) if job.id in keys else job for job in jobs]
+
+
+def _with_document(job: LeasedJob, stored: Sequence[StoredPage], freshness: FreshnessRules) -> LeasedJob:
+    """The job with the newest of its documents that is fresh for it: those of other jobs may be older."""
+    fresh = next((document for document in reversed(stored) if freshness.is_fresh(job, document)), None)
+    return job if fresh is None else job._replace(stored=fresh)
 
 
 def _document_key(job: LeasedJob) -> bytes:

@@ -1,7 +1,7 @@
 """A web server in its own process: files of a folder, or generated pages, at once or after a delay.
 
-`/.bench` returns, as JSON, the number of requests since the last reset (`/.bench?forget`) and the time of the first
-(`time.monotonic()`, which all processes of a machine share).
+`/.bench` returns, as JSON, the number of requests since the last reset (`/.bench?forget`), of those answered with 304,
+and the time of the first (`time.monotonic()`, which all processes of a machine share).
 """
 
 import argparse
@@ -28,6 +28,8 @@ class _Counter:
 
     def __init__(self) -> None:
         self.hits = 0
+        self.unchanged = 0
+        """Of them, those answered with 304."""
         self.first: float | None = None
 
     def hit(self) -> None:
@@ -36,17 +38,18 @@ class _Counter:
             self.first = time.monotonic()
 
     def respond(self, *, forget: bool) -> bytes:
-        body = json.dumps({"hits": self.hits, "first": self.first}).encode()
+        body = json.dumps({"hits": self.hits, "unchanged": self.unchanged, "first": self.first}).encode()
         if forget:
-            self.hits, self.first = 0, None
+            self.hits, self.unchanged, self.first = 0, 0, None
         return _response(body, "application/json")
 
 
 class _Connection(asyncio.Protocol):
     """One connection, kept alive; GET only."""
 
-    def __init__(self, respond: Callable[[str], bytes], counter: _Counter, latency: float) -> None:
+    def __init__(self, respond: Callable[[str], bytes], counter: _Counter, latency: float, versions: bool) -> None:
         self._respond = respond
+        self._versions = versions
         self._counter = counter
         self._latency = latency
         self._transport: asyncio.Transport | None = None
@@ -58,17 +61,24 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._unread += data
         while (end := self._unread.find(b"\r\n\r\n")) >= 0:
-            line, self._unread = self._unread[: self._unread.find(b"\r\n")], self._unread[end + 4 :]
-            self._serve(line.split(b" ")[1].decode("latin-1"))
+            head, self._unread = self._unread[:end], self._unread[end + 4 :]
+            self._serve(head.split(b" ", 2)[1].decode("latin-1"), head)
 
-    def _serve(self, target: str) -> None:
+    def _serve(self, target: str, head: bytes) -> None:
         assert self._transport is not None
         path, _, query = target.partition("?")
         if path == "/.bench":
             self._transport.write(self._counter.respond(forget=query == "forget"))
             return
+        etag = b'"%d"' % len(path)
+        if self._versions and b"\nif-none-match: " + etag in head.lower():
+            self._counter.unchanged += 1
+            response = b"HTTP/1.1 304 Not Modified\r\nETag: " + etag + b"\r\n\r\n"
+        else:
+            response = self._respond(path)
+            if self._versions:
+                response = response.replace(b"\r\n", b"\r\nETag: " + etag + b"\r\n", 1)
         self._counter.hit()
-        response = self._respond(path)
         if self._latency:
             asyncio.get_running_loop().call_later(self._latency, self._write, response)
         else:
@@ -109,12 +119,16 @@ def of_pages(count: int, size: int) -> Callable[[str], bytes]:
     return respond
 
 
-async def serve(respond: Callable[[str], bytes], addresses: list[tuple[str, int]], latency: float) -> None:
+async def serve(
+    respond: Callable[[str], bytes], addresses: list[tuple[str, int]], latency: float, *, versions: bool
+) -> None:
     """Serve until stdin ends; print the addresses as JSON once it listens."""
     loop, counter = asyncio.get_running_loop(), _Counter()
     servers = []
     for host, port in addresses:
-        server = await loop.create_server(lambda: _Connection(respond, counter, latency), host, port, backlog=512)
+        server = await loop.create_server(
+            lambda: _Connection(respond, counter, latency, versions), host, port, backlog=512
+        )
         servers.append(server)
     print(json.dumps([server.sockets[0].getsockname()[:2] for server in servers]), flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
@@ -126,12 +140,13 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--size", type=int, default=28_000, metavar="BYTES")
     parser.add_argument("--latency", type=float, default=0.0, metavar="MS")
+    parser.add_argument("--versions", action="store_true", help="give each page an ETag; answer 304 to who names it")
     parser.add_argument("--listen", action="append", metavar="HOST:PORT", help="may be repeated")
     options = parser.parse_args()
     respond = of_folder(options.root) if options.root else of_pages(options.pages, options.size)
     addresses = [(text.rpartition(":")[0], int(text.rpartition(":")[2])) for text in options.listen or ["127.0.0.1:0"]]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(respond, addresses, options.latency / 1000))
+        runner.run(serve(respond, addresses, options.latency / 1000, versions=options.versions))
     return 0
 
 

@@ -140,9 +140,14 @@ def generated_site(pages: int = 10_000, size: int = 28_000) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def served_pages(pages: int, size: int = 28_000) -> Iterator[Site]:
-    """Generated pages by our own server, which reports the time of the first request."""
-    with _server(f"{pages:,} generated pages by Python", ["--pages", str(pages), "--size", str(size)]) as site:
+def served_pages(pages: int, size: int = 28_000, *, latency: float = 0.0, versions: bool = False) -> Iterator[Site]:
+    """Generated pages by our own server, which reports the time of the first request.
+
+    `versions`: each has an ETag, and who names it gets 304.
+    """
+    arguments = ["--pages", str(pages), "--size", str(size), "--latency", str(latency * 1000)]
+    arguments += ["--versions"] if versions else []
+    with _server(f"{pages:,} generated pages by Python", arguments) as site:
         yield site
 
 

@@ -5,11 +5,13 @@ import re
 import pytest
 
 from tests.recipes.line_counts import count_python_lines, count_yaml_lines
+from tests.recipes.member_recipes import MEMBER_RECIPES
 from tests.recipes.recipes import DOCUMENT, RECIPES, SPIDERS, Recipe
 
 
 def test_each_section_is_a_recipe_with_a_spider():
-    assert re.findall(r"^## (.+)$", DOCUMENT.read_text("utf-8"), re.MULTILINE) == [r.heading for r in RECIPES]
+    headings = [recipe.heading for recipe in (*RECIPES, *MEMBER_RECIPES)]
+    assert re.findall(r"^## (.+)$", DOCUMENT.read_text("utf-8"), re.MULTILINE) == headings
     spiders = {path.stem for path in SPIDERS.glob("*.py")} - {"__init__"}
     assert spiders == {recipe.name for recipe in RECIPES}
 

@@ -30,15 +30,20 @@ _NO_RUN = 0
 @click.option(
     "--format", "format_", type=click.Choice(list(OUTPUT_TYPES)), help="Default: by the suffix of -o, else csv."
 )
-@click.option("--since", metavar="RUN", help="Only rows that neither this run nor an earlier one has.")
+@click.option("--changes", is_flag=True, help="What was added, changed or vanished since the run before.")
+@click.option(
+    "--since",
+    metavar="RUN",
+    help="Only rows that neither this run nor an earlier one has; with --changes: compare with this run.",
+)
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")
 @click.option("-o", "output", type=FilePath(allow_dash=True, dir_okay=False), help="A file; - is stdout.")
 @run_option
 @common_options
 @empty_without_run
 def export(
-    data_def: str | None, format_: str | None, since: str | None, escape_formulas: bool, output: Path | None,
-    run_id: str | None, data: Path, assign: Sequence[str],
+    data_def: str | None, format_: str | None, changes: bool, since: str | None, escape_formulas: bool,
+    output: Path | None, run_id: str | None, data: Path, assign: Sequence[str],
 ) -> int:  # fmt: skip
     """Write the rows of a run from the database, at any time."""
     from console.client import find_run, open_latest_run
@@ -50,17 +55,23 @@ def export(
     format_ = _choose_format(output, format_)
     if escape_formulas and format_ != "csv":
         raise UsageError(f"--escape-formulas has no effect with {format_}", "Use it with CSV, or leave it out.")
+    if changes and format_ not in ("csv", "jsonl"):
+        raise UsageError(f"--changes cannot be written as {format_}", "Use csv or jsonl.")
     with contextlib.ExitStack() as stack:
         db, run = stack.enter_context(open_latest_run(data, run_id=run_id))
         with db.snapshot():
             if run.defs_version is None:
                 raise UsageError(f"{data}: no run yet", "Run `crawl-console run` first.")
-            selected = _select_data_defs(versions.read(db, run.defs_version), data_def, tables=format_ == SCOOPI)
+            definitions = versions.read(db, run.defs_version)
+            selected = _select_data_defs(definitions, data_def, tables=format_ == SCOOPI)
             if output is None and format_ == "sqlite":
                 raise UsageError("a database cannot go to stdout", "Give -o FILE.db.")
             if output is None and len(selected) > 1 and format_ != SCOOPI:
                 names = ", ".join(d.name for d in selected)
                 raise UsageError(f"several dataDefs: {names}", "Name one of them, or give -o FILE.")
+            if changes:
+                _write_changes(db, run, definitions, selected, since, format_, output, escape_formulas=escape_formulas)
+                return 0
             seq, seen = run.seq, None
             if since is not None:
                 earlier = find_run(db, since)
@@ -82,6 +93,25 @@ def export(
             except OSError as error:
                 raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
     return 0
+
+
+def _write_changes(
+    db: "Database", run: "Run", definitions: "Definitions", selected: "Sequence[DataDef]", since: str | None,
+    format_: str, output: Path | None, *, escape_formulas: bool,
+) -> None:  # fmt: skip
+    from console.cli.change_export import ChangeExport
+    from engine.store.db.schema import require_current
+
+    require_current(db)
+    export_ = ChangeExport(
+        db=db, run=run, definitions=definitions, since=since, format=format_, escape_formulas=escape_formulas
+    )  # fmt: skip
+    try:
+        export_.write(selected, output)
+    except OSError as error:
+        if output is None:
+            raise
+        raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
 
 
 def _choose_format(output: Path | None, format_: str | None) -> str:

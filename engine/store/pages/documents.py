@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -20,20 +20,32 @@ from engine.store.tables.events import Event
 _LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
 _ADD_PAGE = "INSERT INTO pages (id, headers, body) {values}"
 _ADD = """
-INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest) {values}
+INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest, recrawl_after) {values}
 """
 _ADD_ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
-_FIND_STORED = """
-SELECT k.key, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at FROM (
-    SELECT key, id FROM documents WHERE key IN ({keys})
-    UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({keys})
+_GOOD = "d.status BETWEEN 200 AND 299 AND d.status NOT IN (204, 205, 206)"
+_ASKED_AT = "max(d.fetched_at, coalesce(d.checked_at, 0))"
+_COLUMNS = f"d.id, d.url, d.status, d.content_type, d.size, d.fetched_at, {_ASKED_AT}, d.recrawl_after"
+_LIST_STORED = f"""
+SELECT k.key, d.run = ?1 OR d.checked_run IS ?1, {_COLUMNS} FROM (
+    SELECT key, id FROM documents WHERE key IN ({{keys}})
+    UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({{keys}})
 ) k JOIN documents d ON d.id = k.id
-WHERE NOT d.pruned
-    AND (d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.status NOT IN (204, 205, 206) AND d.fetched_at > ?))
+WHERE NOT d.pruned AND (d.run = ?1 OR d.checked_run IS ?1 OR ({_GOOD} AND {_ASKED_AT} > ?2))
 ORDER BY d.fetched_at
 """
+_FIND_NEWEST = f"""
+SELECT {_COLUMNS}, d.digest FROM documents d WHERE d.key = ? AND NOT d.pruned AND {_GOOD}
+ORDER BY d.fetched_at DESC LIMIT 1
+"""
+_MARK_CHECKED = """
+WITH c (id, checked_at, run, recrawl_after) AS ({values})
+UPDATE documents SET checked_at = c.checked_at, checked_run = c.run,
+    recrawl_after = coalesce(c.recrawl_after, documents.recrawl_after)
+FROM c WHERE documents.id = c.id
+"""
 _IDS_BY_KEY = """
-SELECT d.id FROM documents d WHERE d.run = ? AND (d.key IN ({keys})
+SELECT d.id FROM documents d WHERE ? IN (d.run, d.checked_run) AND (d.key IN ({keys})
     OR d.id IN (SELECT document FROM document_aliases WHERE key IN ({keys})))
 """
 _INVALIDATE = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
@@ -76,6 +88,8 @@ class NewDocument:
     fetched_at: float
     headers: tuple[tuple[str, str], ...]
     body: Body
+    recrawl_after: float | None = None
+    """Seconds after which its page is asked for again; None: its group has no `recrawl`."""
     _digest: bytes | None = field(default=None, init=False)
 
     @property
@@ -89,6 +103,18 @@ class NewDocument:
         if self._digest is None:
             self._digest = document_digest(self.url, self.status, self.body.digest)
         return self._digest
+
+
+class CheckedDocument(NamedTuple):
+    """A stored document of which the site said that it is unchanged."""
+
+    page: int
+    checked_at: float
+    """Wall clock, seconds since 1970."""
+    recrawl_after: float | None = None
+    """As that of `NewDocument`."""
+    earlier_keys: tuple[bytes, ...] = ()
+    """Of URLs that were redirected to it."""
 
 
 class StoredBody(NamedTuple):
@@ -153,6 +179,10 @@ class PageStore:
         headers, frame = row
         body = Body(self._compressor.decompress(frame), frame, self._compressor.decompress)
         return StoredBody(body, _robots_tags(headers))
+
+    def read_headers(self, page: int) -> tuple[tuple[str, str], ...]:
+        """The response headers of a page; none where it is missing."""
+        return get_headers(self._db, page)
 
     def reconcile(self, crawl: Database, run: int) -> int:
         """Invalidate documents whose bodies are missing, because this file was lost or replaced by an older copy.
@@ -222,22 +252,45 @@ def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) ->
     # as bytearrays, which are bound a microsecond faster than bytes: Python looks for no adapter
     values = [
         (page, run, bytearray(d.keys[0] if d.keys else b""), d.url, d.status, d.content_type, d.fetched_at, d.size,
-         bytearray(d.digest))
+         bytearray(d.digest), d.recrawl_after)
         for page, d in documents
     ]  # fmt: skip
     db.execute_values(_ADD, values)
     db.execute_values(_ADD_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
 
 
-def find_stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: float) -> dict[bytes, StoredPage]:
-    """The newest document for each key: any of this run, or a successful one since `fresh_since` (wall clock)."""
+def list_stored(db: Database, run: int, keys: Sequence[bytes], oldest: float) -> dict[bytes, list[StoredPage]]:
+    """By key its documents, the newest last: any of this run, and the good ones asked for since `oldest` (wall clock).
+
+    What the run has asked for, and was told that it is unchanged, is one of this run.
+    """
     if not keys:
         return {}
-    sql = _FIND_STORED.format(keys=placeholders(keys))
-    return {
-        bytes(key): StoredPage(page=page, url=url, status=status, content_type=kind, size=size, fetched_at=at)
-        for key, page, url, status, kind, size, at in db.all(sql, (*keys, *keys, run, fresh_since))
-    }
+    sql = _LIST_STORED.format(keys=",".join(f"?{number}" for number in range(3, len(keys) + 3)))
+    stored: dict[bytes, list[StoredPage]] = {}
+    for key, of_this_run, *columns in db.all(sql, (run, oldest, *keys)):
+        stored.setdefault(bytes(key), []).append(_to_stored_page(columns, of_this_run=bool(of_this_run)))
+    return stored
+
+
+def find_newest(db: Database, key: bytes) -> tuple[StoredPage, bytes | None] | None:
+    """The newest good document that was fetched under a key, of whatever run, and its digest; None: there is none."""
+    row = db.one(_FIND_NEWEST, (key,))
+    return None if row is None else (_to_stored_page(row[:-1]), row[-1])
+
+
+def _to_stored_page(columns: Sequence[Any], *, of_this_run: bool = False) -> StoredPage:
+    page, url, status, content_type, size, fetched_at, asked_at, recrawl_after = columns
+    return StoredPage(
+        page=page, url=url, status=status, content_type=content_type, size=size, fetched_at=fetched_at,
+        asked_at=asked_at, of_this_run=of_this_run, recrawl_after=recrawl_after,
+    )  # fmt: skip
+
+
+def mark_checked(db: Database, run: int, checked: Sequence[CheckedDocument]) -> None:
+    """Record that the site has no newer version of these documents: they are as fresh as if they were fetched now."""
+    db.execute_values(_MARK_CHECKED, [(c.page, c.checked_at, run, c.recrawl_after) for c in checked])
+    db.execute_values(_ADD_ALIAS, [(key, c.page) for c in checked for key in c.earlier_keys])
 
 
 def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:

@@ -34,7 +34,7 @@ WHERE j.state IN {_states_before(JobState.TAKEN)} AND j.attempts = 0
 """
 _TURN_INTO_LOCATOR = """
 UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_key = ?, identity = ?,
-    priority = max(priority, ?), may_leave_host = 1
+    priority = max(priority, ?), may_leave_host = 1, fresh_since = NULL
 WHERE id = ?
 """
 _ADD_LOCATORS = """
@@ -92,6 +92,7 @@ RETURNING sequence
 _NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL"
 _REOPEN = f"""
 UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
+    fresh_since = NULL,
     priority = priority + {PRIORITY_RANGE} * (({PRIORITY_RANGE // 2} - priority) / {PRIORITY_RANGE}),
     changed_at = {NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.READY)} AND state <> 'TAKEN'

@@ -8,9 +8,9 @@ from engine.store.db.connector import Database, id_list
 
 _ADD_LINKS = """
 INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent,
-    link_request, carried, page_key)
+    link_request, carried, page_key, fresh_since)
 SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8, column9, column10, column11,
-    column12, column13
+    column12, column13, column14
 FROM ({values}) AS link
 WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = coalesce(column13, column8))
     AND (column13 IS NULL OR NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND identity = column13))
@@ -36,7 +36,7 @@ WHERE j.link_request IS NULL AND l.request ->> '$.series' IS NULL
 """Pages of a series that a link, or another locator of the same name, led to before."""
 _JOIN_SERIES = """
 UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, may_leave_host = 1, locator = ?, identity = ?, parent = ?,
-    link_request = ?, page_key = ?
+    link_request = ?, page_key = ?, fresh_since = NULL
 WHERE id = ?
 """
 _MARK_LINKED = """
@@ -78,7 +78,7 @@ _IS_PAGE_OF_ANOTHER = """
 SELECT EXISTS (SELECT 1 FROM jobs WHERE run = :run AND identity = :key AND id <> :job)
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND page_key = :key AND id <> :job)
 """
-_ROW = f"VALUES ({','.join('?' * 13)})"
+_ROW = f"VALUES ({','.join('?' * 14)})"
 
 
 class NewLink(NamedTuple):
@@ -102,6 +102,8 @@ class NewLink(NamedTuple):
     """What its parent gives it (`link_request.Carried`)."""
     page_key: bytes | None = None
     """The identity of a plain link to the same page, if that differs."""
+    fresh_since: float | None = None
+    """The wall-clock second since when a stored document replaces its fetch; None: as its group says."""
 
 
 def add_links(db: Database, links: Sequence[NewLink]) -> None:

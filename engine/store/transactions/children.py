@@ -85,6 +85,7 @@ def add_child_jobs(
                 child.request,
                 child.carried,
                 child.page_key,
+                child.fresh_since,
             )
             if is_new:
                 kept[child.identity] = link

@@ -17,7 +17,6 @@ from engine.store.tables import (
     host_speeds,
     hosts,
     jobs,
-    metrics,
     nodes,
     results,
     rows,
@@ -27,12 +26,10 @@ from engine.store.tables import (
 from engine.store.tables.answers import Answer
 from engine.store.tables.events import Event
 from engine.store.tables.health import PageHealth
-from engine.store.tables.hosts import HostLatency
 from engine.store.tables.jobs import JobUpdate
-from engine.store.tables.metrics import FetchStats
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import carried, copies, release, robots, sums, supersede
+from engine.store.transactions import carried, copies, release, robots, statistics, sums, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -200,6 +197,7 @@ def _apply(
     accepted_ids = jobs.finish(db, updates, completed_extracts)
     accepted = [f for f in outcomes if f.job.id in accepted_ids]
     documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
+    documents.mark_checked(db, run, [f.checked for f in accepted if f.checked is not None])
     _mark_temporary(db, run, [f for f in accepted if f.keeps_document is not None])
     if sources:  # before a re-extraction in this commit deletes them
         copies.copy_rows(db, run, accepted, sources)
@@ -212,7 +210,7 @@ def _apply(
     )
     sums.add(db, run, accepted, replaced_documents)
     rows.add_rejected(db, [(f.job.page_job or f.job.id, *counted) for f in accepted for counted in f.rejected])
-    _add_row_counts(db, run, accepted)
+    statistics.add_row_counts(db, run, accepted)
     health.add(
         db,
         run,
@@ -224,8 +222,8 @@ def _apply(
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     if changed:
         carried.queue_changed(db, changed, accepted)
-    _add_fetch_stats(db, run, accepted)
-    host_speeds.count_answers(db, _count_answers(accepted))
+    statistics.add_fetch_stats(db, run, accepted)
+    host_speeds.count_answers(db, statistics.count_answers(accepted))
     add_child_jobs(db, run, accepted, places, touched_hosts)
     release.settle_files(db, run, accepted)
     for f in accepted:
@@ -241,9 +239,10 @@ def _apply(
             touched_hosts.add(host)
     pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)]
     answers.add(db, [Answer(f.job.host, f.job.attempts == 0, f.blocked) for f in pages])
-    hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and (f.document or f.file)}, now)
+    answered = {f.job.host for f in accepted if f.state is JobState.DONE and (f.document or f.checked or f.file)}
+    hosts.reset_strikes(db, answered, now)
     if any(f.job.throttled for f in accepted):
-        hosts.adapt_paces(db, _host_latencies(accepted))
+        hosts.adapt_paces(db, statistics.host_latencies(accepted))
     events.add(db, run, [event for f in accepted for event in f.events])
     return frozenset(accepted_ids), touched_hosts
 
@@ -277,21 +276,6 @@ def _readmit_named(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> No
             f.state, f.reason, f.events = JobState.READY, None, ()
 
 
-def _host_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:
-    """The latency of each throttled host."""
-    sums: dict[int, list[float]] = {}
-    for f in outcomes:
-        if f.job.throttled and f.fetches:
-            host_sums = sums.setdefault(f.job.host, [0, 0.0, 0, 0.0])
-            first = 0 if f.state is JobState.DONE else 2
-            host_sums[first] += f.fetches
-            host_sums[first + 1] += f.fetch_seconds
-    return [
-        HostLatency(host, int(answers), seconds / (answers or 1), failed_seconds / (failures or 1))
-        for host, (answers, seconds, failures, failed_seconds) in sums.items()
-    ]
-
-
 def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_hosts: set[int]) -> JobUpdate:
     sequence = None
     if f.next_host is not None:
@@ -304,47 +288,3 @@ def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_host
         defs=None if f.links_dropped else f.job.defs_version, reason=f.reason,
         priority=f.priority,
     )  # fmt: skip
-
-
-def _count_answers(outcomes: Sequence[JobOutcome]) -> dict[tuple[int, int], int]:
-    """By host and status."""
-    counts: dict[tuple[int, int], int] = {}
-    for f in outcomes:
-        for status, _ in f.answers:
-            counts[f.job.host, status] = counts.get((f.job.host, status), 0) + 1
-    return counts
-
-
-def _add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    counts: dict[str, list[int]] = {}
-    for f in outcomes:
-        for new in f.rows:
-            counts.setdefault(new.data_def, [0, 0])[0] += len(new.texts)
-        for data_def, rejected in f.rejected:
-            counts.setdefault(data_def, [0, 0])[1] += rejected
-    for data_def, (written, rejected) in counts.items():
-        rows.add_counts(db, run, data_def, written, rejected)
-
-
-def _add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    sums: dict[str, list[float]] = {}
-    for f in outcomes:
-        retried = f.state is JobState.READY and f.attempts
-        requests = f.requests - f.job.reserved if f.job.kind is JobKind.PAGE else 0
-        if f.fetches or retried or requests or f.noindex:
-            group_sums = sums.get(f.job.group)
-            if group_sums is None:
-                group_sums = sums[f.job.group] = [0, 0.0, 0, 0, 0, 0]
-            group_sums[5] += requests
-            group_sums[0] += f.fetches
-            group_sums[1] += f.fetch_seconds
-            group_sums[2] += f.received_bytes
-            if retried:
-                group_sums[3] += 1
-            if f.noindex:
-                group_sums[4] += 1
-    metrics.add(
-        db,
-        run,
-        [FetchStats(group, int(n), s, int(b), int(r), int(i), int(q)) for group, (n, s, b, r, i, q) in sums.items()],
-    )

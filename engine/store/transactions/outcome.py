@@ -8,7 +8,7 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.model.stored_file import HeldRow, StoredFile
-from engine.store.pages.documents import NewDocument
+from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.tables.events import Event
 
 
@@ -32,6 +32,8 @@ class ChildJob(NamedTuple):
     """The identity of a plain link to the same page, if that differs."""
     in_series: bool = False
     """Whether it is a page of the locator whose page makes it."""
+    fresh_since: float | None = None
+    """The wall-clock second since when a stored document replaces its fetch; None: as its group says."""
 
 
 class ExtractedRows(NamedTuple):
@@ -115,6 +117,8 @@ class JobOutcome:
     """Id of the stored page it used: an earlier one, or that of `document` once stored."""
     keeps_document: bool | None = None
     """Whether its group keeps documents beyond the end of the run; None: all groups do."""
+    checked: CheckedDocument | None = None
+    """The stored document that serves, because the site says that it is unchanged."""
     rows: tuple[ExtractedRows, ...] = ()
     """By dataDef; none is empty."""
     held: tuple[HeldRows, ...] = ()

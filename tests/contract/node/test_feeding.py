@@ -3,13 +3,16 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
+from engine.model.definition import TaskGroup
 from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs, Capacity
 from engine.node.commit_queue import CommitQueue
 from engine.node.committer import Committer
+from engine.node.freshness import FreshnessRules
 from engine.node.intake import Intake
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
@@ -37,9 +40,10 @@ class Node:
         self.doorbells = Doorbells(folder, wakeup=wakeup)
         self.ringer = Ringer(folder, store.run, self.doorbells)
         self.commits = CommitQueue(self.capacity)
+        freshness = FreshnessRules(Mock(**{"task_group.return_value": TaskGroup(name="g")}), 0.0)
         self.leaser = Leaser(
             folder, node=epoch, batch=32, intake=self.intake, capacity=self.capacity, submit=self.submit,
-            fresh_since=lambda _: 0.0, ringer=self.ringer, on_fenced=lambda: None, on_error=self.fail,
+            freshness=freshness, ringer=self.ringer, on_fenced=lambda: None, on_error=self.fail,
         )  # fmt: skip
         self.committer = Committer(
             folder, node=epoch, run=store.run, queue=self.commits, placements=store.new_places(), seen_set=SeenSet(),

@@ -46,6 +46,36 @@ def test_pieces_and_the_commit_create_each_child_once(store: StoreHarness, job: 
     store.check_counters()
 
 
+@pytest.mark.parametrize("pieces", [0, 5])
+def test_children_keep_since_when_a_stored_document_replaces_their_fetch(
+    store: StoreHarness, job: LeasedJob, pieces: int
+) -> None:
+    outcome = store.done(job, links=PAGES)
+    outcome.children = tuple(
+        child._replace(fresh_since=None if number % 2 else 100.5 + number)
+        for number, child in enumerate(outcome.children)
+    )
+    if pieces:
+        commit_piece(store, outcome, pieces)
+    store.commit(outcome)
+    expected = {page.url: None if number % 2 else 100.5 + number for number, page in enumerate(PAGES)}
+    leased = store.take("http://a/", free=6)
+    assert {one.url: one.fresh_since for one in leased} == {one.url: expected[one.url] for one in leased}
+    assert len(leased) > 2
+
+    # a retry asks for the page, and so does a locator that names it
+    store.commit(*(store.done(one) for one in leased))
+    ended, *_ = [one for one in leased if one.fresh_since is not None]
+    with store.db.transaction():
+        assert jobs.reopen(store.db, [ended.id], []) == 1
+    waiting = store.jobs("url, fresh_since, state")
+    (named, *_) = [url for url, moment, state in waiting if state == "READY" and moment is not None]
+    store.seed(named)
+    now = {url: moment for url, moment, _ in store.jobs("url, fresh_since, state")}
+    assert (now[ended.url], now[named]) == (None, None)
+    store.check_counters()
+
+
 def test_a_repeated_attempt_creates_no_child_twice(store: StoreHarness, job: LeasedJob) -> None:
     commit_piece(store, store.done(job, links=PAGES), 5)
     with store.db.transaction():

@@ -199,10 +199,10 @@ class _Steps:
 
     def _reuse(self, number: int, rows: int) -> None:
         url = f"http://a/{number}"
-        stored = documents.find_stored(self.store.db, self.store.run, [document_key(url)], 0.0)
+        stored = documents.list_stored(self.store.db, self.store.run, [document_key(url)], 0.0)
         self.store.seed(url, group="h", name="again")
         for job in self.store.take(url, "h"):
-            page = next((one.page for one in stored.values()), None)
+            page = next((of_key[-1].page for of_key in stored.values()), None)
             self.store.commit(self.store.done(job, data=["{}"] * rows, page=page))
 
     def _fail(self, number: int, _: int) -> None:

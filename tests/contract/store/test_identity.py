@@ -8,7 +8,7 @@ import pytest
 from engine.model.job import StoredPage
 from engine.model.job_key import document_key
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.documents import CheckedDocument, PageStore
 from tests.contract.store.harness import Page, StoreHarness, again, document
 
 ENCODED = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null,"userinfo":"%s"}'
@@ -30,9 +30,9 @@ def test_a_document_is_found_by_its_url_and_by_urls_redirected_to_it(store: Stor
     (id_,) = pages.add([page])
     store.commit(replace(store.done(job), document=page, page=id_))
     keys = [document_key(f"http://a/{i}") for i in (1, 2, 3, 4)]
-    stored = documents.find_stored(store.db, store.run, keys, float("inf"))
-    assert {key: s.page for key, s in stored.items()} == dict.fromkeys(keys[:3], id_)
-    assert stored[keys[0]].url == "http://a/3"
+    stored = documents.list_stored(store.db, store.run, keys, float("inf"))
+    assert {key: [s.page for s in of_key] for key, of_key in stored.items()} == {key: [id_] for key in keys[:3]}
+    assert stored[keys[0]][0].url == "http://a/3"
     assert pages.read(id_) == b"<p>three</p>"
     assert store.jobs("document") == [(id_,)]
     assert store.db.one("SELECT size, status, content_type FROM documents") == (12, 200, "text/html")
@@ -47,18 +47,42 @@ def test_the_newer_document_is_found_and_one_of_another_run_only_while_fresh_and
         documents.add(store.db, store.run, list(zip(pages.add(result), result, strict=True)))
 
     def find(run: int, since: float) -> StoredPage | None:
-        return documents.find_stored(store.db, run, [key], since).get(key)
+        return documents.list_stored(store.db, run, [key], since).get(key, [None])[-1]
 
     newest = find(store.run, float("inf"))
     assert newest is not None
     assert pages.read(newest.page) == b"2"
     other = store.run + 1
     assert find(other, 30.0) is None
-    assert find(other, 29.9) == newest
+    assert newest.of_this_run
+    assert find(other, 29.9) == replace(newest, of_this_run=False)
     with store.db.transaction():
         store.db.execute("UPDATE documents SET status = 404")
     assert find(other, 0.0) is None, "an error page of another run is not reused"
     assert find(store.run, float("inf")) == replace(newest, status=404)
+
+
+def test_a_document_that_is_unchanged_is_one_of_the_run_that_asked(store: StoreHarness, pages: PageStore) -> None:
+    url, key = "http://a/1", document_key("http://a/1")
+    found = [document(url, b"1", at=10.0), document(url, b"2", at=30.0)]
+    ids = pages.add(found)
+    with store.db.transaction():
+        documents.add(store.db, store.run, list(zip(ids, found, strict=True)))
+    other = store.run + 1
+    checked = CheckedDocument(ids[1], 50.0, 7.0, (document_key("http://a/0"),))
+    with store.db.transaction():
+        documents.mark_checked(store.db, other, [checked])
+    [stored] = documents.list_stored(store.db, other, [key], float("inf"))[key]
+    assert (stored.page, stored.fetched_at, stored.asked_at, stored.recrawl_after) == (ids[1], 30.0, 50.0, 7.0)
+    assert stored.of_this_run
+    assert document_key("http://a/0") in documents.list_stored(store.db, other, [checked.earlier_keys[0]], 1e9)
+    assert [one.page for one in documents.list_stored(store.db, other + 1, [key], 49.0)[key]] == [ids[1]]
+    newest = documents.find_newest(store.db, key)
+    assert newest is not None
+    assert (newest[0].page, newest[1]) == (ids[1], found[1].digest)
+    with store.db.transaction():
+        documents.invalidate(store.db, other, [key])
+    assert not documents.list_stored(store.db, other, [key], float("inf")), "a retry asks without a version"
 
 
 def test_only_the_document_of_a_lost_lease_is_deleted(store: StoreHarness, pages: PageStore) -> None:
@@ -84,8 +108,8 @@ def test_many_keys_are_read_at_once(store: StoreHarness, pages: PageStore) -> No
     with store.db.transaction():
         documents.add(store.db, store.run, list(zip(pages.add(result), result, strict=True)))
     keys = [document_key(f"http://a/{i}") for i in range(200)]
-    assert len(documents.find_stored(store.db, store.run, keys, 0.0)) == 100
-    assert documents.find_stored(store.db, store.run, [], 0.0) == {}
+    assert len(documents.list_stored(store.db, store.run, keys, 0.0)) == 100
+    assert documents.list_stored(store.db, store.run, [], 0.0) == {}
 
 
 # Identity.

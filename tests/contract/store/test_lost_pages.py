@@ -56,7 +56,7 @@ def stored(store: StoreHarness) -> dict[str, int]:
 
 def _served(store: StoreHarness, *urls: str) -> int:
     keys = [document_key(url) for url in urls]
-    return len(documents.find_stored(store.db, store.run, keys, 0.0))
+    return len(documents.list_stored(store.db, store.run, keys, 0.0))
 
 
 def _lose(folder: Path) -> None:

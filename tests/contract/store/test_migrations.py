@@ -81,7 +81,7 @@ def test_an_older_data_dir_gets_exactly_the_schema_of_a_new_one(tmp_path: Path, 
     ]  # fmt: skip
     assert db.all("SELECT data FROM rows") == [('{"title":"A"}',)]
     assert db.one("SELECT ready, done FROM sequences") == (1, 1)
-    assert documents.find_stored(db, 1, [b"\x02"], 0.0)[b"\x02"].page == 7
+    assert documents.list_stored(db, 1, [b"\x02"], 0.0)[b"\x02"][-1].page == 7
     db.close()
     pages = PageStore(old)
     assert pages.read(7) == b"<p>two</p>"

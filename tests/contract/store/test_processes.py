@@ -192,7 +192,7 @@ def test_a_data_dir_of_the_first_schema_can_be_used(tmp_path: Path) -> None:
     migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL)
     assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
-    assert documents.find_stored(db, run, [b"\x01"], 0.0)[b"\x01"].page == 7
+    assert documents.list_stored(db, run, [b"\x01"], 0.0)[b"\x01"][-1].page == 7
     with db.transaction():
         documents.add(db, run, [(8, NewDocument((b"\x02",), "http://a/2", 200, "text/html", 2.0, (), Body(b"two")))])
     assert documents.get_metadata(db, 8) == ("http://a/2", 200, "text/html", 3, 2.0)

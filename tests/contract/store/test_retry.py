@@ -103,9 +103,9 @@ def test_the_page_of_a_retried_job_is_fetched_again(store: StoreHarness) -> None
     store.commit(JobOutcome(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", document=gone, page=1))
     store.commit(store.done(two, document=document("http://a/2"), page=2))
     keys = [document_key(u) for u in ("http://a/1", "http://b/else", "http://a/2")]
-    assert set(documents.find_stored(store.db, store.run, keys, 0.0)) == set(keys)
+    assert set(documents.list_stored(store.db, store.run, keys, 0.0)) == set(keys)
     assert again(store.db, store.run, parse("")) == 1
-    assert set(documents.find_stored(store.db, store.run, keys, 0.0)) == {keys[2]}
+    assert set(documents.list_stored(store.db, store.run, keys, 0.0)) == {keys[2]}
     assert documents.get_metadata(store.db, 1) is not None, "its old document can still be shown"
 
 

@@ -121,9 +121,9 @@ def test_a_retry_fetches_the_page_of_its_own_body_again_and_no_other(store: Stor
     ])  # fmt: skip
     with store.db.transaction():
         documents.add(store.db, store.run, [(9, replace(document(url), keys=(keys[2],)))])
-    assert documents.find_stored(store.db, store.run, keys, float("inf")).keys() == {*keys}
+    assert documents.list_stored(store.db, store.run, keys, float("inf")).keys() == {*keys}
     assert retry_jobs(store.db, store.run, [jobs[0].id]) == 1
-    assert documents.find_stored(store.db, store.run, keys, float("inf")).keys() == {*keys[1:]}
+    assert documents.list_stored(store.db, store.run, keys, float("inf")).keys() == {*keys[1:]}
     assert [job.request.body for job in store.take(url)] == ["q=1"]
 
 

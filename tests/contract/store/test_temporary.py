@@ -59,11 +59,11 @@ def test_bodies_stay_until_the_run_has_ended(store: StoreHarness, pages: PageSto
     assert marked(store) == ids
     assert temporary.delete_ended(store.db, pages) == 0
     assert temporary.begin(store.db, pages, store.run) == 0, "it is resumed"
-    assert documents.find_stored(store.db, store.run, [KEY], float("inf"))
+    assert documents.list_stored(store.db, store.run, [KEY], float("inf"))
     end(store)
     assert temporary.delete_ended(store.db, pages) == 3
     assert (marked(store), stored(store)) == ([], [])
-    assert not documents.find_stored(store.db, store.run, [KEY], float("inf")), "not reused, even by its run"
+    assert not documents.list_stored(store.db, store.run, [KEY], float("inf")), "not reused, even by its run"
 
 
 def test_a_run_that_was_not_finished_loses_them_to_the_next(store: StoreHarness, pages: PageStore) -> None:
@@ -130,7 +130,7 @@ def test_a_crash_between_the_steps_leaves_nothing(
         patched.setattr(PageStore, "delete", crash)
         with pytest.raises(StorageError):
             temporary.delete_ended(store.db, pages)
-    assert not documents.find_stored(store.db, store.run, [KEY], float("inf")), "its reference was cleared first"
+    assert not documents.list_stored(store.db, store.run, [KEY], float("inf")), "its reference was cleared first"
     assert len(marked(store)) == 2
     assert temporary.begin(store.db, pages, store.run) == 2
     assert (marked(store), stored(store)) == ([], [])

@@ -7,6 +7,7 @@ import pytest
 from engine.defs.loader import load
 from engine.errors import DefsError
 from engine.model.definition import DataDef, Definitions, Field, FilterRule, Task, TaskGroup
+from engine.model.recrawl import Recrawl
 from engine.model.row_reuse import list_copied_data_defs, list_volatile_variables
 
 from .test_strictness import load_problems, marked, write_defs
@@ -129,3 +130,67 @@ def test_the_keys_change_no_stored_hash() -> None:
     assert "documents" not in text
     assert '"persist":true' in text, "as earlier versions stored it"
     assert "copy_rows" not in text
+
+
+RECRAWL = """\
+locatorGroups: {g: {locators: [{url: "http://a/"}]}}
+taskGroups: {g: {KEYS, t: {dataDef: d}}}
+dataDefs: {d: {fields: {x: {selector: b}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "text"),
+    [
+        ("revalidate: §1", "wrong-type", "true or false"),
+        ("§revalidate: true, documents: false", "conflict", "`revalidate` reuses stored pages"),
+        ("recrawl: §true", "wrong-type", "a mapping"),
+        ("recrawl: {min: §1h}", "bad-duration", "not an ISO 8601 duration"),
+        ("recrawl: {§mix: PT1H}", "unknown-key", "did you mean 'min'"),
+        ("recrawl: {adapt: §often}", "wrong-type", "true or false"),
+        ("recrawl: {§min: P2D, max: P1D}", "conflict", "`min` (172800 s) is longer than `max` (86400 s)"),
+        ("recrawl: {§max: PT1S}", "conflict", "`min` (3600 s) is longer than `max` (1 s)"),
+        ("recrawl: {min: PT1H}, §live: P1D", "conflict", "`recrawl` says for each page how long it stays"),
+        ("§recrawl: {min: PT1H}, documents: false", "conflict", "`recrawl` reuses stored pages"),
+    ],
+)
+def test_a_mistake_in_a_key_of_recrawl_is_one_problem(tmp_path: Path, keys: str, code: str, text: str) -> None:
+    written, [place] = marked(RECRAWL.replace("KEYS", keys))
+    [problem] = load_problems(write_defs(tmp_path, written))
+    assert (problem.code, (problem.line, problem.column)) == (code, place)
+    assert text in problem.message
+
+
+def test_the_keys_of_recrawl_are_read_and_their_rows_copied(tmp_path: Path) -> None:
+    written = RECRAWL.replace("KEYS", "revalidate: true, recrawl: {min: PT10M, adapt: false}")
+    loaded = load(write_defs(tmp_path, written))
+    [group] = loaded.definitions.task_groups
+    assert loaded.warnings == ()
+    assert group.revalidate
+    assert group.recrawl == Recrawl(min=600.0, max=30 * 86_400.0, adapt=False)
+    assert group.tasks[0].copy_rows
+    without = load(write_defs(tmp_path, written.replace("{dataDef: d}", "{dataDef: d, persist: {data: false}}")))
+    assert not without.definitions.task_groups[0].tasks[0].copy_rows
+
+
+@pytest.mark.parametrize("name", ["canonical", "revalidate", "recrawl"])
+def test_a_task_keeps_a_name_that_became_a_key(tmp_path: Path, name: str) -> None:
+    loaded = load(write_defs(tmp_path, RECRAWL.replace("KEYS, t", name)))
+    [group] = loaded.definitions.task_groups
+    assert [(task.name, task.data_def) for task in group.tasks] == [(name, "d")]
+    assert (group.canonical, group.revalidate, group.recrawl) == (False, False, None)
+    written, [place] = marked(RECRAWL.replace("KEYS, t: {dataDef: d}", f"{name}: {{dataDef: d, §persits: 1}}"))
+    [problem] = load_problems(write_defs(tmp_path, written))
+    assert (problem.code, (problem.line, problem.column)) == ("unknown-key", place)
+
+
+def test_the_time_between_two_requests_follows_the_page() -> None:
+    recrawl = Recrawl(min=60.0, max=600.0)
+    assert recrawl.clamp(None) == 60.0
+    assert [recrawl.following(seconds, changed=False) for seconds in (None, 60.0, 120.0, 400.0, 9_000.0)] == [
+        120.0, 120.0, 240.0, 600.0, 600.0
+    ]  # fmt: skip
+    assert [recrawl.following(seconds, changed=True) for seconds in (None, 60.0, 240.0, 9_000.0)] == [
+        60.0, 60.0, 120.0, 300.0
+    ]  # fmt: skip
+    assert Recrawl(min=60.0, adapt=False).following(500.0, changed=False) == 60.0

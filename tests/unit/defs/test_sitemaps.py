@@ -6,8 +6,9 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError
-from engine.model.definition import Definitions, Locator
+from engine.model.definition import Definitions, Locator, definition_hash
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
+from engine.model.stored_form import to_plain
 
 DEFS = """\
 locatorGroups: {map: {locators: [%s]}}
@@ -39,6 +40,15 @@ def test_a_sitemap_is_a_text_or_a_mapping(tmp_path: Path) -> None:
     )
     text = load(tmp_path / "shop.yml").definitions.to_json()
     assert Definitions.from_json(text).locator_groups[0].locators[0] == ruled
+    since = load_locator(tmp_path, "{sitemap: {url: /s.xml, since: lastRun}}")
+    assert since.sitemap_rules == SitemapRules(since="lastRun")
+    text = load(tmp_path / "shop.yml").definitions.to_json()
+    assert Definitions.from_json(text).locator_groups[0].locators[0] == since
+
+
+def test_since_changes_the_key_of_a_sitemap_and_its_absence_no_stored_one() -> None:
+    assert to_plain(SitemapRules(allow=("/p/",))) == {"allow": ["/p/"], "deny": [], "links": []}
+    assert definition_hash(SitemapRules()) != definition_hash(SitemapRules(since="lastRun"))
 
 
 def test_a_group_that_entries_lead_to_is_reachable(tmp_path: Path) -> None:
@@ -59,7 +69,8 @@ PROBLEMS = [
     ("{sitemap: {url: /s, allow: [§'[']}}", "bad-pattern", "character set"),
     ("{sitemap: {url: /s, deny: §{a: b}}}", "wrong-type", "must be a list"),
     ("{sitemap: {url: /s, deny: [x, §'(']}}", "bad-pattern", "missing )"),
-    ("{sitemap: {url: /s, §since: lastRun}}", "not-built", "not implemented yet; remove the key"),
+    ("{sitemap: {url: /s, since: §yesterday}}", "unknown-value", "lastRun"),
+    ("{sitemap: {url: /s, since: §[lastRun]}}", "unknown-value", "lastRun"),
     ("{sitemap: {url: /s, §alow: [x]}}", "unknown-key", "allow"),
     ("{sitemap: {url: /s, links: §{allow: [x]}}}", "wrong-type", "must be a list"),
     ("{sitemap: {url: /s, §links: []}}", "no-links", "no entry would be followed"),

@@ -23,7 +23,7 @@ def test_each_hop_moves_to_the_target_and_keeps_its_key() -> None:
     chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier_keys=[document_key("http://a/0")])
     chain.advance(response(302, "http://a/2"))
     assert (chain.url, chain.hops) == ("http://a/2", 2)
-    assert chain.keys == [document_key(url) for url in ("http://a/1", "http://a/0", "http://a/2")]
+    assert chain.keys == [document_key(url) for url in ("http://a/0", "http://a/1", "http://a/2")]
 
 
 @pytest.mark.parametrize("target", ["http://a/1", "http://a/0"])

@@ -24,6 +24,7 @@ from engine.model.definition import (
     definition_hash,
 )
 from engine.model.link import Link, NextPage, RequestTemplate
+from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import SourcePosition
@@ -115,6 +116,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         LocatorGroup,
         NextPage,
         PluginFile,
+        Recrawl,
         RequestTemplate,
         SitemapLink,
         SitemapRules,

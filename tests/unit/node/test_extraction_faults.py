@@ -23,7 +23,7 @@ from engine.node import extraction_wire as wire
 from engine.node.extraction import ExtractedPage, UnreadablePage, may_be_inline
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_limits import ExtractionLimits
-from engine.node.extraction_request import ChildState, check_answer, encode_defs
+from engine.node.extraction_request import ChildState, ExtractionRequest, check_answer, encode_defs
 from engine.node.link_columns import LinkColumns
 from engine.node.page_extractor import SitemapUrls
 from engine.node.sitemap_job import SitemapHandler
@@ -190,6 +190,19 @@ def test_an_answer_to_another_question_is_refused(answer: wire.Answer) -> None:
         check_answer(request(), answer)
 
 
+def test_moments_of_a_sitemap_are_accepted_only_where_they_were_asked_for() -> None:
+    plain = ExtractionRequest(header={"kind": "sitemap", "content_type": "application/xml"}, body=Body(b""))
+    dated = ExtractionRequest(header={**plain.header, "now": 1.0}, body=Body(b""))
+    without = wire.SitemapAnswer(pages=("/x",), sitemaps=(), dropped=0)
+    for asked, answer, other in (
+        (plain, without, replace(without, modified=(1,))), (dated, replace(without, modified=(1,)), without)
+    ):  # fmt: skip
+        check_answer(asked, answer)
+        with pytest.raises(wire.InvalidAnswer):
+            check_answer(asked, other)
+    check_answer(dated, replace(without, pages=()))
+
+
 NOISE = base64.b64encode(random.Random(1).randbytes(1_200_000))
 """It cannot be packed below 1.2 MB."""
 
@@ -267,7 +280,7 @@ async def test_a_packed_sitemap_counts_as_it_is_unpacked_and_leaves_the_loop_fre
     share, read = budget.open_share(), Mock()
     seen: list[int] = []
 
-    async def read_sitemap(body: Body) -> SitemapUrls:
+    async def read_sitemap(body: Body, _: float | None) -> SitemapUrls:
         seen.append(body.size)
         return SitemapUrls((), (), 0)
 

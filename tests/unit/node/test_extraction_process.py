@@ -66,6 +66,20 @@ async def test_what_is_no_page_is_refused_and_a_sitemap_is_read_up_to_the_limit_
     assert (len(answer.pages), next(iter(answer.pages)), answer.dropped) == (50_000, "http://a/0", 10)
 
 
+async def test_a_sitemap_is_read_with_the_moments_of_its_pages() -> None:
+    paths = ["x" * 20_000, "2", "3"]
+    urls = "".join(
+        f"<url><loc>http://a/{path}</loc><lastmod>2020-01-0{number}</lastmod></url>"
+        for number, path in enumerate(paths, 1)
+    )
+    header = {"kind": "sitemap", "content_type": "application/xml", "now": 1_700_000_000.0}
+    async with extraction_pool() as pool:
+        answer = await pool.work(ExtractionRequest(header=header, body=Body(f"<urlset>{urls}</urlset>".encode())))
+    assert isinstance(answer, wire.SitemapAnswer)
+    assert (tuple(answer.pages), answer.dropped) == (("http://a/2", "http://a/3"), 1)
+    assert list(answer.modified) == [1_578_009_600, 1_578_096_000]
+
+
 async def test_one_warm_process_serves_many_pages_in_order() -> None:
     async with extraction_pool() as pool:
         await pool.work(request())

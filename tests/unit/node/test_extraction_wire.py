@@ -87,6 +87,15 @@ def test_a_page_that_gave_nothing_a_sitemap_and_a_failure_are_read_back() -> Non
     assert (empty.rows, list(empty.links.to_links())) == ((), [])
     sitemap = wire.SitemapAnswer(pages=("http://a/1", ""), sitemaps=("http://a/s",), dropped=2)
     assert decode(wire.encode_sitemap(sitemap)) == sitemap
+    dated = decode(wire.encode_sitemap(replace(sitemap, modified=(1_700_000_000, 0))))
+    assert isinstance(dated, wire.SitemapAnswer)
+    assert (dated.pages, dated.sitemaps, list(dated.modified)) == (
+        ("http://a/1", ""),
+        ("http://a/s",),
+        [1_700_000_000, 0],
+    )
+    with pytest.raises(wire.AnswerTooLarge):
+        wire.encode_sitemap(dated, max_bytes=30)
     failure = wire.Failure(kind="memory", reason="")
     assert decode(wire.encode_failure(failure)) == failure
 
@@ -106,14 +115,21 @@ def damaged(change: dict[str, Any], body: bytes | None = None) -> tuple[bytes, b
         (b"[" * 100_000, b""),
         (b'{"failed":"maybe","reason":""}', b""),
         (b'{"failed":"memory","reason":1}', b""),
-        (b'{"sitemap":1,"nested":0,"dropped":0}', b""),
-        (b'{"sitemap":50001,"nested":0,"dropped":0}', b"x\n" * 50_001),
-        (b'{"sitemap":1,"nested":0,"dropped":-1}', b"x\n"),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[0,0,0],"modified":0}', b""),
+        (b'{"sitemap":50001,"nested":0,"dropped":0,"sizes":[100002,100002,0],"modified":0}', b"x\n" * 50_001),
+        (b'{"sitemap":1,"nested":0,"dropped":-1,"sizes":[2,2,0],"modified":0}', b"x\n"),
         (b'{"selection":3}', b""),
         (b'{"selection":{"values":[],"links":[3],"count":0,"blocks":0,"blocks_without":0,"base":""}}', b""),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[-1,0,0]}', b"x\n"),
-        (b'{"sitemap":1,"nested":1,"dropped":0,"sizes":[2,2,0]}', b"x\n"),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,900000,0]}', b"x\n"),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[-1,0,0],"modified":0}', b"x\n"),
+        (b'{"sitemap":1,"nested":1,"dropped":0,"sizes":[2,2,0],"modified":0}', b"x\n"),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,900000,0],"modified":0}', b"x\n"),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0]}', b"x\n"),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}', b"x\n"),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":2}', b"x\n" + bytes(16)),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}', b"x\n" + bytes(7)),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":-1}', b"x\n"),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}', b"x\n" + b"\xff" * 8),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}', b"x\n" + b"\x7f" * 8),
         damaged({"urls": [0, 0]}),
         damaged({"urls": [-1, -1]}),
         damaged({"urls": None}),

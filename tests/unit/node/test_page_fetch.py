@@ -7,6 +7,7 @@ import pytest
 
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
+from engine.model.definition import TaskGroup
 from engine.model.job import JobKind, JobState, LeasedJob, Request
 from engine.node.host_gate import HostBackingOff
 from engine.node.named_hosts import NamedHosts
@@ -65,7 +66,7 @@ def fetcher(sender: Sender, rules: Rules, stripper: QueryStripper | None = None)
     named = Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False})
     return PageFetcher(
         settings=Settings(), sender=cast(Any, sender), db_access=Mock(**{"stored_page.return_value": None}),
-        def_cache=Mock(**{"query_stripper.return_value": stripper}),
+        def_cache=Mock(**{"query_stripper.return_value": stripper, "task_group.return_value": TaskGroup(name="g")}),
         robots_cache=cast(Any, rules), outcomes=OutcomeBuilder(source="n1", max_attempts=3),
         redirect_rule=RedirectRule(named),
     )  # fmt: skip

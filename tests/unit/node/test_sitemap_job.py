@@ -30,7 +30,7 @@ async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> N
     budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
     share, used = budget.open_share(), []
 
-    async def read_sitemap(unpacked: Body) -> SitemapUrls:
+    async def read_sitemap(unpacked: Body, _: float | None) -> SitemapUrls:
         assert unpacked.read() == body
         used.append(budget.used)
         return SitemapUrls(["/1"], [], 0)
@@ -77,7 +77,7 @@ async def test_entries_that_raise_give_back_what_the_answer_holds(monkeypatch: p
     answer = budget.open_share()
     await answer.grow(MAX_BODY // 2)
 
-    async def read_sitemap(_: Body) -> SitemapUrls:
+    async def read_sitemap(_: Body, __: float | None) -> SitemapUrls:
         return SitemapUrls(["/1"], [], 0, answer)
 
     monkeypatch.setattr("engine.node.sitemap_job._join", Mock(side_effect=RuntimeError))

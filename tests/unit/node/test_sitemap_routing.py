@@ -2,8 +2,9 @@
 
 import random
 import time
+from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -69,15 +70,14 @@ def test_a_url_that_is_taken_for_normalized_is() -> None:
 
 
 async def list_children(
-    rules: SitemapRules | None, sitemap: SitemapUrls, stripper: QueryStripper | None = None
-) -> SitemapChildren:
-    async def read_sitemap(_: Any) -> SitemapUrls:
-        return sitemap
+    rules: SitemapRules | None, sitemap: SitemapUrls | None = None, stripper: QueryStripper | None = None,
+    read_sitemap: Any = None,
+) -> SitemapChildren:  # fmt: skip
 
     groups = tuple(TaskGroup(name=name, priority=priority) for name, priority in PRIORITIES.items())
     handler = SitemapHandler(
         1000,
-        Mock(read_sitemap=read_sitemap),
+        Mock(read_sitemap=read_sitemap or AsyncMock(return_value=sitemap)),
         Mock(sitemap_rules=Mock(return_value=rules)),
         Mock(
             definitions=Mock(return_value=Definitions(task_groups=groups)), query_stripper=Mock(return_value=stripper)
@@ -110,6 +110,34 @@ async def test_without_rules_all_entries_are_jobs_of_the_group_with_the_keys_of_
     assert children.first[2].identity == sitemap_key(
         leased(1).group, leased(1).locator, "http://a/nested.xml", None
     )  # fmt: skip
+
+
+async def test_pages_get_the_moment_of_their_entries_and_nested_sitemaps_none() -> None:
+    entries = SitemapUrls(["/p/1", "/x", "/s/1", "/p/2", "/p/2", "/s/2", "/s/2"], ["/n.xml"], 0)
+    entries = replace(entries, modified=[10, 20, 0, 30, 40, 50, 0])
+    children = await list_children(replace(LINKS, since="lastRun"), entries)
+    made = [(child.url, child.fresh_since) for child in children.first]
+    assert made == [
+        ("http://a/p/1", 10.0), ("http://a/s/1", None), ("http://a/p/2", 40.0), ("http://a/s/2", None),
+        ("http://a/n.xml", None),
+    ]  # fmt: skip
+    everything = await list_children(SitemapRules(since="lastRun"), replace(entries, sitemaps=[]))
+    assert [child.fresh_since for child in everything.first] == [10.0, 20.0, None, 40.0, None]
+    assert everything.denied == 0
+    assert [child.fresh_since for child in (await list_children(None, SitemapUrls(["/x"], [], 0))).first] == [None]
+
+
+async def test_moments_are_read_only_with_since() -> None:
+    asked: list[float | None] = []
+
+    async def read_sitemap(_: Any, now: float | None) -> SitemapUrls:
+        asked.append(now)
+        return SitemapUrls(["/x"], [], 0)
+
+    for rules in (None, LINKS, SitemapRules(since="lastRun")):
+        await list_children(rules, read_sitemap=read_sitemap)
+    assert asked[:2] == [None, None]
+    assert asked[2] == pytest.approx(time.time(), abs=60)
 
 
 STRIPPER = QueryStripper({"a": ["utm_*", "sid"]})

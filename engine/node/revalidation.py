@@ -1,0 +1,74 @@
+"""Finds the stored version of a page about to be requested, and the headers that ask for a newer one only."""
+
+import re
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+from engine.fetch.redirect_chain import RedirectChain
+from engine.model.job import JobKind, LeasedJob, Request, StoredPage
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache
+
+_ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+_MAX_ETAG = 1_024
+_CONDITIONS = frozenset({"if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"})
+
+
+class StoredVersion(NamedTuple):
+    """What the store has of a page."""
+
+    stored: StoredPage
+    digest: bytes | None
+    """Of its document."""
+    conditions: tuple[tuple[str, str], ...] = ()
+    """The headers of a request for a newer version; none: the site gave nothing to tell versions apart by."""
+
+    def add_conditions(self, request: Request) -> Request:
+        """The request for a newer version."""
+        return replace(request, headers=(*request.headers, *self.conditions)) if self.conditions else request
+
+
+class Revalidation:
+    """One for each node; used on the fetch loop's thread. Groups that always fetch anew do without."""
+
+    def __init__(self, def_cache: DefCache, db_access: DbAccess) -> None:
+        self._def_cache = def_cache
+        self._db_access = db_access
+
+    def find(self, job: LeasedJob, chain: RedirectChain) -> StoredVersion | None:
+        """The newest stored version of the page that the chain is at; None: none, or the job's group needs none."""
+        group = self._def_cache.task_group(job.defs_version, job.group)
+        if not (group.revalidate or group.recrawl) or job.kind is not JobKind.PAGE or not chain.request.is_plain_get:
+            return None
+        newest = self._db_access.newest_document(chain.keys[-1])
+        if newest is None:
+            return None
+        stored, digest = newest
+        if not group.revalidate or any(name.lower() in _CONDITIONS for name, _ in chain.request.headers):
+            return StoredVersion(stored, digest)
+        return StoredVersion(stored, digest, list_conditions(self._db_access.page_headers(stored.page)))
+
+
+def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The headers that ask for a version newer than that of these response headers (RFC 9110, 13.1).
+
+    What is not as the standard says is left out, and so is what would name a variable of ours: `%{…}` is replaced in
+    the headers of requests.
+    """
+    received = dict(headers)
+    conditions = []
+    etag, modified = received.get("etag", "").strip(), received.get("last-modified", "").strip()
+    if len(etag) <= _MAX_ETAG and _ETAG.fullmatch(etag) and "%{" not in etag:
+        conditions.append(("If-None-Match", etag))
+    if _is_http_date(modified):
+        conditions.append(("If-Modified-Since", modified))
+    return tuple(conditions)
+
+
+def _is_http_date(text: str) -> bool:
+    try:
+        parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return False
+    return text.isascii() and text.isprintable() and "%{" not in text

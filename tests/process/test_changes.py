@@ -1,0 +1,217 @@
+"""`export --changes`: what was added, changed and vanished between two real runs on a site that changes."""
+
+import csv
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from console.cli.main import main
+
+from .project import Completed, Project
+from .site import Page, Site, html
+
+pytestmark = pytest.mark.timeout(120)
+
+DEFS = """\
+locatorGroups: {{shelf: {{locators: [{{url: "{url}"}}]}}}}
+taskGroups:
+  shelf: {{items: {{dataDef: item}}, whole: {{dataDef: whole}}}}
+  detail: {{page: {{dataDef: product}}}}
+dataDefs:
+  item:
+    query: {{block: li}}
+    key: [sku]
+    fields: {{sku: {{selector: b}}, price: {{selector: i, type: decimal}}, tags: {{selector: u, all: true, join: ";"}}}}
+    links: [{{selector: "a.next", linkGroup: shelf}}, {{selector: "li a", linkGroup: detail}}]
+  whole:
+    query: {{block: li}}
+    fields: {{sku: {{selector: b}}, price: {{selector: i, type: decimal}}}}
+  product:
+    key: [sku]
+    fields: {{sku: {{selector: h1, required: true}}, text: {{selector: p}}}}
+hosts: {{"127.0.0.1": {{robots: false}}}}
+"""
+
+Export = Callable[..., Completed]
+
+
+@pytest.fixture
+def export(project: Project, capfd: pytest.CaptureFixture[str]) -> Export:
+    """Run `export` with these arguments in this process."""
+
+    def run(*arguments: str) -> Completed:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as exit_info:
+            main(["export", *arguments, "--data", str(project.data)])
+        out, err = capfd.readouterr()
+        return Completed(int(str(exit_info.value.code)), out, err, 0.0)
+
+    return run
+
+
+def fill(site: Site, *pages: dict[str, str]) -> None:
+    """Put the list pages `/`, `/2`, … with an item for each sku and price, and a detail page for each sku."""
+    site.pages.clear()
+    for number, prices in enumerate(pages, 1):
+        items = "".join(
+            f'<li><b>{sku}</b><i>{price}</i><u>t1</u><u>t2</u><a href="/p/{sku}">go</a></li>'
+            for sku, price in prices.items()
+        )
+        following = f'<a class="next" href="/{number + 1}">next</a>' if number < len(pages) else ""
+        site["/" if number == 1 else f"/{number}"] = html(items + following)
+        for sku in prices:
+            site[f"/p/{sku}"] = html(f"<h1>{sku}</h1><p>about {sku}</p>")
+
+
+def lines(done: Completed) -> list[dict[str, Any]]:
+    assert done.code == 0, done.err
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def changed_keys(done: Completed) -> list[tuple[str, str]]:
+    return [(line["change"], line["key"]["sku"]) for line in lines(done)]
+
+
+def test_rows_are_added_changed_and_vanished_by_their_key(project: Project, site: Site, export: Export) -> None:
+    project.write(DEFS.format(url=site.url("/")))
+    fill(site, {"a": "1.50", "b": "2", "c": "3"}, {"d": "4"})
+    first = project.crawl().summary["run"]
+    alone = export("item", "--changes", "--format", "jsonl")
+    assert [kind for kind, _ in changed_keys(alone)] == ["added"] * 4
+    assert "no earlier run has rows of item" in alone.err
+
+    # b moved to the second page, and c is in neither list
+    fill(site, {"a": "1.60", "e": "5"}, {"b": "2", "d": "4"})
+    second = project.crawl().summary["run"]
+    done = export("item", "--changes", "--format", "jsonl")
+    assert done.err == ""
+    assert lines(done) == [
+        {"change": "changed", "key": {"sku": "a"}, "fields": {"price": {"old": 1.5, "new": 1.6}}},
+        {
+            "change": "added", "key": {"sku": "e"},
+            "fields": {"price": {"old": None, "new": 5}, "tags": {"old": None, "new": ["t1", "t2"]}},
+        },
+        {
+            "change": "vanished", "key": {"sku": "c"},
+            "fields": {"price": {"old": 3, "new": None}, "tags": {"old": ["t1", "t2"], "new": None}},
+        },
+    ]  # fmt: skip
+    assert '"old":1.50,"new":1.60' in done.out, "numbers keep their digits"
+    table = list(csv.reader(export("item", "--changes").out.splitlines()))
+    assert table == [
+        ["change", "sku", "price.old", "price.new", "tags.old", "tags.new"],
+        ["changed", "a", "1.50", "1.60", "", ""],
+        ["added", "e", "", "5", "", "t1;t2"],
+        ["vanished", "c", "3", "", "t1;t2", ""],
+    ]
+
+    keyless = lines(export("whole", "--changes", "--format", "jsonl"))
+    assert [(line["change"], line["key"], line["fields"]["sku"]) for line in keyless] == [
+        ("added", {}, {"old": None, "new": "a"}),
+        ("added", {}, {"old": None, "new": "e"}),
+        ("vanished", {}, {"old": "a", "new": None}),
+        ("vanished", {}, {"old": "c", "new": None}),
+    ]
+    # nothing links to the page of c any more: it was not asked for
+    product = export("product", "--changes", "--format", "jsonl")
+    assert changed_keys(product) == [("added", "e")]
+    assert f"product: 1 row of run {first} not called vanished: their pages were not judged" in product.err
+
+    fill(site, {"a": "1.60", "e": "5"}, {"b": "2", "d": "4"})
+    project.crawl()
+    assert lines(export("item", "--changes", "--format", "jsonl")) == []
+    assert len(lines(export("item", "--changes", "--since", first, "--format", "jsonl"))) == 3
+    assert len(lines(export("item", "--changes", "--run", second, "--format", "jsonl"))) == 3
+
+    target = project.folder / "changes.jsonl"
+    assert export("item", "--changes", "--since", first, "-o", str(target)).code == 0
+    assert len(target.read_text().splitlines()) == 3
+    for wrong in (
+        ("item", "--changes", "--since", "nope"),
+        ("item", "--changes", "--run", first, "--since", second),
+        ("item", "--changes", "--since", second, "--run", second),
+        ("item", "--changes", "--format", "sqlite"),
+        ("item", "--changes", "--format", "scoopi"),
+        ("item", "--changes", "-o", str(project.folder / "x.db")),
+        ("--changes",),
+        ("unknown", "--changes"),
+    ):
+        refused = export(*wrong)
+        assert (refused.code, refused.out) == (2, ""), wrong
+        assert "Traceback" not in refused.err
+        assert refused.err.strip()
+
+
+@pytest.mark.parametrize("broken", ["failed", "unlinked"])
+def test_a_list_page_that_was_not_judged_hides_what_may_have_moved_to_it(
+    project: Project, site: Site, export: Export, broken: str
+) -> None:
+    project.write(DEFS.format(url=site.url("/")))
+    fill(site, {"a": "1", "b": "2"}, {"c": "3", "d": "4"})
+    project.crawl()
+    # a new item shifts b to the second page, which is not read today
+    fill(site, {"n": "9", "a": "1"}, {"b": "2", "c": "3", "d": "4"})
+    if broken == "failed":
+        site["/2"] = Page(status=400)
+        done = project.crawl(code=1)
+    else:
+        fill(site, {"n": "9", "a": "1"})
+        done = project.crawl()
+    assert done.summary["state"] == "DONE"
+    changes = export("item", "--changes", "--format", "jsonl")
+    assert changed_keys(changes) == [("added", "n")]
+    assert "2 rows of run" in changes.err
+    assert "their pages were not judged in this run" in changes.err
+    assert "1 row of run" in changes.err
+    assert "may have moved to a page of their site" in changes.err
+    if broken == "failed":
+        site["/2"] = html("<li><b>c</b><i>3</i></li><li><b>d</b><i>4</i></li>")
+        assert project.run_with_data("retry").code == 0
+        project.crawl()
+        assert changed_keys(export("item", "--changes", "--format", "jsonl")) == [
+            ("added", "n"), ("changed", "c"), ("changed", "d"), ("vanished", "b"),
+        ]  # fmt: skip
+
+
+def test_a_list_that_became_shorter_hides_nothing(project: Project, site: Site, export: Export) -> None:
+    project.write(DEFS.format(url=site.url("/")))
+    fill(site, {"a": "1", "b": "2"}, {"c": "3"})
+    project.crawl()
+    fill(site, {"a": "1", "c": "3"})
+    project.crawl()
+    assert changed_keys(export("item", "--changes", "--format", "jsonl")) == [("vanished", "b")]
+
+
+def test_a_page_of_one_record_vanishes_when_it_is_gone_and_not_when_it_failed(
+    project: Project, site: Site, export: Export
+) -> None:
+    project.write(DEFS.format(url=site.url("/")))
+    fill(site, {"a": "1", "b": "2", "c": "3"})
+    project.crawl()
+    del site.pages["/p/a"]  # 404
+    site["/p/b"] = Page(status=400)
+    site["/p/c"] = html("<p>the heading is missing, so the record is rejected</p>")
+    project.crawl(code=1)
+    changes = export("product", "--changes", "--format", "jsonl")
+    assert changed_keys(changes) == [("vanished", "a")]
+    assert "2 rows of run" in changes.err
+
+
+def test_a_limited_run_lets_nothing_vanish(project: Project, site: Site, export: Export) -> None:
+    project.write(DEFS.format(url=site.url("/")).replace("shelf: {items", "shelf: {maxPages: 1, items"))
+    fill(site, {"a": "1", "b": "2"}, {"c": "3"})
+    first = project.crawl().summary["run"]
+    fill(site, {"a": "1"}, {"b": "2", "c": "3"})
+    project.crawl()
+    assert changed_keys(export("item", "--changes", "--format", "jsonl")) == []
+    project.crawl("--max-pages", "1")  # a new run, cancelled by its limit
+    assert changed_keys(export("item", "--changes", "--since", first, "--format", "jsonl")) == []
+    fill(site, {"a": "1"}, {"c": "3"})
+    project.write(DEFS.format(url=site.url("/")))
+    project.crawl()  # resumes it without a limit for the group
+    assert project.status()["state"] == "DONE"
+    since_first = export("item", "--changes", "--since", first, "--format", "jsonl")
+    assert changed_keys(since_first) == [("added", "c"), ("vanished", "b")]
+    assert changed_keys(export("item", "--changes", "--format", "jsonl")) == [("added", "c")]

@@ -1,0 +1,104 @@
+"""Sitemaps: their entries, and when these were modified."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.extract.sitemap import UNKNOWN, SitemapEntries, parse_sitemap, read_lastmod
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
+
+
+def at(*parts: int) -> int:
+    return round(datetime(*parts, tzinfo=UTC).timestamp())  # type: ignore[arg-type, misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-22T10:00:00Z", at(2026, 11, 22, 10, 0, 1)),
+        ("2026-11-22T10:00:00.25+02:00", at(2026, 11, 22, 8, 0, 1)),
+        ("2026-11-22T10:00:00-0330", at(2026, 11, 22, 13, 30, 1)),
+        ("2026-11-22T10:05Z", at(2026, 11, 22, 10, 6)),
+        ("2026-11-22", at(2026, 11, 23)),
+        ("2026-11-23", at(2026, 11, 24)),
+        ("2026-10", at(2026, 11, 1)),
+        ("2024-12", at(2025, 1, 1)),
+        ("2026-02-28", at(2026, 3, 1)),
+        ("2025", at(2026, 1, 1)),
+        ("2026-11-22T10:00:00", at(2026, 11, 23)),
+        ("2026-11-22 10:00", at(2026, 11, 23)),
+        ("2026-11-24", UNKNOWN),
+        ("2026-11-23T13:00:00Z", UNKNOWN),
+        ("2026-11-23T13:00:00+02:00", at(2026, 11, 23, 11, 0, 1)),
+        ("2999", UNKNOWN),
+        ("9999-12-31T23:59:59-01:00", UNKNOWN),
+        ("0001-01-01T00:00:00+00:00", UNKNOWN),
+        ("1970-01-01", UNKNOWN),
+        ("2026-02-30", UNKNOWN),
+        ("2026-13", UNKNOWN),
+        ("2026-11-22T24:00:00Z", UNKNOWN),
+        ("2026-11-22T10:00:60Z", UNKNOWN),
+        ("22.11.2026", UNKNOWN),
+        ("Sun, 22 Nov 2026 10:00:00 GMT", UNKNOWN),
+        ("yesterday", UNKNOWN),
+        ("٢٠٢٦-11-22", UNKNOWN),
+        ("", UNKNOWN),
+    ],
+)
+def test_a_date_means_the_end_of_what_it_names(text: str, moment: int) -> None:
+    assert read_lastmod(text, NOW) == moment
+
+
+DATED = """<?xml version="1.0"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">
+  <url><loc> /a </loc><lastmod> 2026-11-22 </lastmod></url>
+  <url><lastmod>2026-11-21</lastmod><loc>/b</loc></url>
+  <url><loc>/c</loc></url>
+  <url><loc>/d</loc><image:image><image:loc>/d.png</image:loc></image:image><lastmod>2026-11-20</lastmod></url>
+  <url><loc>/e</loc><loc>/f</loc><lastmod>2026-11-19</lastmod><loc>/g</loc><lastmod>2001</lastmod></url>
+  <url><loc>/h</loc><lastmod/></url>
+  <lastmod>2026-11-18</lastmod>
+  <url><lastmod>never</lastmod><lastmod>2026-11-18</lastmod><loc>/i</loc></url>
+  <url><lastmod>2026-11-17</lastmod></url>
+  <url><loc>/j</loc></url>
+</urlset>"""
+
+
+def test_each_page_has_the_first_date_of_its_own_entry() -> None:
+    entries = parse_sitemap(DATED, NOW)
+    dates = dict(zip(entries.pages, entries.modified, strict=True))
+    assert dates == {
+        "/a": at(2026, 11, 23), "/b": at(2026, 11, 22), "/c": UNKNOWN, "/d": at(2026, 11, 21), "/e": at(2026, 11, 20),
+        "/f": at(2026, 11, 20), "/g": at(2026, 11, 20), "/h": UNKNOWN, "/i": UNKNOWN, "/j": UNKNOWN,
+    }  # fmt: skip
+
+
+def test_the_urls_are_the_same_with_and_without_dates() -> None:
+    nested = "<sitemap><loc>/1.xml</loc><lastmod>2020</lastmod></sitemap>"
+    index = f"<sitemapindex>{nested}<url><loc>/x</loc></url></sitemapindex>"
+    for text in (DATED, index, "/a\n\n /b \n", "<urlset>", "<urlset><url><loc>/a</loc>", "<", "<a>\0</a>", ""):
+        plain, dated = parse_sitemap(text), parse_sitemap(text, NOW)
+        assert (dated.pages, dated.sitemaps) == (plain.pages, plain.sitemaps)
+        assert plain.modified == ()
+        assert len(dated.modified) == len(dated.pages)
+
+
+def test_entries_are_cut_together_with_their_dates() -> None:
+    entries = SitemapEntries(["/a\n", "/too-long", "/b", "/c"], ["/s", "/t"], [1, 2, 3, 4])
+    assert entries.cut(3, 5) == (SitemapEntries(["/a", "/b", "/c"], [], [1, 3, 4]), 3)
+    assert entries.cut(4, 5) == (SitemapEntries(["/a", "/b", "/c"], ["/s"], [1, 3, 4]), 2)
+    assert SitemapEntries(["/a"]).cut(9, 9) == (SitemapEntries(["/a"], [], ()), 0)
+
+
+@pytest.mark.parametrize(
+    "inner", ["<loc>/a</loc>", "<lastmod>2020-01-01</lastmod>", "<loc>/a</loc><lastmod>2020</lastmod>"]
+)
+def test_one_entry_with_many_urls_and_dates_takes_no_longer_than_many_entries(inner: str) -> None:
+    begun = time.monotonic()
+    parse_sitemap(f"<urlset>{f'<url>{inner}</url>' * 20_000}</urlset>", NOW)
+    usual = time.monotonic() - begun
+    begun = time.monotonic()
+    parse_sitemap(f"<urlset><url>{inner * 20_000}</url></urlset>", NOW)
+    assert time.monotonic() - begun < 5 * usual + 0.5
