@@ -42,7 +42,7 @@ from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.elastic_nodes import ElasticNodes
 from engine.supervise.helper_pool import HelperPool
 from engine.supervise.jar_key import jar_key_name, seal_for_nodes
-from engine.supervise.leftovers import clean_pages, fence_leftovers
+from engine.supervise.leftovers import clean_stored, fence_leftovers
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
@@ -112,7 +112,7 @@ def build_supervisor(
         _retry(lambda: fence_leftovers(db, folder), cancelled)
         begun = _retry(lambda: _begin_run(db, options, folder, defs, vault), cancelled)
         run, published = begun.run, begun.published
-        pages_warning = _retry(lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
+        pages_warning = _retry(lambda: clean_stored(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
         settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
     except BaseException:
         db.close()
