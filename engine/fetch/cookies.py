@@ -26,6 +26,8 @@ class SessionCookies:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sites: dict[str, SiteCookies] = {}
+        self._shared: set[str] = set()
+        """Sites whose cookies go to other nodes: a session must not end because other sites set cookies."""
 
     def extract_cookies(self, request: httpx.Request, set_cookies: Sequence[str]) -> bool:
         """Store the cookies of a response to an `OutgoingRequest`; returns whether that changed any.
@@ -41,8 +43,8 @@ class SessionCookies:
             changed = cookies.take(request, set_cookies)
             if len(cookies) or changed:
                 self._sites[site] = cookies  # at the end: the site that set cookies last is dropped last
-            if len(self._sites) > _MAX_SITES:
-                del self._sites[next(iter(self._sites))]
+            if len(self._sites) > _MAX_SITES + len(self._shared):
+                del self._sites[next(site for site in self._sites if site not in self._shared)]
         return changed
 
     def set_cookie_header(self, request: httpx.Request) -> None:
@@ -65,12 +67,14 @@ class SessionCookies:
     def export(self, site: str) -> list[dict[str, Any]]:
         """The cookies of a site as JSON values, each with the time of its last change."""
         with self._lock:
+            self._shared.add(site)
             cookies = self._sites.get(site)
             return [] if cookies is None else cookies.export()
 
     def merge(self, site: str, entries: Sequence[Mapping[str, Any]]) -> None:
         """Take over exported cookies of a site; of each cookie the newer one stays."""
         with self._lock:
+            self._shared.add(site)
             cookies = self._sites.get(site)
             if cookies is None:
                 cookies = self._sites[site] = SiteCookies(_is_public_suffix)

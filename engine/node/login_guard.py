@@ -6,6 +6,8 @@ from engine.model.login import LoginRule
 from engine.node.def_cache import DefCache
 from engine.store.transactions.logins import resolve_url
 
+_BEHIND_LOGIN = (JobKind.PAGE, JobKind.FILE)
+
 
 class LoginGuard:
     """One for each node. A page that was not sent with a login costs an attribute."""
@@ -15,7 +17,7 @@ class LoginGuard:
 
     def rule(self, job: LeasedJob, url: str) -> LoginRule | None:
         """How to log in to the host of a URL, if the job waits for its login."""
-        if not job.login_number or job.kind is not JobKind.PAGE:
+        if not job.login_number or job.kind not in _BEHIND_LOGIN:
             return None
         return self._def_cache.host_rule(job.defs_version, urls.host_key(url)).login
 

@@ -161,3 +161,36 @@ def test_a_changed_password_is_tried_at_once(project: Project, site: Site) -> No
     done = running.wait()
     assert done.code == 0, (done.err, project.describe_state())
     assert_all_rows(project, 10)
+
+
+def test_files_are_behind_the_login_too(project: Project, site: Site) -> None:
+    members = MemberSite(site, to_login=True)
+    usual = site.fallback
+    assert usual is not None
+    lost = []
+
+    def answer(request: Request) -> Page:
+        if not request.path.startswith("/file/"):
+            page = usual(request)
+            number = request.path.rpartition("/")[2]
+            return Page(page.content + f"<a class=file href=/file/{number}>f</a>".encode(), page.status, page.headers)
+        session = cookies_of(request).get("sid", "")
+        if request.path == "/file/3" and not lost:
+            lost.append(session)
+            members.sessions.discard(session)
+        if session not in members.sessions:
+            return redirect(f"/login?next={request.path}")
+        return Page(f"content of {request.path}".encode(), headers={"Content-Type": "application/pdf"})
+
+    site.fallback = answer
+    members.write_defs(project, 6)
+    text = (project.defs / "crawl.yml").read_text()
+    project.write(
+        text.replace("who: {selector: i}", "who: {selector: i}, f: {selector: a.file, attribute: href, type: file}")
+    )
+    project.crawl()
+    assert_all_rows(project, 6)
+    assert all(row["f"] for row in project.rows("page"))
+    contents = {file.read_text() for file in project.output("files").iterdir() if file.is_file()}
+    assert contents == {f"content of /file/{n}" for n in range(1, 7)}
+    assert members.logins == 2

@@ -42,6 +42,8 @@ class MemberShop(Shop):
         match url.path.split("/")[1:]:
             case ["login"]:
                 return self._log_in(request)
+            case ["account"]:
+                return Page(pages.document("Welcome", '<a class="logout" href="/logout">Log out</a>'))
             case ["account", "orders"]:
                 return self._orders(request, int(fields.get("page", "1")))
             case ["api", "stock"]:
@@ -80,7 +82,7 @@ class MemberShop(Shop):
         new = f"m-{time.time_ns()}"
         with self._lock:
             self._sessions[new] = True
-        return _with_session(redirect("/account/orders"), new)
+        return _with_session(redirect("/account"), new)
 
     def _orders(self, request: Request, page: int) -> Page:
         with self._lock:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.fetch.cookies import SessionCookies
 from engine.fetch.request import OutgoingRequest
 from engine.fetch.site_cookies import SiteCookies, _SitePolicy
 
@@ -130,3 +131,20 @@ def test_a_jar_that_is_very_large_is_shared_in_part() -> None:
         entries = cookies.export()
     assert 20 < len(entries) < 40
     assert entries[0]["cookie"]["name"] == "c99"
+
+
+def test_cookies_that_nodes_share_are_not_dropped_for_those_of_other_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.fetch.cookies._MAX_SITES", 3)
+    cookies = SessionCookies()
+    for name in ("member", *(f"s{n}" for n in range(9))):
+        cookies.extract_cookies(request(f"https://{name}.example/"), ["sid=1"])
+        if name == "member":
+            assert len(cookies.export("member.example")) == 1
+    kept = [name for name in ("member", "s0", "s5", "s6", "s7", "s8") if _sends(cookies, f"https://{name}.example/")]
+    assert kept == ["member", "s6", "s7", "s8"]
+
+
+def _sends(cookies: SessionCookies, url: str) -> bool:
+    asked = request(url)
+    cookies.set_cookie_header(asked)
+    return "Cookie" in asked.headers
