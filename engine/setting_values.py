@@ -123,7 +123,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _MINIMUMS: Mapping[str, float] = {
     "node_wait": 0.1, "node_idle": 0.1,
     "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
-    "max_body": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
+    "max_body": 1, "max_file": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
     "refresh": 0.1, "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000,
     "max_links": 0, "stop_within": 1, "node_drain": 1, "file_drain": 1, "send_drain": 0, "seed_retries": 0,
     "heart_timeout": 0.5, "start_timeout": 1,

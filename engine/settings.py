@@ -65,6 +65,8 @@ class Settings:
     deadline: float = 30.0
     max_attempts: int = 4
     max_body: int = 10_000_000
+    max_file: int = 1_000_000_000
+    """Bytes of a downloaded file, as sent and decoded."""
     max_redirects: int = 10
     seed_retries: int = 3
     """How often a list of URLs that cannot be read is read again."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engine.supervise.verification.findings import GroupResult, Verification
 
 _HEADINGS = ("GROUP", "STATUS", "DOCUMENTS", "ROWS", "REASON")
+_MAX_FILES = 20
 _REPAIRED_BY_RUN = "the next `crawl-console run` repairs what is invalid"
 
 
@@ -43,6 +44,7 @@ def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
             "run": run.id, "valid": result.is_valid, "marked": outcome.marked, "note": outcome.note or None,
             "groups": [group.as_dict() for group in result.groups],
             "outputs": [output.as_dict() for output in result.outputs],
+            "files": [file.as_dict() for file in result.files],
         }  # fmt: skip
         write_lines([orjson.dumps(record).decode()])
     else:
@@ -116,7 +118,10 @@ def _lines(result: "Verification") -> list[str]:
         for output in result.outputs
         if output.status != "valid"
     ]
-    return [clean(line) for line in (*table, *outputs)]
+    files = [f"{file.path}: {file.reason}" for file in result.files[:_MAX_FILES]]
+    if len(result.files) > _MAX_FILES:
+        files.append(f"{len(result.files) - _MAX_FILES:,} more files differ")
+    return [clean(line) for line in (*table, *outputs, *files)]
 
 
 def _row(group: "GroupResult") -> Sequence[str]:

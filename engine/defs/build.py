@@ -52,7 +52,7 @@ from engine.plugins.catalog import Catalog
 _T = TypeVar("_T")
 _M = TypeVar("_M")
 
-_TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price"})
+_TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price", "file"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
 

@@ -43,7 +43,7 @@ from engine.defs.task_terms import TaskGroupTerm
 from engine.defs.transport_terms import AuthTerm, ProxyUrl, TlsTerm
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
-TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
+TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
 METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 

@@ -79,9 +79,6 @@ def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | N
 
 
 def _add_unknown_value(key: str, node: YamlNode, model: type[BaseModel] | None, problems: Problems) -> None:
-    if key == "type" and node.text == "file":
-        problems.add(node.place, "not-built", "`type: file`: downloading files is not implemented yet; use `type: url`")
-        return
     choices = [str(choice) for choice in get_args(_annotation(model, key))]
     message = f"`{key}` cannot be {node.describe()}{suggest(node.text, choices)}"
     problems.add(node.place, "unknown-value", message)

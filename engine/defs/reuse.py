@@ -8,7 +8,7 @@ from engine.defs.yaml_node import YamlNode
 from engine.errors import UsageError
 from engine.model.definition import Definitions
 from engine.model.recrawl import Recrawl
-from engine.model.row_reuse import list_volatile_variables
+from engine.model.row_reuse import has_files, list_volatile_variables
 from engine.model.stored_form import SourcePosition
 from engine.setting_values import duration_seconds
 
@@ -82,6 +82,8 @@ def warn_of_volatile_rows(definitions: Definitions, root: YamlNode, problems: Pr
                 continue
             names = list_volatile_variables(data_def)
             reason = f"`%{{{names[0]}}}` of '{task.data_def}' differs between jobs" if names else ""
+            if has_files(data_def):
+                reason = f"'{task.data_def}' has fields of the type `file`, which each run downloads"
             if task.chain or data_def.code:
                 reason = "rows that go through code of your own are extracted again"
             if reason:

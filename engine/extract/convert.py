@@ -198,4 +198,5 @@ _CONVERTERS: Mapping[FieldType, Converter] = {
     "date": _date,
     "url": _url,
     "json": _json,
+    "file": _url,
 }

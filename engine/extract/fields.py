@@ -122,7 +122,7 @@ class FieldReader:
         return bool(field.all or field.type == "json" or field.attribute != "text" or changes_text)
 
     def _choose_converter(self) -> Callable[[str, Budget], Any]:
-        if self._field.type == "url":
+        if self._field.type in ("url", "file"):
             return self._convert_url
         if self._dates is not None:
             return self._convert_date
@@ -315,7 +315,7 @@ class FieldReader:
             return default
         try:
             return default_converter_for(field)(
-                to_text(default).strip(), budget.page.base if field.type == "url" else ""
+                to_text(default).strip(), budget.page.base if field.type in ("url", "file") else ""
             )
         except ValueError as error:
             raise self._rejected(f"the default: {error}") from None

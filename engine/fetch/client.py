@@ -20,6 +20,7 @@ from engine.fetch.byte_budget import BodyShare, NoRoom
 from engine.fetch.cookies import SessionCookies
 from engine.fetch.decompress import ACCEPT_ENCODING, decompress_start, open_decompressor
 from engine.fetch.errors import FetchFailed
+from engine.fetch.file_download import FILE_STATUSES, FileDownload
 from engine.fetch.limited_body import LimitedBody
 from engine.fetch.request import OutgoingRequest, build_request
 from engine.fetch.response import FetchResponse, decode_header, parse_retry_after, redirect_target
@@ -95,6 +96,7 @@ class Fetcher:
         session_cookies: bool = True,
         keep_cookies: bool = True,
         share: BodyShare | None = None,
+        download: FileDownload | None = None,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
 
@@ -106,6 +108,8 @@ class Fetcher:
         `session_cookies`: whether to send the cookies that the site has set; `keep_cookies`: to keep those it sets.
         `share` grows with the body; the time it waits for room counts neither for the deadline nor as elapsed. It is
         released where no body is returned. Raises `NoRoom` if it waits longer than the deadline in all.
+        `download`: the content of a 200 or 206 goes to the part of a file, and the deadline begins again as it grows;
+        `elapsed` is the time to its head.
         Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses
         only, or is a name that only a proxy would resolve.
         """
@@ -116,6 +120,8 @@ class Fetcher:
             digest = self._authorize(sent, digest, authorization)
         if session_cookies:
             self._cookies.set_cookie_header(sent)
+        if download is not None:
+            sent.headers.update({"Accept": sent.headers.get("Accept", "*/*"), **download.request_headers(sent.target)})
         wait = _ShareWait(share, self._deadline)
         content = b""
         try:
@@ -135,14 +141,20 @@ class Fetcher:
                     location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                     if digest is not None and response.status_code == UNAUTHORIZED:
                         answer = self._digest_authenticator().answer(sent, digest, pairs)
-                    content = await self._read_body(
-                        body,
-                        response.status_code,
-                        received.get(b"content-encoding"),
-                        wait,
-                        redirected=location is not None or answer is not None,
-                        read_at_most=read_at_most,
-                    )
+                    if download is not None:
+                        elapsed = perf_counter() - start
+                        named = {decode_header(name): decode_header(value) for name, value in received.items()}
+                        content = await download.read(sent.target, response.status_code, named, body, wait.deadline)
+                    else:
+                        content = await self._read_body(
+                            body,
+                            response.status_code,
+                            received.get(b"content-encoding"),
+                            wait,
+                            redirected=location is not None or answer is not None,
+                            read_at_most=read_at_most,
+                        )
+                        elapsed = perf_counter() - start - wait.seconds
                 except BaseException:
                     body.close()
                     raise
@@ -156,14 +168,16 @@ class Fetcher:
             status=response.status_code,
             headers=tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs]),
             body=content,
-            received=body.received,
-            elapsed=perf_counter() - start - wait.seconds,
+            received=body.received if download is None else download.received or body.received,
+            elapsed=elapsed,
             content_type=decode_header(content_type) if content_type is not None else "",
             location=location,
             location_problem=problem,
             challenge_answer=answer,
             retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
             changed_cookies=changed,
+            is_file=download is not None and response.status_code in FILE_STATUSES,
+            file_problem=None if download is None else download.problem,
         )
 
     async def check_address(self, url: str, route: HostRoute | None = None) -> None:

@@ -57,6 +57,10 @@ class FetchResponse:
 
     changed_cookies: bool = False
     """Whether it changed the session cookies of its site."""
+    is_file: bool = False
+    """Whether its content is in the part of a file, and `body` is only the beginning of it."""
+    file_problem: str | None = None
+    """Why it is not the file that was asked for."""
 
     def take_body(self) -> bytes:
         """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""

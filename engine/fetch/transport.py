@@ -295,8 +295,17 @@ class ResponseBody(httpx.AsyncByteStream):
         self.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._response.content.iter_any():
-            yield chunk
+        """The pieces as sent, without a limit: for a body that goes to a file. Raises `FetchFailed`."""
+        pieces = aiter(self._response.content.iter_any())
+        while True:
+            try:
+                piece = await anext(pieces, b"")
+            except (aiohttp.ClientError, OSError) as error:
+                raise _to_fetch_failed(error) from error
+            if not piece:
+                return
+            self.received += len(piece)
+            yield piece
 
 
 def _to_fetch_failed(error: Exception) -> FetchFailed:

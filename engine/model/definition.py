@@ -22,7 +22,7 @@ def _empty_mapping() -> Mapping[str, str]:
 
 
 AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
-FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price"]
+FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,8 @@ class JobKind(StrEnum):
     """Logs in to a host before its pages."""
     EXTRACT = "extract"
     """Re-extracts a stored page; never sends a request."""
+    FILE = "file"
+    """Downloads what a field of the type `file` names."""
 
 
 class JobOrigin(StrEnum):

@@ -43,6 +43,11 @@ def login_key(host: str) -> bytes:
     return _key("login", host)
 
 
+def file_key(url: str) -> bytes:
+    """The key of a file that a field names: one of a run, whatever pages name it."""
+    return _key("file", url)
+
+
 def document_key(url: str, method: str = "GET", body: str | None = None, variant: str = "") -> bytes:
     """The key of a fetch: jobs with the same key share one document. `variant`: of the request, such as its headers."""
     return _key("document", method, url, body or "", *([variant] if variant else ()))

@@ -36,7 +36,12 @@ def list_copied_data_defs(definitions: Definitions, group: str) -> frozenset[str
     if task_group.canonical or any(_leads_on_by_content(definitions, task.data_def) for task in task_group.tasks):
         return frozenset()
     used = (data_def for name in names if (data_def := definitions.data_def(name)) is not None)
-    return frozenset(data_def.name for data_def in used if data_def.fields and not list_volatile_variables(data_def))
+    return frozenset(one.name for one in used if one.fields and not list_volatile_variables(one) and not has_files(one))
+
+
+def has_files(data_def: DataDef) -> bool:
+    """Whether a field names files: they are in the output folder of one run, and are downloaded again by the next."""
+    return any(field.type == "file" for field in _iter_fields(data_def.fields))
 
 
 def _leads_on_by_content(definitions: Definitions, name: str) -> bool:

@@ -23,6 +23,7 @@ from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
+from engine.node.file_parts import FileParts
 from engine.node.freshness import FreshnessRules
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.host_gate import HostGates
@@ -45,6 +46,7 @@ from engine.node.tuning import CpuPinner
 from engine.node.users_code import UsersCodeWorker
 from engine.plugins.materialize import PLUGINS
 from engine.queue import Doorbells
+from engine.runtime.file_folder import FileFolder
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
@@ -239,6 +241,7 @@ def _build_pipeline(
         login_page_reader=LoginPageReader(extraction_pool, answer_budget),
         byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
         host_gates=host_gates,
+        file_parts=FileParts(FileFolder(folder, run.id), settings),
         group_loaders=GroupLoaders(
             page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=run.id
         ),

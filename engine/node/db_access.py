@@ -16,7 +16,17 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import document_links, documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import answers, host_logins, hosts, jobs, linked_jobs, locators, row_sources, step_values
+from engine.store.tables import (
+    answers,
+    files,
+    host_logins,
+    hosts,
+    jobs,
+    linked_jobs,
+    locators,
+    row_sources,
+    step_values,
+)
 from engine.store.tables.host_logins import HostLogin
 from engine.store.tables.hosts import StoredRobots
 from engine.store.tables.row_sources import RowSource
@@ -101,6 +111,10 @@ class DbAccess:
                 return
             except DatabaseBusy:
                 await asyncio.sleep(_BUSY_PAUSE)
+
+    def file_path(self, run: int, digest: str) -> str | None:
+        """Where a run has a file with that content; None: nowhere."""
+        return files.find_path(self._reader, run, digest)
 
     def row_sources(self, page: int, data_defs: Iterable[int]) -> dict[int, RowSource]:
         """By id of the dataDef: the job whose rows of a stored page may be copied."""

@@ -51,6 +51,7 @@ class OutcomeBuilder:
         if extraction.replaced_by:
             return self._replaced(job, extraction, url, hops)
         rows = sum(len(made.texts) for made in extraction.rows) + copied
+        rows += sum(len(held.rows) for held in extraction.held)
         text = _describe_page(status, fetch_time, size, rows, url)
         replaced = f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced"
         problems = [note for note, applies in (("empty page", not size), (replaced, extraction.damaged)) if applies]
@@ -71,6 +72,7 @@ class OutcomeBuilder:
             reason=reason,
             hops=hops,
             rows=extraction.rows,
+            held=extraction.held,
             children=extraction.children,
             later_children=extraction.later_children,
             rejected=extraction.rejected_counts,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from engine.fetch.byte_budget import BodyShare
 from engine.model.record import ExtractedLink, Rejection, Texts
-from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
+from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows, PageCounts, UnitResult
 
 
 @dataclass(slots=True)  # not frozen: that takes five times as long, for every page
@@ -43,6 +43,8 @@ class PageExtraction:
     """What users' steps store with the job's commit: JSON by key."""
     replaced_by: str = ""
     """As that of `ExtractedPage`."""
+    held: tuple[HeldRows, ...] = ()
+    """Rows that wait for files, whose jobs are among the children."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from engine.fetch.retry_policy import StatusClass, classify_status, no_page_reas
 from engine.model.job import JobState, LeasedJob, Request, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.file_rows import FileRows
 from engine.node.login_guard import LoginGuard
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extractor import PageExtractor
@@ -34,6 +35,7 @@ class PageProcessor:
         page_extractor: PageExtractor,
         outcomes: OutcomeBuilder,
         row_reuse: RowReuse,
+        file_rows: FileRows,
         revalidation: Revalidation,
         login_guard: LoginGuard,
         meta_noindex: bool,
@@ -44,6 +46,7 @@ class PageProcessor:
         self._page_extractor = page_extractor
         self._outcomes = outcomes
         self._row_reuse = row_reuse
+        self._file_rows = file_rows
         self._revalidation = revalidation
         self._login_guard = login_guard
         self._meta_noindex = meta_noindex
@@ -185,6 +188,7 @@ class PageProcessor:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
+        self._file_rows.hold(job, extraction, url)
         shown_status, shown_time = answer or (status, fetch_time)
         outcome = self._outcomes.extracted(
             job, extraction, status=shown_status, url=url, fetch_time=shown_time, size=content.body.size, hops=hops,

@@ -8,6 +8,9 @@ from engine.fetch.robots import product_token
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.node.file_job import FileHandler
+from engine.node.file_parts import FileParts
+from engine.node.file_rows import FileRows
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.login_guard import LoginGuard
@@ -51,6 +54,7 @@ class Pipeline:
         group_loaders: GroupLoaders | None = None,
         shared_jars: SharedJars | None = None,
         login_page_reader: LoginPageReader | None = None,
+        file_parts: FileParts | None = None,
     ) -> None:
         """`source` names this node in events.
 
@@ -72,10 +76,15 @@ class Pipeline:
             settings=settings,
             group_loaders=group_loaders,
             shared_jars=shared_jars,
+            file_parts=file_parts,
         )
-        row_reuse = RowReuse(def_cache, db_access)
+        row_reuse, file_rows = RowReuse(def_cache, db_access), FileRows(def_cache)
         self._reextractor = Reextractor(
-            db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes, row_reuse=row_reuse
+            db_access=db_access,
+            page_extractor=page_extractor,
+            outcomes=self._outcomes,
+            row_reuse=row_reuse,
+            file_rows=file_rows,
         )
         revalidation, login_guard = Revalidation(def_cache, db_access), LoginGuard(def_cache)
         self._pages = PageProcessor(
@@ -84,6 +93,7 @@ class Pipeline:
             page_extractor=page_extractor,
             outcomes=self._outcomes,
             row_reuse=row_reuse,
+            file_rows=file_rows,
             revalidation=revalidation,
             login_guard=login_guard,
             meta_noindex=settings.meta_noindex,
@@ -116,6 +126,9 @@ class Pipeline:
                 outcomes=self._outcomes,
                 page_reader=login_page_reader,
             )
+        self._file_handler = None if file_parts is None else FileHandler(
+            page_fetcher=self._page_fetcher, parts=file_parts, outcomes=self._outcomes, db_access=db_access
+        )  # fmt: skip
         self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, robots_cache, agent)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
@@ -137,7 +150,7 @@ class Pipeline:
         finally:
             share = self._sender.take_share(job)
             if share is not None:
-                if outcome is not None and (outcome.document is not None or outcome.rows):
+                if outcome is not None and (outcome.document is not None or outcome.rows or outcome.held):
                     outcome.release_when_settled(share.release)
                 else:
                     share.release()
@@ -169,6 +182,8 @@ class Pipeline:
             return await self._robots_handler.read(job)
         if job.kind is JobKind.LOGIN and self._login_handler is not None:
             return await self._login_handler.log_in(job)
+        if job.kind is JobKind.FILE and self._file_handler is not None:
+            return await self._file_handler.download(job, self._sender.dismiss)
         fetched = await self._page_fetcher.fetch(job)
         self._sender.dismiss(job)
         if isinstance(fetched, FetchedPage):

@@ -5,6 +5,7 @@ from engine.fetch.byte_budget import BodyShare
 from engine.model.job import JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.file_rows import FileRows
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extractor import PageExtractor
 from engine.node.row_reuse import RowReuse
@@ -15,12 +16,14 @@ class Reextractor:
     """One for each node, beside its pipeline."""
 
     def __init__(
-        self, *, db_access: DbAccess, page_extractor: PageExtractor, outcomes: OutcomeBuilder, row_reuse: RowReuse
-    ) -> None:
+        self, *, db_access: DbAccess, page_extractor: PageExtractor, outcomes: OutcomeBuilder, row_reuse: RowReuse,
+        file_rows: FileRows,
+    ) -> None:  # fmt: skip
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._outcomes = outcomes
         self._row_reuse = row_reuse
+        self._file_rows = file_rows
 
     async def reextract(self, job: LeasedJob, share: BodyShare) -> JobOutcome:
         """The outcome: rows that replace the old ones, or the reason why those stay. `share` holds the stored body."""
@@ -46,6 +49,7 @@ class Reextractor:
             return self._failed(job, f"not a page: {error}")
         except UnreadablePage as error:
             return self._failed(job, str(error))
+        self._file_rows.hold(job, extraction, stored.url)
         outcome = self._outcomes.extracted(
             job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=content.body.size, hops=0
         )

@@ -19,6 +19,7 @@ from engine.model.login import CookieJarMode
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.node.file_parts import FileParts
 from engine.node.host_gate import HostBackingOff, HostGates
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import GroupLoader
@@ -73,8 +74,13 @@ class RequestSender:
         settings: Settings,
         group_loaders: GroupLoaders | None = None,
         shared_jars: SharedJars | None = None,
+        file_parts: FileParts | None = None,
     ) -> None:
-        """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none."""
+        """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none.
+
+        `file_parts`: None: there are no jobs for files.
+        """
+        self._file_parts = file_parts
         self._fetcher = fetcher
         self._db_access = db_access
         self._def_cache = def_cache
@@ -254,6 +260,9 @@ class RequestSender:
         jar_mode: CookieJarMode,
         authorization: str | None = None,
     ) -> FetchResponse:
+        download = None
+        if job.kind is JobKind.FILE and self._file_parts is not None:
+            download = self._file_parts.download(job)
         return await self._fetcher.send(
             url,
             request,
@@ -267,7 +276,8 @@ class RequestSender:
             read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,
             session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,
             keep_cookies=jar_mode != "off",
-            share=self.share(job),
+            share=None if download is not None else self.share(job),
+            download=download,
         )
 
     def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:

@@ -99,13 +99,13 @@ class HostCredentials:
     async def find(self, job: LeasedJob, url: str) -> HostPart:
         """What the host's rule adds to one request of a job.
 
-        Credentials go to pages and logins alone, not to robots.txt and sitemaps. Raises what `open` does.
+        Credentials go to pages, files and logins alone, not to robots.txt and sitemaps. Raises what `open` does.
         """
         version, key = job.defs_version, urls.host_key(url)
         rule = self._def_cache.host_rule(version, key)
         if not (rule.headers or rule.cookies or rule.auth or rule.route):
             return NOTHING
-        allowed = job.kind in (JobKind.PAGE, JobKind.LOGIN) and may_carry_credentials(
+        allowed = job.kind in (JobKind.PAGE, JobKind.FILE, JobKind.LOGIN) and may_carry_credentials(
             rule, url, _start_url(job), self._def_cache.plain_hosts(version)
         )
         opened = self._opened.get((version, key, allowed))

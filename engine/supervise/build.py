@@ -42,7 +42,7 @@ from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.elastic_nodes import ElasticNodes
 from engine.supervise.helper_pool import HelperPool
 from engine.supervise.jar_key import jar_key_name, seal_for_nodes
-from engine.supervise.leftovers import clean_pages, fence_leftovers
+from engine.supervise.leftovers import clean_stored, fence_leftovers
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
@@ -112,7 +112,7 @@ def build_supervisor(
         _retry(lambda: fence_leftovers(db, folder), cancelled)
         begun = _retry(lambda: _begin_run(db, options, folder, defs, vault), cancelled)
         run, published = begun.run, begun.published
-        pages_warning = _retry(lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
+        pages_warning = _retry(lambda: clean_stored(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
         settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
     except BaseException:
         db.close()
@@ -328,7 +328,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
                 db, run.seq, host, resolve_host_policy(options.definitions, options.settings, host)
             )
         robots.ask_stale_hosts(db, run.seq, now, product_token(options.settings.user_agent))
-        logins.resume_run(db, run.seq, jar_key_name(vault))
+        logins.resume_run(db, run.seq, jar_key_name(vault), fetches=not options.extract_only)
         for group in options.definitions.task_groups:
             sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
         store_problems(db, [])

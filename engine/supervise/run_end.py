@@ -4,11 +4,13 @@ import time
 from dataclasses import dataclass
 
 from engine.model.run import RunState, Stage
+from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database
 from engine.store.pages import temporary
 from engine.store.tables import events, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import MissedExpectation, Run
+from engine.store.transactions import release
 from engine.supervise.baseline import build_baseline
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.exit_reason import FINAL_STATES, ExitReason
@@ -61,7 +63,9 @@ class RunEnd:
         if self._defs_sync.has_open_work() or not self._defs_sync.is_settled():
             return False
         with self._db.transaction():
-            return not self._defs_sync.has_open_work() and runs.set_state(self._db, run.seq, RunState.DRAINING)
+            if self._defs_sync.has_open_work() or release.release_ended(self._db, run.seq):
+                return False
+            return runs.set_state(self._db, run.seq, RunState.DRAINING)
 
     def record(self, exit_reason: ExitReason, reason: str | None) -> RunOutcome:
         """Write the end of the run and of the supervisor's epoch. Raises DatabaseBusy, with nothing written."""
@@ -90,6 +94,8 @@ class RunEnd:
             events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self._db, self._epoch, now)
+        if complete:
+            FileFolder(self._db.path.parent, self._run.id).remove_parts()
         self._stages.clear_pending()
         self._stats.confirm_warnings()
         return RunOutcome(exit_reason=exit_reason, reason=reason, too_many_failed=too_many_failed, missed=tuple(missed))

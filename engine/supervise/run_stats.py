@@ -148,4 +148,5 @@ class RunStats:
 
     def too_many_failed(self) -> bool:
         """Whether more jobs failed than the setting allows."""
-        return sequences.count_pages(self._db, self._run, "failed") > self._settings.max_failed
+        failed = sum(sequences.count_pages(self._db, self._run, "failed", kind) for kind in ("page", "file"))
+        return failed > self._settings.max_failed

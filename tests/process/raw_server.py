@@ -12,7 +12,9 @@ Respond = Callable[[str, socket.socket], None]
 class RawServer:
     """One thread for each connection; `paths` lists the requests in order."""
 
-    def __init__(self, respond: Respond) -> None:
+    def __init__(self, respond: Respond, *, with_head: bool = False) -> None:
+        """`with_head`: `respond` gets the whole head of the request, not its path."""
+        self._with_head = with_head
         self.paths: list[str] = []
         self._respond = respond
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -45,12 +47,12 @@ class RawServer:
                 head += part
             path = head.split(b" ", 2)[1].decode()
             self.paths.append(path)
-            self._respond(path, connection)
+            self._respond(head.decode("latin-1") if self._with_head else path, connection)
 
 
 @contextlib.contextmanager
-def serve_raw(respond: Respond) -> Iterator[RawServer]:
-    server = RawServer(respond)
+def serve_raw(respond: Respond, *, with_head: bool = False) -> Iterator[RawServer]:
+    server = RawServer(respond, with_head=with_head)
     try:
         yield server
     finally:

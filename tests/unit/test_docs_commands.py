@@ -160,7 +160,7 @@ def test_the_keys_of_a_checkpoint_are_documented():
 def test_the_keys_of_a_verification_are_documented():
     documented = {row[0].strip("`"): row for row in table(section(COMMANDS, "Verifying"))}
     output = OutputResult(id=1, path="", data_def="", status="valid")
-    assert set(documented) == {"run", "valid", "marked", "note", "groups", "outputs"}
+    assert set(documented) == {"run", "valid", "marked", "note", "groups", "outputs", "files"}
     for name, keys in (("groups", GroupResult(group="", status="valid").as_dict()), ("outputs", output.as_dict())):
         assert set(keys) <= set(re.findall(r"`([a-z_]+)`", documented[name][1]))
 

@@ -62,6 +62,8 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "alarm": alarm,
         "sequences": rows_as_dicts(view.sequences),
         "hosts": rows_as_dicts(view.hosts),
+        "files": view.files,
+        "waiting_rows": view.waiting_rows,
         "eta": asdict(view.run.eta if view.run and pid else NO_ETA),
         "rates": view.run.rates if view.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": view.defs_problems,
@@ -95,6 +97,10 @@ def _lines(view: "Snapshot") -> list[str]:
     if view.reextraction is not None:
         done, left = view.reextraction
         lines.append(f"re-extracting stored pages: {done:,} done, at least {left:,} left")
+    if view.files:
+        waiting = sum(view.waiting_rows.values())
+        wait = f"; {plural(waiting, 'row')} {'waits' if waiting == 1 else 'wait'} for files" if waiting else ""
+        lines.append("files: " + ", ".join(f"{count:,} {name}" for name, count in view.files.items()) + wait)
     if view.defs_problems:
         lines.append("the defs on disk have problems and are not in force:")
         lines += [f"  {p['file']}:{p['line']}:{p['col']}: {p['code']} {p['message']}" for p in view.defs_problems]

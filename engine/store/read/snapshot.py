@@ -27,6 +27,10 @@ SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + d
     count(*)
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
+_FILES = """
+SELECT total(done), total(ready + delayed + taken + incomplete), total(failed), total(skipped)
+FROM sequences WHERE run = ? AND kind = 'file'
+"""
 _FAILED_REQUESTS = "SELECT total(errors + gone), total(blocked), total(paused) FROM hosts WHERE run = ?"
 _NODES = """
 SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, replaces, reason, ended_at,
@@ -142,6 +146,10 @@ class Snapshot:
     blocked: int = 0
     """Answers that refused the crawler."""
     paused_hosts: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+    """The downloads of files, by what became of them; empty: no page named one."""
+    waiting_rows: dict[str, int] = field(default_factory=dict)
+    """By dataDef: the rows that wait for files."""
     helpers: list[HelperRow] = field(default_factory=list)
     """Programs that run beside the crawl, if their supervisor is alive."""
     results: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
@@ -205,6 +213,8 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             blocked=int(blocked),
             paused_hosts=int(paused_hosts) if current.state is not RunState.DONE else 0,
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
+            files=_count_files(db, current.seq),
+            waiting_rows=rows.count_waiting(db, current.seq),
             helpers=supervisors.list_helpers(db),
             results=results.count_by_step(db, current.seq),
         )  # fmt: skip
@@ -236,6 +246,11 @@ def _read_outputs(db: Database, run: int) -> list[OutputRow]:
             )
         )
     return outputs
+
+
+def _count_files(db: Database, run: int) -> dict[str, int]:
+    counts = [int(count) for count in db.all(_FILES, (run,))[0]]
+    return dict(zip(("done", "left", "failed", "skipped"), counts, strict=True)) if any(counts) else {}
 
 
 def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:

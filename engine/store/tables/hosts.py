@@ -78,7 +78,7 @@ UPDATE hosts SET robots = 'WANTED', robots_status = CASE WHEN robots_fetched_at 
 WHERE run = :run AND robots = 'KNOWN'
     AND (robots_fetched_at IS NULL OR robots_fetched_at NOT BETWEEN :now - {ROBOTS_MAX_AGE} AND :now
         OR (:agent IS NOT NULL AND robots_agent IS NOT :agent))
-    AND EXISTS (SELECT 1 FROM sequences s WHERE s.host = hosts.id AND s.kind IN ('page', 'sitemap')
+    AND EXISTS (SELECT 1 FROM sequences s WHERE s.host = hosts.id AND s.kind IN ('page', 'sitemap', 'file')
         AND s.ready + s.delayed + s.taken > 0)
 RETURNING id, key, origin
 """

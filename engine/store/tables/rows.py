@@ -25,6 +25,12 @@ _COUNT = """
 INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
 ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected
 """
+_ADD_WAITING = """
+INSERT INTO row_counts (run, data_def, waiting) VALUES (?, ?, ?)
+ON CONFLICT (run, data_def) DO UPDATE SET waiting = waiting + excluded.waiting
+"""
+_WAITING = "SELECT data_def, waiting FROM row_counts WHERE run = ? AND waiting > 0 ORDER BY data_def"
+_HAS_WAITING = "SELECT count(*) FROM sqlite_schema WHERE name = 'held_rows'"
 _AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
 _AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? ORDER BY id LIMIT ?"
 _LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
@@ -110,6 +116,16 @@ def copy(db: Database, run: int, data_def: int, jobs: Sequence[tuple[int, int]])
 def add_counts(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:
     """Add to the counts of a dataDef."""
     db.execute(_COUNT, (run, data_def, rows, rejected))
+
+
+def add_waiting(db: Database, run: int, data_def: str, rows: int) -> None:
+    """Add to the number of rows of a dataDef that wait for files."""
+    db.execute(_ADD_WAITING, (run, data_def, rows))
+
+
+def count_waiting(db: Database, run: int) -> dict[str, int]:
+    """By dataDef: its rows that wait for files, as far as there are some; none under an earlier schema."""
+    return {str(name): int(rows) for name, rows in db.all(_WAITING, (run,))} if db.value(_HAS_WAITING) else {}
 
 
 def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:

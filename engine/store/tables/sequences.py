@@ -11,12 +11,14 @@ import orjson
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.hosts import EFFECTIVE_CONCURRENCY
 
+CounterName = Literal["ready", "delayed", "taken", "done", "failed", "skipped"]
+
 LOOKAHEAD = 0.1
 """Seconds by which a lease may come before the host's next send time."""
 
 _ENSURE = """
 INSERT INTO sequences (run, grp, host, kind, max_pages, paused)
-SELECT :run, :grp, :host, :kind, :max_pages, CASE WHEN :kind IN ('page', 'sitemap')
+SELECT :run, :grp, :host, :kind, :max_pages, CASE WHEN :kind IN ('page', 'sitemap', 'file')
     AND EXISTS (SELECT 1 FROM meta WHERE name = 'stopped:' || :run || ':' || :grp) THEN 2 ELSE 0 END
 WHERE true ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
 """
@@ -68,7 +70,7 @@ _RESUME = (
     f"UPDATE sequences SET paused = 0 WHERE run = :run AND paused <> 0 AND {_SELECTED} RETURNING kind <> 'extract'"
 )
 _STOP = f"""
-UPDATE sequences SET paused = 2 WHERE run = :run AND paused <> 2 AND kind IN ('page', 'sitemap') AND {_SELECTED}
+UPDATE sequences SET paused = 2 WHERE run = :run AND paused <> 2 AND kind IN ('page', 'sitemap', 'file') AND {_SELECTED}
 RETURNING ready + delayed
 """
 _STOP_GROUP = """
@@ -94,7 +96,7 @@ _MARK_PRESENT = (
 )
 _RECHECK_SKIPPED = "UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0"
 _RECHECK_SKIPPED_OF_HOST = (
-    "UPDATE sequences SET absent = 2 WHERE host = ? AND kind IN ('page', 'sitemap') AND absent = 0 "
+    "UPDATE sequences SET absent = 2 WHERE host = ? AND kind IN ('page', 'sitemap', 'file') AND absent = 0 "
     "AND skipped + failed > 0"
 )
 _MARK_RECHECKED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
@@ -318,11 +320,9 @@ def count_taken_pages(db: Database, run: int, group: str) -> int:
     return int(db.value(_COUNT_TAKEN_PAGES, (run, group)))
 
 
-def count_pages(
-    db: Database, run: int, counter: Literal["ready", "delayed", "taken", "done", "failed", "skipped"]
-) -> int:
-    """Page jobs of a run in one state, from the counters."""
-    return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = 'page'", (run,)))
+def count_pages(db: Database, run: int, counter: CounterName, kind: str = "page") -> int:
+    """Page jobs of a run in one state, or jobs of another kind, from the counters."""
+    return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = ?", (run, kind)))
 
 
 def count_all_pages(db: Database, run: int) -> int:

@@ -29,7 +29,7 @@ from engine.store.tables.health import PageHealth
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import carried, copies, logins, robots, statistics, sums, supersede
+from engine.store.transactions import carried, copies, logins, release, robots, statistics, sums, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -226,6 +226,7 @@ def _apply(
     statistics.add_fetch_stats(db, run, accepted)
     host_speeds.count_answers(db, statistics.count_answers(accepted))
     add_child_jobs(db, run, accepted, places, touched_hosts)
+    release.settle_files(db, run, accepted)
     for f in accepted:
         if f.backoff_until is not None:
             hosts.set_backoff(db, f.job.host, f.backoff_until, answered=f.throttled, strike=f.strike)
@@ -240,11 +241,10 @@ def _apply(
     logins.apply_outcomes(db, run, accepted)
     for jar in dict.fromkeys(jar for f in accepted for jar in f.changed_jars):
         jar.write(db, run)
-    pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP)]
+    pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)]
     answers.add(db, [Answer(f.job.host, f.job.attempts == 0, f.blocked) for f in pages])
-    hosts.reset_strikes(
-        db, {f.job.host for f in accepted if f.state is JobState.DONE and (f.document or f.checked)}, now
-    )
+    answered = {f.job.host for f in accepted if f.state is JobState.DONE and (f.document or f.checked or f.file)}
+    hosts.reset_strikes(db, answered, now)
     if any(f.job.throttled for f in accepted):
         hosts.adapt_paces(db, statistics.host_latencies(accepted))
     events.add(db, run, [event for f in accepted for event in f.events])

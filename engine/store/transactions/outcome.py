@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
+from engine.model.stored_file import HeldRow, StoredFile
 from engine.store.db.connector import Database
 from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.tables.events import Event
@@ -44,6 +45,14 @@ class ExtractedRows(NamedTuple):
     texts: Texts
     digests: Sequence[bytes] = ()
     """Of each row; the commit computes those that are missing."""
+
+
+class HeldRows(NamedTuple):
+    """Rows of a dataDef that wait for files, with its name and its id (tables.versions)."""
+
+    data_def: str
+    data_def_id: int
+    rows: tuple[HeldRow, ...]
 
 
 class PageCounts(NamedTuple):
@@ -120,6 +129,10 @@ class JobOutcome:
     """The stored document that serves, because the site says that it is unchanged."""
     rows: tuple[ExtractedRows, ...] = ()
     """By dataDef; none is empty."""
+    held: tuple[HeldRows, ...] = ()
+    """Rows that wait for files, whose jobs are among the children."""
+    file: StoredFile | None = None
+    """What a job of the kind FILE downloaded."""
     rejected: tuple[tuple[str, int], ...] = ()
     """Number of rejected records, by dataDef."""
     counts: tuple[PageCounts, ...] = ()
@@ -188,7 +201,7 @@ class JobOutcome:
     @property
     def row_data_defs(self) -> list[str]:
         """The dataDefs of its rows, extracted and copied."""
-        return [*(made.data_def for made in self.rows), *(copy.data_def for copy in self.copies)]
+        return [made.data_def for of_kind in (self.rows, self.held, self.copies) for made in of_kind]
 
     def next_children(self) -> int:
         """Make the next children; returns how many. None are left after an empty piece."""
@@ -205,7 +218,7 @@ class JobOutcome:
     def settle(self) -> None:
         """Drop what takes memory, and report that. Harmless when repeated."""
         self.document = self.later_children = None
-        self.rows, self.children = (), ()
+        self.rows, self.held, self.children = (), (), ()
         callbacks, self.on_settled = self.on_settled, ()
         for callback in callbacks:
             callback()

@@ -35,7 +35,7 @@ from engine.store.tables import (
     supervisors,
 )
 from engine.store.tables.events import Event
-from engine.store.transactions import logins, robots
+from engine.store.transactions import logins, release, robots
 
 _BATCH = 2000
 _ENDED_JOBS = """
@@ -111,6 +111,7 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         deliveries.withdraw(db, run, id_list(ids), "[]")
         for data_def, first in rows.delete_by_jobs(db, run, ids).items():
             outputs.mark_dirty(db, run, data_def, first)
+        release.take_back(db, run, id_list(ids))
         health.take_back(db, run, id_list(ids))
         step_failed = results.list_errors(db, ids)  # these are extracted again from their stored documents
         results.take_back(db, run, ids)

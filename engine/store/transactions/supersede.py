@@ -8,6 +8,7 @@ from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
 from engine.store.tables import deliveries, extracts, health, outputs, results, rows, runs, versions
 from engine.store.tables.versions import StoredPageDefs
+from engine.store.transactions import release
 from engine.store.transactions.outcome import JobOutcome
 
 
@@ -52,7 +53,7 @@ def resolve_outdated(
 def drop_extraction(f: JobOutcome) -> None:
     """Drop what a re-extraction gave: it is READY again."""
     f.state, f.rows, f.children, f.rejected, f.counts, f.events = JobState.READY, (), (), (), (), ()
-    f.later_children, f.results, f.stored_values = None, (), {}
+    f.later_children, f.results, f.stored_values, f.held = None, (), {}, ()
 
 
 def queue_reextraction(db: Database, run: int, stale: Sequence[JobOutcome]) -> None:
@@ -74,6 +75,7 @@ def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> N
         for name, count, first in rows.delete_replaced(db, listed, kept):
             rows.add_counts(db, run, name, -count, 0)
             outputs.mark_dirty(db, run, name, first)
+        release.take_back(db, run, listed, kept)
         for name, count in rows.delete_rejected(db, listed, kept):
             rows.add_counts(db, run, name, 0, -count)
         health.take_back(db, run, listed, kept)

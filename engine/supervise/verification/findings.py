@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.store.tables.content_sums import ContentSum
+from engine.supervise.verification.stored_files import DamagedFile
 
 GroupStatus = Literal["valid", "invalid", "unfinished", "not_recorded"]
 OutputStatus = Literal["valid", "invalid", "not_checked"]
@@ -80,6 +81,8 @@ class Verification:
 
     groups: tuple[GroupResult, ...]
     outputs: tuple[OutputResult, ...]
+    files: tuple[DamagedFile, ...] = ()
+    """Downloaded files that differ."""
     findings: Mapping[str, GroupFindings]
     """Of the groups in which something differs, for the repair."""
     recorded: Mapping[str, ContentSum]
@@ -92,10 +95,10 @@ class Verification:
     @property
     def has_damage(self) -> bool:
         """Whether something differs that is not marked yet."""
-        return bool(self.damaged) or any(output.status == "invalid" for output in self.outputs)
+        return bool(self.damaged or self.files) or any(output.status == "invalid" for output in self.outputs)
 
     @property
     def is_valid(self) -> bool:
         """Whether nothing is invalid."""
         statuses = [result.status for result in self.groups], [result.status for result in self.outputs]
-        return not any("invalid" in listed for listed in statuses)
+        return not self.files and not any("invalid" in listed for listed in statuses)

@@ -26,7 +26,8 @@ def mark_damage(db: Database, run: int, verification: Verification) -> None:
     """Make entries invalid, and queue what repairs them; a DONE run is reopened.
 
     Pages whose rows are damaged are extracted again from their documents, or fetched again where the document is
-    damaged or gone. A damaged file is written again. Raises UsageError if the run cannot be resumed; DatabaseBusy.
+    damaged or gone. A damaged output is written again, a damaged file downloaded again.
+    Raises UsageError if the run cannot be resumed; DatabaseBusy.
     """
     entries = read_checkpoints(db, run)  # a retry reopens some of them
     refetched, extracted, scanned = set[int](), set[int](), list[str]()
@@ -38,6 +39,7 @@ def mark_damage(db: Database, run: int, verification: Verification) -> None:
             refetched |= findings.unusable
         else:
             extracted |= pages
+    refetched |= {file.job for file in verification.files}
     if refetched:
         retry.retry_jobs(db, run, sorted(refetched), frozenset(RETRYABLE_STATES), "state --verify")
     retry_busy(lambda: _mark(db, run, verification, entries, sorted(extracted - refetched), scanned))

@@ -23,6 +23,7 @@ from engine.supervise.verification.document_check import check_documents, conclu
 from engine.supervise.verification.findings import GroupFindings, GroupResult, GroupStatus, OutputResult, Verification
 from engine.supervise.verification.output_check import OutputChecks
 from engine.supervise.verification.row_check import check_rows, conclude_rows
+from engine.supervise.verification.stored_files import list_damaged_files
 
 _BATCH_ROWS, _FIRST_ROWS, _MIN_ROWS = 1_000, 100, 4
 _BATCH_BYTES = 8_000_000
@@ -83,6 +84,7 @@ def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Ver
             for group, steps in by_group.items()
         ),
         outputs=tuple(output_results),
+        files=tuple(list_damaged_files(db, folder, run)),
         findings={
             group: of_group
             for group, of_group in findings.items()

@@ -110,14 +110,17 @@ def test_which_rows_may_be_copied() -> None:
     plain = DataDef(name="plain", fields=(Field(name="x"),))
     timed = DataDef(name="timed", fields=(Field(name="x", value="%{run.time}"),))
     links = DataDef(name="links")
+    files = DataDef(name="files", fields=(Field(name="f", selector="i", fields=(Field(name="n", type="file"),)),))
 
     def copied(*tasks: Task) -> frozenset[str]:
         return list_copied_data_defs(
-            Definitions(task_groups=(TaskGroup(name="g", tasks=tasks),), data_defs=(plain, timed, links)), "g"
+            Definitions(task_groups=(TaskGroup(name="g", tasks=tasks),), data_defs=(plain, timed, links, files)), "g"
         )
 
     assert copied(Task(name="a", data_def="plain")) == frozenset()
-    assert copied(*(Task(name=n, data_def=n, copy_rows=True) for n in ("plain", "timed", "links"))) == {"plain"}
+    assert copied(*(Task(name=n, data_def=n, copy_rows=True) for n in ("plain", "timed", "links", "files"))) == {
+        "plain"
+    }
     assert copied(Task(name="a", data_def="plain", copy_rows=True), Task(name="b", data_def="timed")) == {"plain"}
     assert copied(Task(name="a", data_def="plain", copy_rows=True), Task(name="b", data_def="plain")) == frozenset()
 

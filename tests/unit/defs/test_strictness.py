@@ -180,7 +180,7 @@ CASES = [
     ("bad-yaml", "hosts:\n", "hosts:\n  §<<: {}\n"),
     ("bad-yaml", "hosts:\n", "hosts:\n  ? §[a]\n  : {}\n"),
     # not implemented
-    ("not-built", "type: decimal", "type: §file"),
+    ("unknown-value", "type: decimal", "type: §files"),
     ("missing-key", "dataDefs:\n", "dataDefs:\n  §x: {query: {block: 'a:contains(x)', selector: b}, items: []}\n"),
 ]
 

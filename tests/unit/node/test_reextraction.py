@@ -7,6 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.model.definition import Definitions
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.page_extraction import PageExtraction
 from engine.node.pipeline import Pipeline
@@ -51,7 +52,8 @@ def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
     assert other.try_grow(400_000)
     pipeline = Pipeline(
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(**{"page_body.return_value": content}),
-        def_cache=Mock(), secrets=SecretValues(), page_extractor=cast(Any, Extractor(budget, other)),
+        def_cache=Mock(**{"definitions.return_value": Definitions()}), secrets=SecretValues(),
+        page_extractor=cast(Any, Extractor(budget, other)),
         named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip
     outcome = asyncio.run(pipeline.process(JOB, lambda: None))

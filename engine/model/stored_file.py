@@ -1,0 +1,40 @@
+"""A downloaded file: its place in the output folder, its size, digest and content type."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+FILES_FOLDER = "files"
+"""The folder of the files in the output folder of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A complete file."""
+
+    path: str
+    """Relative to the output folder of the run."""
+    size: int
+    hash: str
+    """SHA-256 of the content, in hex."""
+    type: str
+    """Content type, without parameters; empty: the site named none."""
+
+    def to_value(self) -> dict[str, Any]:
+        """The value of a field, in the order in which it is written."""
+        return {"path": self.path, "size": self.size, "hash": self.hash, "type": self.type or None}
+
+
+class FileReference(NamedTuple):
+    """A file that a row names: where its URL stands in the row, and the identity of its job."""
+
+    place: tuple[str | int, ...]
+    """The keys and indexes that lead to it."""
+    identity: bytes | None
+    """None: nothing can be downloaded from there."""
+
+
+class HeldRow(NamedTuple):
+    """A row that waits for files: its JSON, with URLs in their places."""
+
+    text: str
+    files: tuple[FileReference, ...]

@@ -1,0 +1,47 @@
+"""The parts of the files that a node downloads now, by job."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from engine.fetch.file_download import FileDownload, FileLimits
+from engine.fetch.file_part import FilePart
+from engine.model.job import LeasedJob
+from engine.model.job_key import file_key
+from engine.runtime.file_folder import FileFolder
+from engine.settings import Settings
+
+_THREADS = 4
+"""They write, hash and flush; a disk is not faster with more."""
+
+
+class FileParts:
+    """One for each node."""
+
+    def __init__(self, folder: FileFolder, settings: Settings) -> None:
+        self._folder = folder
+        self._limits = FileLimits(settings.max_file, settings.min_free, settings.deadline, folder.output)
+        self._threads = ThreadPoolExecutor(_THREADS, "files")
+        self._open: dict[tuple[int, int], FilePart] = {}
+
+    async def open(self, job: LeasedJob) -> FilePart:
+        """Open the part of the job's file. Raises PartInUse, OSError and StorageError."""
+        part = self._open[job.lease_key] = FilePart(self._folder, file_key(job.url).hex())
+        await self.run(part.open)
+        return part
+
+    async def run(self, work: Callable[[], None]) -> None:
+        """Do work on the disk in a thread of their own: names are resolved in those of the event loop."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def download(self, job: LeasedJob) -> FileDownload:
+        """A request for the job's file, whose part is open."""
+        return FileDownload(self._open[job.lease_key], job.url, self._limits, self._threads)
+
+    def close(self, job: LeasedJob, *, discard: bool) -> None:
+        """Close the part, behind what a thread still writes; what is written stays, unless it is to be discarded."""
+        part = self._open.pop(job.lease_key, None)
+        if part is not None:
+            if discard:
+                part.discard_later()
+            asyncio.get_running_loop().run_in_executor(self._threads, part.close)

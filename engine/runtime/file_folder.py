@@ -1,0 +1,62 @@
+"""The folder of downloaded files in the output folder of a run, and in it the parts of files that are incomplete."""
+
+import contextlib
+import os
+import shutil
+import threading
+from pathlib import Path
+
+from engine.model.stored_file import FILES_FOLDER
+
+_PARTS = ".part"
+
+
+class FileFolder:
+    """`DATA/output/<run id>/files`."""
+
+    def __init__(self, data: Path, run: str) -> None:
+        self.output = data.absolute() / "output" / run
+        """The output folder of the run, to which the paths of files are relative."""
+        self.path = self.output / FILES_FOLDER
+        self.parts = self.path / _PARTS
+        self._sync_lock = threading.Lock()
+        self._syncs_begun = 0
+
+    def sync(self) -> None:
+        """Flush the names in the folder to the disk. Raises OSError. Threads that wait for one share the next."""
+        seen = self._syncs_begun
+        with self._sync_lock:
+            if self._syncs_begun > seen:
+                return  # it began after this call, and is complete
+            self._syncs_begun += 1
+            fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def create(self) -> None:
+        """Create the folder and that of its parts. Raises OSError."""
+        for path in (self.output, self.path, self.parts):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def part(self, name: str) -> Path:
+        """The incomplete content of a file. `name`: the identity of its job, in hex."""
+        return self.parts / name
+
+    def note(self, name: str) -> Path:
+        """What must be known to continue it."""
+        return self.parts / f"{name}.json"
+
+    def remove_parts(self) -> None:
+        """Delete what incomplete downloads left; the folder, too, if it has no file."""
+        shutil.rmtree(self.parts, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
+
+def remove_dead_parts(data: Path, run: str) -> None:
+    """Delete the parts of all runs but this one: earlier ones are not continued any more."""
+    for path in (data.absolute() / "output").glob("*"):
+        if path.name != run and not path.is_symlink():
+            FileFolder(data, path.name).remove_parts()

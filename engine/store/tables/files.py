@@ -1,0 +1,51 @@
+"""Writes the table `files`: what jobs of the kind `file` downloaded."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from engine.model.stored_file import StoredFile
+from engine.store.db.connector import Database, id_list
+
+_ADD = "INSERT INTO files (run, job, path, size, hash, type) {values}"
+# the newest of a job counts, and only while the job is DONE
+_OF_JOBS = """
+SELECT f.job, f.path, f.size, f.hash, f.type FROM json_each(?) i
+CROSS JOIN jobs j ON j.id = i.value AND j.state = 'DONE' CROSS JOIN files f ON f.job = j.id ORDER BY f.id
+"""
+_PATH_OF_HASH = "SELECT path FROM files WHERE run = ? AND hash = ? ORDER BY id LIMIT 1"
+_LIST = """
+SELECT max(job), path, max(size), max(hash) FROM files WHERE run = ? AND path > ? GROUP BY path ORDER BY path LIMIT ?
+"""
+_HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = 'files'"
+
+
+class RecordedFile(NamedTuple):
+    """A file as it was downloaded, and a job that did so."""
+
+    job: int
+    path: str
+    size: int
+    hash: str
+
+
+def add(db: Database, run: int, downloaded: Sequence[tuple[int, StoredFile]]) -> None:
+    """Record what jobs downloaded: pairs of job and file."""
+    db.execute_values(_ADD, [(run, job, f.path, f.size, f.hash, f.type) for job, f in downloaded])
+
+
+def list_of_jobs(db: Database, jobs: Iterable[int]) -> dict[int, StoredFile]:
+    """By job: what it downloaded; those that are not DONE are left out."""
+    return {int(job): StoredFile(*file) for job, *file in db.all(_OF_JOBS, (id_list(jobs),))}
+
+
+def find_path(db: Database, run: int, digest: str) -> str | None:
+    """Where a run has a file with that content; None: nowhere."""
+    path = db.value(_PATH_OF_HASH, (run, digest))
+    return None if path is None else str(path)
+
+
+def list_recorded(db: Database, run: int, after: str, limit: int) -> list[RecordedFile]:
+    """The files of a run in order of their paths, each once; none under an earlier schema."""
+    if not db.value(_HAS_TABLE):
+        return []
+    return [RecordedFile(*row) for row in db.all(_LIST, (run, after, limit))]

@@ -1,0 +1,106 @@
+"""Writes the tables `held_rows` and `held_files`: rows that wait for files. Their counts are in `row_counts`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from engine.model.stored_file import HeldRow
+from engine.store.db.connector import Database, id_list
+
+_JOBS = """
+WITH r (run) AS (SELECT ?), k (identity) AS ({values})
+SELECT j.identity, j.id FROM r CROSS JOIN k CROSS JOIN jobs j ON j.run = r.run AND j.identity = k.identity
+"""
+_ADD = "INSERT INTO held_rows (run, job, data_def, data, files) {values} RETURNING id, files"
+_ADD_FILES = "INSERT INTO held_files (held, file) {values} ON CONFLICT DO NOTHING"
+_WAITING_FOR = """
+SELECT DISTINCT f.held FROM json_each(?) i CROSS JOIN held_files f ON f.file = i.value
+"""
+_IS_COMPLETE = """
+NOT EXISTS (SELECT 1 FROM held_files f CROSS JOIN jobs j ON j.id = f.file
+    WHERE f.held = h.id AND j.state IN ('READY', 'TAKEN', 'INCOMPLETE'))
+"""
+_COMPLETE_OF_RUN = f"SELECT h.id FROM held_rows h WHERE h.run = ? AND {_IS_COMPLETE} ORDER BY h.id LIMIT ?"
+# CROSS JOIN: each row by its id, each of its files by theirs
+_COMPLETE = f"""
+SELECT h.id, h.job, h.data_def, d.name, s.grp, h.data, h.files FROM json_each(?) i
+CROSS JOIN held_rows h ON h.id = i.value CROSS JOIN data_defs d ON d.id = h.data_def
+CROSS JOIN jobs p ON p.id = h.job CROSS JOIN sequences s ON s.id = p.sequence
+WHERE {_IS_COMPLETE} ORDER BY h.id
+"""
+_DELETE_FILES = "DELETE FROM held_files WHERE held IN (SELECT value FROM json_each(?))"
+_DELETE = "DELETE FROM held_rows WHERE id IN (SELECT value FROM json_each(?))"
+_REPLACED = """
+SELECT h.id, d.name FROM json_each(?) i CROSS JOIN held_rows h ON h.job = i.value JOIN data_defs d ON d.id = h.data_def
+WHERE h.data_def NOT IN (SELECT value FROM json_each(?))
+"""
+
+
+class CompleteRow(NamedTuple):
+    """A held row whose files have all ended, with its dataDef, and the group of its page."""
+
+    id: int
+    job: int
+    data_def: int
+    data_def_name: str
+    group: str
+    text: str
+    files: list[tuple[list[str | int], int | None]]
+    """Pairs of a place in the row, and the job of the file that belongs there."""
+
+
+def add(db: Database, run: int, rows: Sequence[tuple[int, int, HeldRow]]) -> list[int]:
+    """Hold rows: job of the page, id of the dataDef, row. Returns their ids.
+
+    A file without a job ends at once, as if it had failed: the current defs lack the group of its page.
+    """
+    jobs = _find_jobs(db, run, {file.identity for _, _, row in rows for file in row.files})
+    values = [
+        (run, job, data_def, row.text, orjson.dumps([(f.place, jobs.get(f.identity)) for f in row.files]).decode())
+        for job, data_def, row in rows
+    ]
+    added = [(int(id_), orjson.loads(files)) for id_, files in db.execute_values(_ADD, values)]
+    db.execute_values(_ADD_FILES, [(id_, job) for id_, files in added for _, job in files if job is not None])
+    return [id_ for id_, _ in added]
+
+
+def list_waiting_for(db: Database, files: Iterable[int]) -> list[int]:
+    """The rows that wait for these jobs, among others."""
+    return [int(id_) for (id_,) in db.all(_WAITING_FOR, (id_list(files),))]
+
+
+def list_complete_of_run(db: Database, run: int, limit: int) -> list[int]:
+    """Rows of a run whose files have all ended. Reads all its held rows, where few of them are such."""
+    return [int(id_) for (id_,) in db.all(_COMPLETE_OF_RUN, (run, limit))]
+
+
+def list_complete(db: Database, ids: Iterable[int]) -> list[CompleteRow]:
+    """Those of these rows whose files have all ended."""
+    return [
+        CompleteRow(id_, job, data_def, name, group, text, orjson.loads(files))
+        for id_, job, data_def, name, group, text, files in db.all(_COMPLETE, (id_list(ids),))
+    ]
+
+
+def delete(db: Database, ids: Iterable[int]) -> None:
+    """Delete rows."""
+    listed = id_list(ids)
+    db.execute(_DELETE_FILES, (listed,))
+    db.execute(_DELETE, (listed,))
+
+
+def delete_replaced(db: Database, jobs: str, kept: str) -> dict[str, int]:
+    """Delete the rows of pages except those of the kept dataDefs (both JSON lists of ids); how many, by dataDef."""
+    replaced = db.all(_REPLACED, (jobs, kept))
+    counts: dict[str, int] = {}
+    for _, name in replaced:
+        counts[str(name)] = counts.get(str(name), 0) + 1
+    if replaced:
+        delete(db, [int(id_) for id_, _ in replaced])
+    return counts
+
+
+def _find_jobs(db: Database, run: int, identities: set[bytes | None]) -> Mapping[bytes | None, int]:
+    values = [(identity,) for identity in identities if identity is not None]
+    return {bytes(identity): int(job) for identity, job in db.execute_values(_JOBS, values, leading=(run,))}

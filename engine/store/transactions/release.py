@@ -1,0 +1,80 @@
+"""Holds rows until the files that they name have ended, and releases them: the part of commits that files need."""
+
+from collections.abc import Sequence
+
+from engine.model.content_digest import row_digests
+from engine.model.file_values import fill_row
+from engine.model.job import OPEN_STATES, JobKind
+from engine.store.db.connector import Database
+from engine.store.tables import content_sums, files, held_rows, rows
+from engine.store.tables.content_sums import ContentSum
+from engine.store.tables.held_rows import CompleteRow
+from engine.store.tables.rows import NewRows
+from engine.store.transactions.outcome import JobOutcome
+
+_BATCH = 1_000
+"""Rows that are released in one piece, so that memory stays flat."""
+_MAX_RELEASED = 5_000
+"""Rows that one transaction releases: about 0.1 s. A file may be named by more: those follow at the end of the run."""
+
+
+def settle_files(db: Database, run: int, accepted: Sequence[JobOutcome]) -> None:
+    """After the jobs of files were created: hold the rows that name some, and release those whose files have ended.
+
+    A row is written once, by the last of its files to end; a file that was not downloaded leaves null. Costs nothing
+    where no outcome has to do with files.
+    """
+    if not any(f.held or f.job.kind is JobKind.FILE for f in accepted):
+        return
+    new = [(f.job.page_job or f.job.id, h.data_def_id, row) for f in accepted for h in f.held for row in h.rows]
+    for f in accepted:
+        for held in f.held:
+            rows.add_waiting(db, run, held.data_def, len(held.rows))
+    ids = held_rows.add(db, run, new) if new else []
+    files.add(db, run, [(f.job.id, f.file) for f in accepted if f.file is not None])
+    ended = [f.job.id for f in accepted if f.job.kind is JobKind.FILE and f.state not in OPEN_STATES]
+    if ended:
+        ids += held_rows.list_waiting_for(db, ended)
+    _release(db, run, list(dict.fromkeys(ids))[:_MAX_RELEASED])
+
+
+def release_ended(db: Database, run: int) -> bool:
+    """Release rows that are held though all of their files have ended, as many as one transaction may; False: none are.
+
+    Files may end otherwise than by a commit: by an order of an operator, a change of the defs, or deaths of nodes.
+    """
+    ids = held_rows.list_complete_of_run(db, run, _MAX_RELEASED)
+    _release(db, run, ids)
+    return bool(ids)
+
+
+def take_back(db: Database, run: int, pages: str, kept: str = "[]") -> None:
+    """Delete the held rows of pages, except those of the kept dataDefs; both are JSON lists of ids."""
+    for data_def, count in held_rows.delete_replaced(db, pages, kept).items():
+        rows.add_waiting(db, run, data_def, -count)
+
+
+def _release(db: Database, run: int, ids: Sequence[int]) -> None:
+    for start in range(0, len(ids), _BATCH):
+        complete = held_rows.list_complete(db, ids[start : start + _BATCH])
+        if complete:
+            _write(db, run, complete)
+            held_rows.delete(db, [row.id for row in complete])
+
+
+def _write(db: Database, run: int, complete: Sequence[CompleteRow]) -> None:
+    """Write rows the way a commit does: with their digests, counts and sums."""
+    downloaded = files.list_of_jobs(db, {job for row in complete for _, job in row.files if job is not None})
+    values = {job: file.to_value() for job, file in downloaded.items()}
+    new, counts, sums = [], dict[str, int](), dict[str, ContentSum]()
+    for row in complete:
+        text = fill_row(row.text, {tuple(place): None if job is None else values.get(job) for place, job in row.files})
+        digests = row_digests(row.data_def_name, [text])
+        new.append(NewRows(row.job, row.data_def, (text,), digests))
+        counts[row.data_def_name] = counts.get(row.data_def_name, 0) + 1
+        sums.setdefault(row.group, ContentSum()).add_rows(digests, 1)
+    rows.add(db, run, new)
+    content_sums.move(db, run, sums)
+    for name, count in counts.items():
+        rows.add_counts(db, run, name, count, 0)
+        rows.add_waiting(db, run, name, -count)

@@ -1,0 +1,78 @@
+"""A store whose pages name files: rows to hold, outcomes of downloads, and what the tables must agree on."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from engine import urls
+from engine.model.file_values import find_urls
+from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job_key import file_key
+from engine.model.stored_file import FileReference, HeldRow, StoredFile
+from engine.store.transactions.outcome import ChildJob, HeldRows, JobOutcome
+from tests.contract.store.harness import StoreHarness
+
+PATHS = (("file",), ("more",))
+
+
+def held_row(title: str, file: str | None, *more: str) -> HeldRow:
+    text = orjson.dumps({"title": title, "file": file, "more": list(more)}).decode()
+    return HeldRow(text, tuple(FileReference(place, file_key(url)) for place, url in find_urls(text, PATHS)))
+
+
+def named(*rows: HeldRow) -> list[str]:
+    return [url for row in rows for _, url in find_urls(row.text, PATHS)]
+
+
+def file_child(url: str, group: str = "g") -> ChildJob:
+    return ChildJob(
+        group, urls.host_key(url), urls.origin(url), url, 0, 0, file_key(url), JobKind.FILE, may_leave_host=True
+    )
+
+
+def page(store: StoreHarness, job: LeasedJob, *rows: HeldRow, data: Iterable[str] = (), **more: Any) -> JobOutcome:
+    """A page with rows that wait, and others."""
+    outcome = store.done(job, data=data, held=(HeldRows("book", store.book, rows),) if rows else (), **more)
+    outcome.children = tuple({url: file_child(url) for url in named(*rows)}.values())
+    return outcome
+
+
+def stored(url: str) -> StoredFile:
+    digest = hashlib.sha256(url.encode()).hexdigest()
+    return StoredFile(f"files/{digest}.pdf", len(url), digest, "application/pdf")
+
+
+def take_files(store: StoreHarness, group: str = "g") -> dict[str, LeasedJob]:
+    """Lease all files of host `f`."""
+    sequence = store.place("http://f/", group, JobKind.FILE).sequence
+    return {job.url.rpartition("/")[2]: job for job in store.lease(sequence).jobs}
+
+
+def downloaded(store: StoreHarness, job: LeasedJob) -> JobOutcome:
+    return JobOutcome(job=job, state=JobState.DONE, attempts=1, requests=1, file=stored(job.url))
+
+
+def values(store: StoreHarness) -> list[Any]:
+    return [orjson.loads(data) for _, data in store.rows()]
+
+
+def waiting(store: StoreHarness) -> list[str]:
+    return [orjson.loads(data)["title"] for (data,) in store.db.all("SELECT data FROM held_rows ORDER BY id")]
+
+
+def check(store: StoreHarness) -> None:
+    """Counters and sums are exact, and no row is in both tables or waits for a file that has ended."""
+    store.check_counters()
+    store.check_sums()
+    counts = store.db.one("SELECT total(rows), total(waiting) FROM row_counts")
+    assert counts == store.db.one("SELECT (SELECT count(*) FROM rows), (SELECT count(*) FROM held_rows)")
+    assert not store.db.all("SELECT 1 FROM held_files WHERE held NOT IN (SELECT id FROM held_rows)")
+    open_files = """SELECT f.held FROM held_files f JOIN jobs j ON j.id = f.file
+        WHERE j.state IN ('READY', 'TAKEN', 'INCOMPLETE')"""
+    assert not store.db.all(f"SELECT 1 FROM held_rows WHERE id NOT IN ({open_files})")
+
+
+def urls_of(*names: str) -> Sequence[str]:
+    return [f"http://f/{name}" for name in names]

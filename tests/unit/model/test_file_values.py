@@ -1,0 +1,40 @@
+"""The URLs of files in rows, and the files in their places."""
+
+from engine.model.definition import DataDef, Field
+from engine.model.file_values import fill_row, find_urls, list_file_fields
+
+DATA_DEF = DataDef(
+    name="d",
+    fields=(
+        Field(name="title"),
+        Field(name="file", type="file"),
+        Field(name="all", type="file", all=True),
+        Field(name="parts", selector="p", fields=(Field(name="n"), Field(name="scan", type="file", all=True))),
+    ),
+)
+PATHS = (("file",), ("all",), ("parts", "scan"))
+ROW = '{"title":1.50,"file":"u1","all":["u2","u3"],"parts":[{"n":"x","scan":["u1"]},{"n":"y","scan":[]}]}'
+
+
+def test_file_fields_are_listed_with_nested_ones() -> None:
+    assert list_file_fields(DATA_DEF) == PATHS
+    assert list_file_fields(DataDef(name="e", fields=(Field(name="x", type="url"),))) == ()
+
+
+def test_urls_are_found_with_their_places() -> None:
+    assert find_urls(ROW, PATHS) == [
+        (("file",), "u1"), (("all", 0), "u2"), (("all", 1), "u3"), (("parts", 0, "scan", 0), "u1"),
+    ]  # fmt: skip
+    assert find_urls('{"title":null,"file":null,"all":[],"parts":null}', PATHS) == []
+
+
+def test_files_take_their_places_and_all_else_stays_as_written() -> None:
+    filled = fill_row(ROW, {("file",): {"path": "é"}, ("all", 1): None, ("parts", 0, "scan", 0): 7})
+    assert filled == (
+        '{"title":1.50,"file":{"path":"é"},"all":["u2",null],"parts":[{"n":"x","scan":[7]},{"n":"y","scan":[]}]}'
+    )
+
+
+def test_numbers_keep_their_digits() -> None:
+    row = '{"a":1116.90,"b":123456789012345678901234567890,"c":1e400,"d":-0.0,"e":"\\u0000\\n","file":"u"}'
+    assert fill_row(row, {("file",): None}) == row.replace('"u"', "null")
