@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from engine.defs import axes
 from engine.defs.appenders import kind_of, suffix_of
 from engine.defs.bodies import encode_body
+from engine.defs.build_host import build_host
 from engine.defs.build_links import build_link, build_next
 from engine.defs.chains import Chains, stored_chain
-from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
     AppenderTerm,
     DataDefTerm,
@@ -30,7 +30,6 @@ from engine.model.axis import AxisTable
 from engine.model.definition import (
     AppenderDef,
     AppenderKind,
-    BlockSign,
     DataDef,
     Definitions,
     Expectation,
@@ -88,6 +87,9 @@ def build_definitions(
     def data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
         return _table(name, term, tables[name], entry) if name in tables else _data_def(name, term, entry, catalog)
 
+    def host(name: str, term: HostTerm, entry: Entry) -> HostRule:
+        return build_host(name, term, entry, paths)
+
     def appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
         return _appender(name, term, entry, catalog)
 
@@ -96,7 +98,7 @@ def build_definitions(
         task_groups=parts("taskGroups", terms.task_groups, task_group),
         data_defs=parts("dataDefs", terms.data_defs, data_def),
         expectations=tuple(e for e in parts("dataDefs", terms.data_defs, _expectation) if e is not None),
-        hosts=parts("hosts", terms.hosts, _host),
+        hosts=parts("hosts", terms.hosts, host),
         appenders=(parts("appenders", terms.appenders, appender) or (AppenderDef(name="rows"),)) + step_outputs,
         plugins=catalog.files,
         base_url=terms.base_url,
@@ -278,24 +280,6 @@ def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
         decimal_mark=term.decimal_mark,
         group_mark=term.group_mark,
         locale=term.locale,
-        place=entry.place,
-    )
-
-
-def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
-    return HostRule(
-        name=canonical_host(name) or name,
-        delay=term.delay,
-        concurrency=term.concurrency,
-        headers=_freeze(term.headers),
-        cookies=_freeze(term.cookies),
-        robots=term.robots,
-        nofollow=_or_default(term.nofollow, True),
-        private=term.private,
-        throttle=term.throttle,
-        blocked=tuple(BlockSign(status=sign.status, match=sign.match) for sign in term.blocked or ()),
-        challenges=entry.node.text_of("blocked") != "false",
-        drop=tuple(term.drop or ()),
         place=entry.place,
     )
 

@@ -2,7 +2,7 @@
 
 import re
 
-from engine.defs import field_conflicts
+from engine.defs import field_conflicts, login_checks
 from engine.defs.bodies import check_bodies, iter_scalars
 from engine.defs.language import AXES
 from engine.defs.problems import Problems
@@ -24,7 +24,7 @@ def check(root: YamlNode, problems: Problems) -> None:
             _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
-    _check_sessions(root, problems)
+    login_checks.check_sessions(root, problems)
     for name, data_def in root.entries_of("dataDefs"):
         _check_data_def(name, data_def.place, data_def.node, problems)
     hosts: dict[str, SourcePosition] = {}
@@ -34,6 +34,7 @@ def check(root: YamlNode, problems: Problems) -> None:
         if host.node.get("drop") and not host.node.list_of("drop") and host.node.entries["drop"].node.kind == "list":
             message = "the list of query keys is empty; name keys such as `utm_*`, or remove the key"
             _add_at_key(problems, host.node, "drop", "no-keys", message)
+        login_checks.check(host.node, problems)
         for sign in host.node.list_of("blocked"):
             if sign.kind == "mapping" and not sign.entries:
                 problems.add(sign.place, "missing-key", "a sign needs `status`, `match` or both")
@@ -84,19 +85,6 @@ def _check_sitemap(node: YamlNode, problems: Problems) -> None:
             problems.add(link.place, "conflict", f"{message}; put that one last")
         elif link.kind == "mapping" and not link.list_of("allow") and not link.list_of("deny"):
             taken_by = link.place
-
-
-def _check_sessions(root: YamlNode, problems: Problems) -> None:
-    """Warn where a POST may log in for other pages: cookies stay in the node that received them."""
-    locators = [locator for _, group in root.entries_of("locatorGroups") for locator in group.node.list_of("locators")]
-    has_links = any(data_def.node.get("links") for _, data_def in root.entries_of("dataDefs"))
-    for locator in locators:
-        method = locator.get("method")
-        if method is not None and method.text.upper() == "POST" and (len(locators) > 1 or has_links):
-            message = (
-                "if this request logs in, run with --nodes 1: a node sends only the cookies that it received itself"
-            )
-            problems.warn(method.place, "session-cookies", message)
 
 
 def _check_env_variables(node: YamlNode, problems: Problems) -> None:

@@ -1,7 +1,6 @@
 """The def language: the keys of each mapping and their types."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -16,6 +15,9 @@ from engine.defs.scalars import (
     HeaderValue,
     HttpStatus,
     LocaleName,
+    LoginCheck,
+    LoginText,
+    LoginUrl,
     NonNegativeInteger,
     NumberMark,
     PatternText,
@@ -38,6 +40,7 @@ from engine.defs.scalars import (
     sitemap_if_text,
 )
 from engine.defs.task_terms import TaskGroupTerm
+from engine.defs.transport_terms import AuthTerm, ProxyUrl, TlsTerm
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
@@ -211,16 +214,23 @@ class BlockSignTerm(Term):
     match: Text = optional("A text in the first 8 kB of the body, in capitals or not.")
 
 
+class LoginTerm(Term):
+    """How to log in to a host, once before its first page and again when the login is lost."""
+
+    url: LoginUrl = Field(description="The login page, relative to the host or absolute.")
+    form: dict[str, LoginText] = Field(
+        description="The fields to fill in; the others keep what the page has, hidden ones too."
+    )
+    selector: SelectorText = optional("Selects the form; default: the first one that has these fields.")
+    check: LoginCheck = optional("What each page has while the login lasts; a page without it is asked for again.")
+    on_lost: Literal["relogin", "pause"] = optional(
+        "What follows when the login is lost: relogin (default), or pause, until an operator resumes the host.",
+        alias="on_lost",
+    )
+
+
 class HostTerm(Term):
     """Request policy for one host."""
-
-    not_built: ClassVar[Mapping[str, str]] = {
-        "login": "logging in before the crawl",
-        "proxy": "a proxy",
-        "tls": "choosing TLS settings",
-        "http2": "HTTP/2",
-        "auth": "HTTP authentication",
-    }
 
     delay: Delay = optional("Seconds between two requests.")
     concurrency: PositiveInteger = optional("The maximum number of concurrent requests.")
@@ -233,9 +243,19 @@ class HostTerm(Term):
     blocked: Annotated[list[BlockSignTerm], BeforeValidator(none_if_false)] = optional(
         "Further signs of an answer that blocks the crawler; false turns off the built-in ones."
     )
+    cookie_jar: Literal["shared", "perNode", "off"] = optional(
+        "Who keeps the cookies of the site: all nodes (default with `login`), each node its own (default), nobody."
+    )
+    login: LoginTerm = optional("How to log in before the first page of the host.")
     drop: list[QueryKey] = optional(
         "Query keys, with `*` and `?` as wildcards, to remove from URLs of links, sitemaps and redirects."
     )
+    auth: AuthTerm = optional("HTTP authentication for the pages of this host.")
+    proxy: Annotated[list[ProxyUrl], BeforeValidator(list_if_text)] = optional(
+        "The URL of an HTTP proxy, or a list of them, which requests take in turn."
+    )
+    tls: TlsTerm = optional("Which certificates are accepted and shown.")
+    http2: bool = optional("Whether to offer HTTP/2 over https; default false.")
 
 
 class AppenderTerm(Term):

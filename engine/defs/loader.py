@@ -22,6 +22,7 @@ from engine.defs import (
     series_checks,
     sources,
     step_outputs,
+    transport_checks,
     yaml_tree,
 )
 from engine.defs.build import build_definitions
@@ -73,6 +74,8 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     group_loaders.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
+    paths = {source.display_path: source.path for source in def_files}
+    transport_checks.check(root, paths, problems)
     link_checks.check(root, problems)
     series_checks.check(root, problems)
     reuse.check(root, problems, keep_documents=keep_documents)
@@ -82,7 +85,6 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
         references.check(root, problems)
     if terms is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
-    paths = {source.display_path: source.path for source in def_files}
     definitions = build_definitions(
         terms, root, files, paths, chains, catalog, tables, added, keep_documents=keep_documents
     )

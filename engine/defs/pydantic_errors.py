@@ -1,6 +1,5 @@
 """Converts pydantic errors to readable problems with their places."""
 
-from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -75,12 +74,8 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
 
 
 def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | None, problems: Problems) -> None:
-    not_built: Mapping[str, str] = getattr(model, "not_built", {})
-    if key in not_built:
-        problems.add(place, "not-built", f"`{key}`: {not_built[key]} is not implemented yet; remove the key")
-    else:
-        valid_keys = _keys_of(model) if model is not None else []
-        problems.add(place, "unknown-key", f"unknown key '{shown_key(key)}'{suggest(key, valid_keys)}")
+    valid_keys = _keys_of(model) if model is not None else []
+    problems.add(place, "unknown-key", f"unknown key '{shown_key(key)}'{suggest(key, valid_keys)}")
 
 
 def _add_unknown_value(key: str, node: YamlNode, model: type[BaseModel] | None, problems: Problems) -> None:

@@ -30,7 +30,7 @@ def may_hold_secrets(path: tuple[int | str, ...]) -> bool:
 def describe_value(node: YamlNode, path: tuple[int | str, ...]) -> str:
     """What is written at a path: not the text itself where it may be or hold a secret."""
     if node.kind == "scalar" and not node.is_null:
-        if not {"headers", "cookies"}.isdisjoint(path):
+        if not {"headers", "cookies", "auth", "proxy", "login"}.isdisjoint(path):
             return "a text"
         if may_hold_secrets(path) and re.search(r"[:=@\s]", node.text):
             return "a text"

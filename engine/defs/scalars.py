@@ -67,7 +67,9 @@ def _require_text(text: str) -> str:
     return text
 
 
-def _validated_by(code: str, problem: Callable[[str], str | None]) -> AfterValidator:
+def validated_by(code: str, problem: Callable[[str], str | None]) -> AfterValidator:
+    """A validator that reports what `problem` finds in a text, with its code."""
+
     def check(text: str) -> str:
         message = problem(text)
         if message is not None:
@@ -127,7 +129,8 @@ def _query_key_problem(text: str) -> str | None:
     return None if decoded == text else f"is percent-encoded, and keys are compared decoded; write '{decoded}'"
 
 
-def _header_problem(text: str) -> str | None:
+def header_problem(text: str) -> str | None:
+    """Why a text cannot be the value of a header; None if it can."""
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
         return "contains a line break or control character, which headers cannot"
     return None
@@ -173,6 +176,26 @@ def url_problem(url: str) -> str | None:
     return None
 
 
+def _login_url_problem(text: str) -> str | None:
+    if "%{" in text:
+        return "cannot have variables; write the path or URL of the login page"
+    if without_credentials(text) != text:
+        return "cannot have `user:password@`; write them into `form`"
+    return "must be an http or https URL, or a path of the host" if is_file_url(text.strip()) else url_problem(text)
+
+
+def _login_check_problem(text: str) -> str | None:
+    if text.strip().startswith("jmespath:"):
+        return "judges HTML pages, which `jmespath:` does not read; use a CSS selector or `xpath:`"
+    return selector_problem(text)
+
+
+def _line_break_problem(text: str) -> str | None:
+    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+        return "contains a line break or control character, which no field of a login form has"
+    return None
+
+
 def _base_url_problem(text: str) -> str | None:
     if not re.match(r"https?://|file:", text, re.IGNORECASE) or "%{" in text:
         return "must be an absolute http:// or https:// URL, without variables"
@@ -207,40 +230,43 @@ _CONSTANT_SCHEMA = WithJsonSchema({"type": ["string", "number", "boolean"]})
 AnyText = Annotated[str, BeforeValidator(_source_text), _TEXT_SCHEMA]
 Text = Annotated[AnyText, AfterValidator(_require_text)]
 Constant = Annotated[str, BeforeValidator(_constant_text), _CONSTANT_SCHEMA]
-Value = Annotated[Constant, _validated_by("unknown-variable", _value_problem)]
-RequestText = Annotated[Constant, _validated_by("unknown-variable", _request_text_problem)]
+Value = Annotated[Constant, validated_by("unknown-variable", _value_problem)]
+RequestText = Annotated[Constant, validated_by("unknown-variable", _request_text_problem)]
 ConstantList = Annotated[
     list[Constant],
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
 ]
-FormText = Annotated[RequestText, _validated_by("bad-range", _brace_problem)]
+FormText = Annotated[RequestText, validated_by("bad-range", _brace_problem)]
 FormTextList = Annotated[
     list[FormText],
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
 ]
-HeaderValue = Annotated[RequestText, _validated_by("bad-header", _header_problem)]
-SelectorText = Annotated[Text, _validated_by("bad-selector", selector_problem)]
-PatternText = Annotated[Text, _validated_by("bad-pattern", pattern_problem)]
+HeaderValue = Annotated[RequestText, validated_by("bad-header", header_problem)]
+LoginText = Annotated[RequestText, validated_by("bad-form", _line_break_problem)]
+LoginUrl = Annotated[Text, validated_by("bad-url", _login_url_problem)]
+LoginCheck = Annotated[Text, validated_by("bad-selector", _login_check_problem)]
+SelectorText = Annotated[Text, validated_by("bad-selector", selector_problem)]
+PatternText = Annotated[Text, validated_by("bad-pattern", pattern_problem)]
 Separator = Annotated[
     AnyText, AfterValidator(_require_separator), WithJsonSchema({"type": ["string", "number"], "minLength": 1})
 ]
 Replacement = Annotated[tuple[PatternText, AnyText], BeforeValidator(_tuple_of_pair), AfterValidator(_check_template)]
 NumberMark = Annotated[
     AnyText,
-    _validated_by("bad-mark", _mark_problem),
+    validated_by("bad-mark", _mark_problem),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 1, "pattern": r"^[^0-9A-Za-z+-]$"}),
 ]
-QueryKey = Annotated[Text, _validated_by("bad-key", _query_key_problem)]
-LocaleName = Annotated[Text, _validated_by("unknown-locale", locale_problem)]
-FilterPattern = Annotated[AnyText, _validated_by("bad-pattern", pattern_problem)]
+QueryKey = Annotated[Text, validated_by("bad-key", _query_key_problem)]
+LocaleName = Annotated[Text, validated_by("unknown-locale", locale_problem)]
+FilterPattern = Annotated[AnyText, validated_by("bad-pattern", pattern_problem)]
 Url = Annotated[
-    Text, _validated_by("unknown-variable", _request_text_problem), _validated_by("bad-url", _url_pattern_problem)
+    Text, validated_by("unknown-variable", _request_text_problem), validated_by("bad-url", _url_pattern_problem)
 ]
-BaseUrl = Annotated[Text, _validated_by("bad-url", _base_url_problem)]
+BaseUrl = Annotated[Text, validated_by("bad-url", _base_url_problem)]
 SenderUrl = Annotated[
-    Text, _validated_by("unknown-variable", _request_text_problem), _validated_by("bad-url", _sender_url_problem)
+    Text, validated_by("unknown-variable", _request_text_problem), validated_by("bad-url", _sender_url_problem)
 ]
 BatchSize = Annotated[int, Field(ge=1, le=10_000)]
 Percentage = Annotated[Text, AfterValidator(_parse_percentage)]

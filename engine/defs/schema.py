@@ -74,6 +74,19 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "headers": [{"Accept-Language": "en"}],
         "cookies": [{"consent": "yes"}],
         "drop": [["utm_*", "gclid", "sessionid"]],
+        "proxy": ["%{env.PROXY}", ["%{env.PROXY_1}", "%{env.PROXY_2}"]],
+    },
+    "AuthTerm": {
+        "basic": ["user:%{env.PASSWORD}"],
+        "bearer": ["%{env.TOKEN}"],
+        "digest": ["user:%{env.PASSWORD}"],
+    },
+    "TlsTerm": {"ca": ["ca.pem"], "client": ["client.pem"]},
+    "LoginTerm": {
+        "url": ["/login", "https://id.shop.example/login"],
+        "form": [{"user": "%{env.SHOP_USER}", "password": "%{env.SHOP_PASSWORD}"}],
+        "selector": ["form#login"],
+        "check": [".logout", "a[href='/logout']"],
     },
     "BlockSignTerm": {"status": [403], "match": ["verify you are human"]},
     "AppenderTerm": {"dataDefs": [["book"]], "delimiter": [",", ";", "\t"], "path": ["books.csv"]},
@@ -100,6 +113,8 @@ _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
         "allOf": [*_mutually_exclusive("body", "form", "json"), *_mutually_exclusive("form", "json")],
     },
     "DataDefTerm": _any_required("fields", "links"),
+    "AuthTerm": {"minProperties": 1, "maxProperties": 1},
+    "TlsTerm": {"minProperties": 1, "not": {"required": ["verify", "ca"], "properties": {"verify": {"const": False}}}},
     "LinkTerm": {
         **_any_required("selector", "url"),
         "allOf": [*_mutually_exclusive("url", "selector", "attribute"), *_mutually_exclusive("form", "json")],
@@ -122,7 +137,7 @@ _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Keys that require or exclude each other."""
 
-_LISTS_OR_TEXTS = (("LinkTerm", "carry"), ("FieldTerm", "convert"))
+_LISTS_OR_TEXTS = (("LinkTerm", "carry"), ("FieldTerm", "convert"), ("HostTerm", "proxy"))
 """Lists that may be written as their only item."""
 
 

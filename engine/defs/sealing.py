@@ -1,4 +1,4 @@
-"""Seals the secret literals of defs: header and cookie values, and the credentials in URLs."""
+"""Seals the secret literals of defs: header and cookie values, fields of logins, and the credentials in URLs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,15 @@ def _seal_locator(locator: Locator, vault: SecretVault) -> Locator:
 
 
 def _seal_host(host: HostRule, vault: SecretVault) -> HostRule:
-    return replace(host, headers=_seal_headers(host.headers, vault), cookies=_seal_cookies(host.cookies, vault))
+    auth, route, login = host.auth, host.route, host.login
+    return replace(
+        host,
+        headers=_seal_headers(host.headers, vault),
+        cookies=_seal_cookies(host.cookies, vault),
+        auth=None if auth is None else replace(auth, credential=vault.seal(auth.credential)),
+        route=None if route is None else replace(route, proxies=tuple(seal_url(url, vault) for url in route.proxies)),
+        login=None if login is None else replace(login, form=_seal_cookies(login.form, vault)),
+    )
 
 
 def _seal_appender(appender: AppenderDef, vault: SecretVault) -> AppenderDef:

@@ -37,6 +37,8 @@ class Context:
     """The URL of the job, before redirects."""
     explains_links: bool = False
     """Whether the page says of links why they are not followed, as a user asked."""
+    check: str = ""
+    """The selector of what the page has while the login to its host lasts; empty: it is not judged."""
     canonical: bool = False
     """Whether the page is skipped where its canonical URL is another."""
 

@@ -1,17 +1,18 @@
 """Sends one HTTP request with limits on time and size. Never follows redirects.
 
+Hosts whose rule sets a proxy, TLS or HTTP/2 have a transport of their own, which is loaded at their first request.
 The requests, responses and cookies are those of httpx. Its `AsyncClient` is left out: what it does besides
 (authentication, redirects, hooks, settings of the environment) the crawl does not use, or does by its own rules.
 """
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import Mapping
 from time import perf_counter
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-import aiohttp
+import httpx
 from aiohttp.abc import AbstractResolver
 
 from engine import urls
@@ -19,17 +20,24 @@ from engine.fetch.byte_budget import BodyShare, NoRoom
 from engine.fetch.cookies import SessionCookies
 from engine.fetch.decompress import ACCEPT_ENCODING, decompress_start, open_decompressor
 from engine.fetch.errors import FetchFailed
-from engine.fetch.file_download import HEAD_BYTES, FileDownload
+from engine.fetch.file_download import FILE_STATUSES, FileDownload
+from engine.fetch.limited_body import LimitedBody
 from engine.fetch.request import OutgoingRequest, build_request
 from engine.fetch.response import FetchResponse, decode_header, parse_retry_after, redirect_target
-from engine.fetch.transport import ResponseBody, Transport, TransportResponse, to_fetch_failed
+from engine.fetch.transport import Transport, TransportResponse
+from engine.model.host_route import HostAuth, HostRoute
 from engine.model.job import Request
 from engine.settings import Settings
 
+if TYPE_CHECKING:
+    from engine.fetch.digest import DigestAuthenticator
+    from engine.fetch.routed_transport import RoutedTransport
+
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NO_PAIRS: Mapping[str, str] = MappingProxyType({})
+UNAUTHORIZED = 401
 _MAX_DRAINED_BODY = 64 * 1024
-"""Bytes of a redirect's body to read and discard, to keep the connection. A longer body closes it."""
+"""Bytes of the body of a redirect or challenge to read and discard, to keep the connection. A longer body closes it."""
 
 
 class Fetcher:
@@ -44,29 +52,32 @@ class Fetcher:
         connections: int,
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
+        cookies: SessionCookies | None = None,
     ) -> None:
         """`deadline`: seconds for a whole request. `max_body`: bytes of a body, both as sent and decompressed.
 
-        `resolver` resolves host names, but not IP address literals. `tls` replaces the system's trust store.
+        `resolver` resolves host names, but not IP address literals. `tls` replaces the system's trust store,
+        for hosts without a route. `cookies`: those of the sites so far, which other threads may read.
         """
         self._deadline = deadline
         self._max_body = max_body
-        self._transport = Transport(
-            headers={"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
-            connections=connections,
-            resolver=resolver,
-            tls=tls,
-        )
-        self._cookies = SessionCookies()
+        self._headers = {"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING}
+        self._connections = connections
+        self._resolver = resolver
+        self._transport = Transport(headers=self._headers, connections=connections, resolver=resolver, tls=tls)
+        self._cookies = cookies if cookies is not None else SessionCookies()
+        self._routed_transport: RoutedTransport | None = None
+        self._digest: DigestAuthenticator | None = None
 
     @classmethod
-    def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
+    def from_settings(cls, settings: Settings, *, connections: int, cookies: SessionCookies | None = None) -> "Fetcher":
         """A fetcher for these settings."""
         return cls(
             user_agent=settings.full_user_agent,
             deadline=settings.deadline,
             max_body=settings.max_body,
             connections=connections,
+            cookies=cookies,
         )
 
     async def send(
@@ -76,48 +87,75 @@ class Fetcher:
         *,
         headers: Mapping[str, str] = _NO_PAIRS,
         cookies: Mapping[str, str] = _NO_PAIRS,
+        auth: HostAuth | None = None,
+        authorization: str | None = None,
+        route: HostRoute | None = None,
         url_from_defs: bool = False,
         exempt: bool = False,
         read_at_most: int | None = None,
         session_cookies: bool = True,
+        keep_cookies: bool = True,
         share: BodyShare | None = None,
+        download: FileDownload | None = None,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
 
-        `headers` and `cookies` are the host's; those of `request` override them. `url_from_defs`: the URL comes from
+        `headers`, `cookies` and `auth` are the host's; those of `request` override them. `authorization`: the
+        `challenge_answer` of the response before. `route`: how the request travels. `url_from_defs`: the URL comes from
         the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
-        `session_cookies`: whether to send the cookies that the site has set.
+        `session_cookies`: whether to send the cookies that the site has set; `keep_cookies`: to keep those it sets.
         `share` grows with the body; the time it waits for room counts neither for the deadline nor as elapsed. It is
         released where no body is returned. Raises `NoRoom` if it waits longer than the deadline in all.
+        `download`: the content of a 200 or 206 goes to the part of a file, and the deadline begins again as it grows;
+        `elapsed` is the time to its head.
         Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses
-        only.
+        only, or is a name that only a proxy would resolve.
         """
         start = perf_counter()
-        sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
+        sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt, auth=auth)
+        digest = auth if auth is not None and auth.kind == "digest" else None
+        if digest is not None:
+            digest = self._authorize(sent, digest, authorization)
         if session_cookies:
             self._cookies.set_cookie_header(sent)
+        if download is not None:
+            sent.headers.update({"Accept": sent.headers.get("Accept", "*/*"), **download.request_headers(sent.target)})
         wait = _ShareWait(share, self._deadline)
         content = b""
         try:
             async with asyncio.timeout(self._deadline) as wait.deadline:
-                response = await self._transport.handle_async_request(sent)
+                if route is None:
+                    response = await self._transport.handle_async_request(sent)
+                else:
+                    response = await self._send_routed(sent, route)
                 assert isinstance(response, TransportResponse)
                 body, pairs = response.body, response.raw_headers
                 received = {name.lower(): value for name, value in pairs}
-                if b"set-cookie" in received:
-                    self._cookies.extract_cookies(response)
+                changed = False
+                if b"set-cookie" in received and keep_cookies:
+                    values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
+                    changed = self._cookies.extract_cookies(sent, values)
                 location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
+                answer = None
                 try:
-                    content = await self._read_body(
-                        body,
-                        response.status_code,
-                        received.get(b"content-encoding"),
-                        wait,
-                        redirected=location is not None,
-                        read_at_most=read_at_most,
-                    )
+                    if digest is not None and response.status_code == UNAUTHORIZED:
+                        answer = self._digest_authenticator().answer(sent, digest, pairs)
+                    if download is not None:
+                        elapsed = perf_counter() - start
+                        named = {decode_header(name): decode_header(value) for name, value in received.items()}
+                        content = await download.read(sent.target, response.status_code, named, body, wait.deadline)
+                    else:
+                        content = await self._read_body(
+                            body,
+                            response.status_code,
+                            received.get(b"content-encoding"),
+                            wait,
+                            redirected=location is not None or answer is not None,
+                            read_at_most=read_at_most,
+                        )
+                        elapsed = perf_counter() - start - wait.seconds
                 except BaseException:
                     body.close()
                     raise
@@ -131,84 +169,66 @@ class Fetcher:
             status=response.status_code,
             headers=tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs]),
             body=content,
-            received=body.received,
-            elapsed=perf_counter() - start - wait.seconds,
+            received=body.received if download is None else download.received or body.received,
+            elapsed=elapsed,
             content_type=decode_header(content_type) if content_type is not None else "",
             location=location,
             location_problem=problem,
+            challenge_answer=answer,
             retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
+            changed_cookies=changed,
+            is_file=download is not None and response.status_code in FILE_STATUSES,
+            file_problem=None if download is None else download.problem,
         )
 
-    async def download(
-        self,
-        url: str,
-        request: Request,
-        download: FileDownload,
-        *,
-        headers: Mapping[str, str] = _NO_PAIRS,
-        cookies: Mapping[str, str] = _NO_PAIRS,
-        exempt: bool = False,
-    ) -> FetchResponse:
-        """As `send`, but the content of a 200 or 206 goes to the part of a file; `elapsed` is the time to its head.
-
-        The deadline starts again with each piece of content of a certain size. Raises NoRoom, besides what `send` does.
-        """
-        start = perf_counter()
-        sent = build_request(url, request, headers, cookies, from_defs=False, exempt=exempt)
-        accept = sent.headers.get("Accept", "*/*")
-        sent.headers.update({"Accept": accept, **download.request_headers(sent.target)})
-        self._cookies.set_cookie_header(sent)
-        try:
-            async with asyncio.timeout(self._deadline) as limit:
-                response = await self._transport.handle_async_request(sent)
-                assert isinstance(response, TransportResponse)
-                elapsed = perf_counter() - start
-                with contextlib.closing(response.body):
-                    return await self._receive_file(url, sent, response, download, limit, elapsed)
-        except TimeoutError:
-            raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
-
-    async def _receive_file(
-        self, url: str, sent: OutgoingRequest, response: TransportResponse, download: FileDownload,
-        limit: asyncio.Timeout, elapsed: float,
-    ) -> FetchResponse:  # fmt: skip
-        pairs = tuple([(decode_header(name).lower(), decode_header(value)) for name, value in response.raw_headers])
-        received, status, content = dict(pairs), response.status_code, b""
-        if "set-cookie" in received:
-            self._cookies.extract_cookies(response)
-        raw = {name.lower(): value for name, value in response.raw_headers}
-        location, problem = redirect_target(status, raw.get(b"location"), sent.target)
-        is_file = status in (200, 206)
-        if is_file:
-            try:
-                await download.receive(sent.target, status, received, response.body, limit)
-            except (aiohttp.ClientError, OSError) as error:
-                raise to_fetch_failed(error) from error
-            content = download.head
-        elif status == 416 and download.continues:
-            await download.refuse_range()
-        else:
-            with contextlib.suppress(FetchFailed):
-                content = await response.body.read_start(HEAD_BYTES)
-        return FetchResponse(
-            url=urls.without_credentials(url), status=status, headers=pairs, body=content,
-            received=download.received or response.body.received, elapsed=elapsed,
-            content_type=received.get("content-type", ""), location=location, location_problem=problem,
-            retry_after=parse_retry_after(raw.get(b"retry-after"), raw.get(b"date")), is_file=is_file,
-            file_problem=download.problem,
-        )  # fmt: skip
-
-    async def check_address(self, url: str) -> None:
+    async def check_address(self, url: str, route: HostRoute | None = None) -> None:
         """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Sends nothing."""
+        if route is not None and route.proxies:
+            self._routed().check_address(url, route)
+            return
         await self._transport.check_address(url)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._transport.aclose()
+        if self._routed_transport is not None:
+            await self._routed_transport.aclose()
+
+    async def _send_routed(self, sent: OutgoingRequest, route: HostRoute) -> httpx.Response:
+        """Send by the other transport; directly over http, where its rule changes nothing."""
+        if not route.proxies and sent.target.startswith("http:"):
+            return await self._transport.handle_async_request(sent)
+        return await self._routed().send(sent, route)
+
+    def _routed(self) -> "RoutedTransport":
+        if self._routed_transport is None:
+            from engine.fetch.routed_transport import RoutedTransport  # 60 ms that few crawls need
+
+            self._routed_transport = RoutedTransport(
+                headers=self._headers, connections=self._connections, deadline=self._deadline, resolver=self._resolver
+            )
+        return self._routed_transport
+
+    def _authorize(self, sent: OutgoingRequest, auth: HostAuth, authorization: str | None) -> HostAuth | None:
+        """Set the header of digest authentication. Returns what answers a challenge; None: none is to be answered."""
+        if "Authorization" in sent.headers:
+            return None
+        if authorization is not None:
+            sent.headers["Authorization"] = authorization
+            return None
+        self._digest_authenticator().authorize(sent, auth)
+        return auth
+
+    def _digest_authenticator(self) -> "DigestAuthenticator":
+        if self._digest is None:
+            from engine.fetch.digest import DigestAuthenticator
+
+            self._digest = DigestAuthenticator()
+        return self._digest
 
     async def _read_body(
         self,
-        body: ResponseBody,
+        body: LimitedBody,
         status: int,
         encoding: bytes | None,
         wait: "_ShareWait",
@@ -216,7 +236,7 @@ class Fetcher:
         redirected: bool,
         read_at_most: int | None,
     ) -> bytes:
-        """The body, decompressed; empty for a redirect.
+        """The body, decompressed; empty for a redirect, and for a challenge that is answered.
 
         For an error status a failure to read it leaves it empty: the status matters more.
         """

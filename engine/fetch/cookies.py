@@ -1,64 +1,58 @@
-"""Session cookies of a crawl: an httpx cookie jar that is split by site and bounded in size."""
+"""Session cookies of a crawl, split by site and bounded in size; several threads may use them."""
 
+import threading
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import Request as UrllibRequest
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from engine import urls
 from engine.fetch.request import OutgoingRequest
+from engine.fetch.site_cookies import SiteCookies
 
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
 _MAX_SITES = 5000
-_MAX_SITE_COOKIES = 150
-"""Per site. Otherwise a server that sets a new cookie on each page makes every request longer."""
 
 
-class SessionCookies(httpx.Cookies):
+class SessionCookies:
     """The cookies of each site. One jar per site, because a jar searches all its domains for each request.
 
     A site is a registrable domain: the public suffix and one more label. Cookies never leave it.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self._sites: dict[str, httpx.Cookies] = {}
+        self._lock = threading.Lock()
+        self._sites: dict[str, SiteCookies] = {}
 
-    def extract_cookies(self, response: httpx.Response) -> None:
-        """Store the cookies of a response to an `OutgoingRequest`. Takes 50 µs.
+    def extract_cookies(self, request: httpx.Request, set_cookies: Sequence[str]) -> bool:
+        """Store the cookies of a response to an `OutgoingRequest`; returns whether that changed any.
 
         The first cookie of a process takes 0.1 s: it loads the public suffix list.
         """
-        site = _site_of_request(response.request)
-        cookies = self._sites.pop(site, None)
-        if cookies is None:
-            cookies = httpx.Cookies(CookieJar(_SitePolicy()))
-        cookies.extract_cookies(response)
-        jar = cookies.jar
-        for _ in range(len(jar) - _MAX_SITE_COOKIES):
-            oldest: Cookie = next(iter(jar))
-            jar.clear(oldest.domain, oldest.path, oldest.name)
-        if len(jar):
-            self._sites[site] = cookies  # at the end: the site that set cookies last is dropped last
-        if len(self._sites) > _MAX_SITES:
-            del self._sites[next(iter(self._sites))]
+        assert isinstance(request, OutgoingRequest)
+        site = site_of(urls.host_of(request.target))
+        with self._lock:
+            cookies = self._sites.pop(site, None)
+            if cookies is None:
+                cookies = SiteCookies(_is_public_suffix)
+            changed = cookies.take(request, set_cookies)
+            if len(cookies) or changed:
+                self._sites[site] = cookies  # at the end: the site that set cookies last is dropped last
+            if len(self._sites) > _MAX_SITES:
+                del self._sites[next(iter(self._sites))]
+        return changed
 
     def set_cookie_header(self, request: httpx.Request) -> None:
-        """Add the site's cookies to the Cookie header. A cookie from the defs overrides one of the same name.
-
-        Takes 40 µs if the site set cookies, else next to nothing.
-        """
-        cookies = self._sites.get(_site_of_request(request)) if self._sites else None
-        if cookies is None:
+        """Add the site's cookies to the Cookie header. A cookie from the defs overrides one of the same name."""
+        if not self._sites:
             return
-        probe = httpx.Request("GET", request.url)
-        cookies.set_cookie_header(probe)
-        stored = probe.headers.get("Cookie")
+        assert isinstance(request, OutgoingRequest)
+        with self._lock:
+            cookies = self._sites.get(site_of(urls.host_of(request.target)))
+            stored = cookies.header(request) if cookies is not None else ""
         if not stored:
             return
         from_defs = request.headers.get("Cookie")
@@ -68,34 +62,31 @@ class SessionCookies(httpx.Cookies):
             stored = f"{stored}; {from_defs}" if stored else from_defs
         request.headers["Cookie"] = stored
 
+    def export(self, site: str) -> list[dict[str, Any]]:
+        """The cookies of a site as JSON values, each with the time of its last change."""
+        with self._lock:
+            cookies = self._sites.get(site)
+            return [] if cookies is None else cookies.export()
 
-class _SitePolicy(DefaultCookiePolicy):
-    """The rules of browsers: no Domain that is a public suffix, no subdomains without a Domain attribute."""
-
-    def __init__(self) -> None:
-        super().__init__(strict_ns_domain=DefaultCookiePolicy.DomainStrictNonDomain)
-
-    def set_ok_domain(self, cookie: Cookie, request: UrllibRequest) -> bool:
-        """Whether a response to `request` may set a cookie with this Domain."""
-        domain = cookie.domain.strip(".")
-        # A host that is itself a public suffix may set cookies: no other host shares its jar.
-        is_own_host = domain == urlsplit(request.full_url).hostname
-        if cookie.domain_specified and not is_own_host and _public_suffixes().is_public(domain):
-            return False
-        return super().set_ok_domain(cookie, request)
-
-
-def _site_of_request(request: httpx.Request) -> str:
-    assert isinstance(request, OutgoingRequest)
-    return _site_of(urls.host_of(request.target))
+    def merge(self, site: str, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Take over exported cookies of a site; of each cookie the newer one stays."""
+        with self._lock:
+            cookies = self._sites.get(site)
+            if cookies is None:
+                cookies = self._sites[site] = SiteCookies(_is_public_suffix)
+            cookies.merge(entries)
 
 
 @lru_cache(maxsize=10_000)
-def _site_of(host: str) -> str:
+def site_of(host: str) -> str:
     """The registrable domain of a host; the host itself for an address or a public suffix."""
     if host.startswith("[") or host.rpartition(".")[2].isdigit():
         return host
     return _public_suffixes().privatesuffix(host) or host
+
+
+def _is_public_suffix(domain: str) -> bool:
+    return _public_suffixes().is_public(domain)
 
 
 @cache

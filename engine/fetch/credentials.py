@@ -1,4 +1,4 @@
-"""Decides which headers and cookies of a host's rule go along with a request."""
+"""Decides what of a host's rule goes along with a request: headers, cookies, authentication, and the route."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -7,6 +7,7 @@ from typing import NamedTuple
 from engine import urls
 from engine.model.definition import Definitions, HostRule
 from engine.model.headers import SAFE_HEADERS
+from engine.model.host_route import HostAuth, HostRoute
 
 _NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 
@@ -16,16 +17,20 @@ class HostPart(NamedTuple):
 
     headers: Mapping[str, str]
     cookies: Mapping[str, str]
+    auth: HostAuth | None = None
+    route: HostRoute | None = None
+    """How it travels: that is no credential, and the same for robots.txt and sitemaps."""
 
 
 NOTHING = HostPart(_NO_COOKIES, _NO_COOKIES)
 
 
 def host_part(rule: HostRule, *, with_credentials: bool) -> HostPart:
-    """The rule's headers and cookies; without credentials, only the headers that are safe to send anywhere."""
+    """What the rule adds; without credentials, only the route and the headers that are safe to send anywhere."""
     if with_credentials:
-        return HostPart(rule.headers, rule.cookies)
-    return HostPart({name: value for name, value in rule.headers.items() if name.lower() in SAFE_HEADERS}, _NO_COOKIES)
+        return HostPart(rule.headers, rule.cookies, rule.auth, rule.route)
+    safe = {name: value for name, value in rule.headers.items() if name.lower() in SAFE_HEADERS}
+    return HostPart(safe, _NO_COOKIES, None, rule.route)
 
 
 def may_carry_credentials(rule: HostRule, url: str, start_url: str, plain_hosts: frozenset[str]) -> bool:

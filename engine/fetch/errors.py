@@ -20,6 +20,7 @@ FailureKind = Literal[
     "secret",
     "loader",
     "file",
+    "proxy",
 ]
 
 FILES_NOT_ALLOWED = "`file:` URLs are read only with --allow-file"
@@ -50,6 +51,22 @@ class AddressRefused(FetchFailed):
             kind="address",
             retryable=False,
             remedy=f'If the host is yours, write `"{self.host_key}": {{private: true}}` below `hosts` in the defs.',
+        )
+
+
+class ProxiedNameRefused(AddressRefused):
+    """A name that the defs do not name was to be asked for through a proxy, which hides its address from the guard."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """`host`: as in a normalized URL."""
+        self.host_key = f"{host}:{port}"
+        FetchFailed.__init__(
+            self,
+            f"address of {self.host_key} is hidden by a proxy, and no locator names it; to allow it: "
+            "private: true beside its proxy",
+            kind="address",
+            retryable=False,
+            remedy="If you trust the host, write `private: true` beside its `proxy` below `hosts` in the defs.",
         )
 
 

@@ -1,6 +1,7 @@
 """Reads the answer to a request for a file into its part on disk, within limits on size, progress and disk space."""
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from engine.fetch.decompress import open_decompressor
 from engine.fetch.errors import FetchFailed
 from engine.fetch.file_part import FilePart, PartNote
 from engine.fetch.file_ranges import declared_length, find_validator, may_continue, parse_content_range
+from engine.fetch.limited_body import LimitedBody
 from engine.model.file_names import bare_type, refuse_page
 from engine.runtime.disk_space import free_bytes
 
@@ -24,7 +26,8 @@ MIN_RATE = 2_000
 """Bytes per second, over a `deadline`, below which a download has timed out: it may take hours, but not stand still."""
 _BUFFER_BYTES = 256 * 1024
 _BYTES_PER_SPACE_CHECK = 8_000_000
-_PARTIAL = 206
+FILE_STATUSES = (200, 206)
+_PARTIAL, _NO_SUCH_RANGE = 206, 416
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _GZIP_TYPES = frozenset({"application/gzip", "application/x-gzip", "application/x-tar", "application/x-tgz"})
@@ -73,6 +76,22 @@ class FileDownload:
             self._continues_at = self._part.earlier_size
             headers |= {"Range": f"bytes={self._continues_at}-", "If-Range": note.validator}
         return headers
+
+    async def read(
+        self, url: str, status: int, headers: Mapping[str, str], body: LimitedBody, limit: asyncio.Timeout
+    ) -> bytes:
+        """Read a response of any status; returns the beginning of its content. See `receive`."""
+        try:
+            if status in FILE_STATUSES:
+                await self.receive(url, status, headers, body, limit)
+                return self.head
+            if status == _NO_SUCH_RANGE and self.continues:
+                await self.refuse_range()
+            with contextlib.suppress(FetchFailed):
+                return await body.read_start(HEAD_BYTES)
+            return b""
+        finally:
+            body.close()
 
     async def receive(
         self, url: str, status: int, headers: Mapping[str, str], body: AsyncIterable[bytes], limit: asyncio.Timeout

@@ -1,10 +1,11 @@
 """Resolves the rules of a host from the defs and settings."""
 
+from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.robots import product_token
 from engine.model.definition import Definitions, HostRule
 from engine.settings import Settings
 from engine.store.tables.hosts import HostPolicy
-from engine.urls import FILE_HOST_KEY
+from engine.urls import FILE_HOST_KEY, host_of, normalize
 
 _NO_RULE = HostRule(name="")
 
@@ -24,5 +25,23 @@ def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: 
         concurrency=settings.host_concurrency if rule.concurrency is None else rule.concurrency,
         robots=is_site and (settings.robots if rule.robots is None else rule.robots),
         agent=product_token(settings.user_agent),
+        login=rule.login if rule.login is not None and _may_log_in(definitions, settings, host_key, rule) else None,
         throttle=is_site and (rule.throttle or settings.throttle) == "auto",
     )
+
+
+def _may_log_in(definitions: Definitions, settings: Settings, host_key: str, rule: HostRule) -> bool:
+    """Whether to log in to the host: on port 80, where nothing is encrypted, only if the defs name it with http.
+
+    A link from an https page cannot ask for it; its page is asked for without a login.
+    """
+    name, _, port = host_key.rpartition(":")
+    if port != "80" or rule.name.endswith(":80") or (rule.login is not None and _is_plain_url(rule.login.url)):
+        return True
+    base = normalize(settings.base_url) if settings.base_url else None
+    return name in find_plain_hosts(definitions) or (base is not None and _is_plain_url(base) and host_of(base) == name)
+
+
+def _is_plain_url(url: str) -> bool:
+    """Whether a URL as written has the scheme http."""
+    return url.lstrip()[:5].lower() == "http:"

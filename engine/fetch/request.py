@@ -16,11 +16,14 @@ from engine import urls
 from engine.fetch.errors import FetchFailed
 from engine.model.content_types import FORM_TYPE, JSON_TYPE
 from engine.model.headers import FIXED_HEADERS
+from engine.model.host_route import HostAuth
 from engine.model.job import Request
 from engine.model.secret import decode_variables
 from engine.model.variables import UnsetVariable, render_environment
 
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_INVALID_CREDENTIAL = re.compile(r"[\x00-\x1f\x7f]")
+"""RFC 7617 and RFC 7616 exclude them."""
 
 
 class OutgoingRequest(httpx.Request):
@@ -69,12 +72,13 @@ def build_request(
     *,
     from_defs: bool,
     exempt: bool = False,
+    auth: HostAuth | None = None,
 ) -> OutgoingRequest:
     """The request to send. Headers and cookies of `request` override `headers` and `cookies`, which are the host's.
 
     `from_defs`: the URL comes from the defs, so its variables are expanded. Never expand them in URLs from pages.
-    `exempt`: the host may be at a guarded address.
-    Raises `FetchFailed`: invalid URL or header, or a variable that is not set.
+    `exempt`: the host may be at a guarded address. `auth`: the host's, unless the request has an `Authorization`.
+    Raises `FetchFailed`: invalid URL, header or credential, or a variable that is not set.
     """
     target = urls.normalize(expand_url_env(url) if from_defs and "env." in url else url)
     if target is None:
@@ -98,6 +102,8 @@ def build_request(
         _add_basic_authorization(expand_url_env(request.userinfo), out)
     if "@" in target:
         target = _split_credentials(target, out)
+    if auth is not None and auth.kind != "digest" and "Authorization" not in out:
+        out["Authorization"] = _validated_header("Authorization", authorization_of(auth))
     body = b""
     if request.body is not None:
         body = _expand(request.body, _BODY_ENCODERS.get(request.content_type or "")).encode()
@@ -106,6 +112,29 @@ def build_request(
     except UnicodeEncodeError:
         raise FetchFailed("invalid HTTP request", kind="url", retryable=False) from None
     return OutgoingRequest(request.method, target, encoded, body, exempt=exempt)
+
+
+def authorization_of(auth: HostAuth) -> str:
+    """The header of basic or bearer authentication. Raises `FetchFailed`."""
+    if auth.kind == "bearer":
+        return f"Bearer {expand_env(auth.credential).strip()}"
+    user, password = user_and_password(auth)
+    return f"Basic {b64encode(f'{user}:{password}'.encode('utf-8', 'replace')).decode()}"
+
+
+def user_and_password(auth: HostAuth) -> tuple[str, str]:
+    """The parts of a credential of basic or digest authentication. Raises `FetchFailed`; never quotes them."""
+    user, colon, password = expand_env(auth.credential).partition(":")
+    problem = ""
+    if not colon:
+        problem = "must be user:password"
+    elif _INVALID_CREDENTIAL.search(user + password):
+        problem = "contains a line break or control character"
+    elif auth.kind == "digest" and ('"' in user or "\\" in user):
+        problem = "has a user with a quote or backslash"
+    if problem:
+        raise FetchFailed(f"the credential of auth: {auth.kind} {problem}", kind="header", retryable=False)
+    return user, password
 
 
 def expand_env(text: str) -> str:

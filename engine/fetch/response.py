@@ -2,7 +2,7 @@
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import quote
@@ -50,9 +50,13 @@ class FetchResponse:
     """Why it is no page but a refusal of the crawler."""
     refuses_host: bool = False
     """Whether that concerns all pages of the host."""
+    challenge_answer: str | None = field(default=None, repr=False)
+    """The `Authorization` by which the same request answers the challenge of this response, once."""
     loaded_url: str | None = None
     """The URL that a users' loader was led to, normalized, without credentials; None: it is `url`."""
 
+    changed_cookies: bool = False
+    """Whether it changed the session cookies of its site."""
     is_file: bool = False
     """Whether its content is in the part of a file, and `body` is only the beginning of it."""
     file_problem: str | None = None

@@ -1,9 +1,8 @@
 """The httpx transport over aiohttp: exact URLs, guarded addresses, limited bodies; says which errors to retry."""
 
-import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import cached_property, partial
 from io import BytesIO
 
@@ -15,10 +14,17 @@ from aiohttp.http import RawResponseMessage
 from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
-from engine.fetch.address_guard import guarded_category, literal_address
 from engine.fetch.decompress import Decompressor, body_too_large
-from engine.fetch.errors import AddressRefused, FetchFailed
+from engine.fetch.errors import FetchFailed
+from engine.fetch.failures import (
+    describe_os_error,
+    invalid_certificate,
+    refuse_guarded_literal,
+    tls_failure,
+    to_refusal,
+)
 from engine.fetch.guarded_connector import GuardedAddress, GuardedResolver, find_guarded_address, open_guarded_socket
+from engine.fetch.limited_body import HoldBytes, LimitedBody
 from engine.fetch.request import OutgoingRequest
 
 _MAX_HEADER_BYTES = 64 * 1024
@@ -35,18 +41,14 @@ _DNS_CACHE_SECONDS = 60
 _DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
-HoldBytes = Callable[[int], Awaitable[None]]
-"""Waits until that many further bytes may be kept in memory."""
-
-
 class TransportResponse(httpx.Response):
-    """A response whose body is read by `ResponseBody`, with a limit.
+    """A response whose body is read by a `LimitedBody`.
 
     It sets the public attributes itself, as `OutgoingRequest` does: few responses need more than these.
     """
 
     def __init__(
-        self, status: int, raw_headers: tuple[tuple[bytes, bytes], ...], body: "ResponseBody", request: OutgoingRequest
+        self, status: int, raw_headers: tuple[tuple[bytes, bytes], ...], body: LimitedBody, request: OutgoingRequest
     ) -> None:
         self.status_code = status
         self.raw_headers = raw_headers
@@ -97,7 +99,7 @@ class Transport(AiohttpTransport):
         # `encoded`: without it yarl re-quotes the URL, which changes signed or double-encoded ones.
         url = URL(request.target, encoded=True)
         if not request.exempt:
-            _refuse_guarded_literal(url)
+            refuse_guarded_literal(url)
         try:
             received = await self._session(exempt=request.exempt).request(
                 request.method,
@@ -109,20 +111,20 @@ class Transport(AiohttpTransport):
         except (aiohttp.ClientError, OSError, ValueError) as error:
             guarded = find_guarded_address(error)
             if guarded is not None:
-                raise _to_refusal(url, guarded.address, guarded.category) from error
-            raise to_fetch_failed(error) from error
+                raise to_refusal(url, guarded.address, guarded.category) from error
+            raise _to_fetch_failed(error) from error
         return TransportResponse(received.status, received.raw_headers, ResponseBody(received), request)
 
     async def check_address(self, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Connects to nothing."""
         parsed = URL(url, encoded=True)
-        _refuse_guarded_literal(parsed)
+        refuse_guarded_literal(parsed)
         self._session(exempt=False)  # which creates the resolver
         assert self._guarded_resolver is not None
         try:
             await self._guarded_resolver.resolve(parsed.host or "", parsed.port or 0, socket.AF_UNSPEC)
         except GuardedAddress as guarded:
-            raise _to_refusal(parsed, guarded.address, guarded.category) from guarded
+            raise to_refusal(parsed, guarded.address, guarded.category) from guarded
         except OSError:
             return  # a name without an address is no matter of the guard
 
@@ -234,7 +236,7 @@ class ResponseBody(httpx.AsyncByteStream):
             return await self._read_plain(piece, limit, hold)
         except (aiohttp.ClientError, OSError) as error:
             self.close()
-            raise to_fetch_failed(error) from error
+            raise _to_fetch_failed(error) from error
 
     async def _read_plain(self, piece: bytes, limit: int, hold: HoldBytes) -> bytes:
         body = BytesIO()  # gives its bytes out without a copy
@@ -278,7 +280,7 @@ class ResponseBody(httpx.AsyncByteStream):
                 parts.append(part)
                 self.received += len(part)
         except (aiohttp.ClientError, OSError) as error:
-            raise to_fetch_failed(error) from error
+            raise _to_fetch_failed(error) from error
         finally:
             if not self._response.content.at_eof():
                 self.close()
@@ -293,23 +295,20 @@ class ResponseBody(httpx.AsyncByteStream):
         self.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._response.content.iter_any():
-            yield chunk
+        """The pieces as sent, without a limit: for a body that goes to a file. Raises `FetchFailed`."""
+        pieces = aiter(self._response.content.iter_any())
+        while True:
+            try:
+                piece = await anext(pieces, b"")
+            except (aiohttp.ClientError, OSError) as error:
+                raise _to_fetch_failed(error) from error
+            if not piece:
+                return
+            self.received += len(piece)
+            yield piece
 
 
-def _refuse_guarded_literal(url: URL) -> None:
-    """Raise AddressRefused if the host is a guarded address: aiohttp resolves no address, so no resolver sees it."""
-    address = literal_address(url.host_subcomponent or "")
-    category = None if address is None else guarded_category(address)
-    if address is not None and category is not None:
-        raise _to_refusal(url, address, category)
-
-
-def _to_refusal(url: URL, address: str, category: str) -> AddressRefused:
-    return AddressRefused(url.host_subcomponent or "", url.port or 0, address, category)
-
-
-def to_fetch_failed(error: Exception) -> FetchFailed:
+def _to_fetch_failed(error: Exception) -> FetchFailed:
     """The failure in one line, without the URL, which may contain a password."""
     if isinstance(error, FetchFailed):
         return error
@@ -317,12 +316,9 @@ def to_fetch_failed(error: Exception) -> FetchFailed:
         not_found = isinstance(error.os_error, socket.gaierror) and error.os_error.errno in _DNS_NOT_FOUND
         return FetchFailed(f"cannot resolve host {error.host}", kind="dns", retryable=not not_found)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        certificate = error.certificate_error
-        detail = getattr(certificate, "verify_message", "") or str(certificate)
-        return FetchFailed(f"TLS: invalid certificate: {detail}", kind="tls", retryable=False)
+        return invalid_certificate(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
-        detail = getattr(error.os_error, "reason", None) or "handshake failed"
-        return FetchFailed(f"TLS: {str(detail).replace('_', ' ').lower()}", kind="tls", retryable=False)
+        return tls_failure(error.os_error)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return FetchFailed("connection closed before a response", kind="connection", retryable=True)
     if isinstance(error, aiohttp.ClientPayloadError):
@@ -330,21 +326,8 @@ def to_fetch_failed(error: Exception) -> FetchFailed:
     if isinstance(error, aiohttp.ClientResponseError):
         return FetchFailed(f"invalid HTTP response: {error.message}", kind="protocol", retryable=False)
     if isinstance(error, OSError):
-        return FetchFailed(_describe_os_error(error), kind="connection", retryable=True)
+        number = error.os_error.errno if isinstance(error, aiohttp.ClientConnectorError) else error.errno
+        return FetchFailed(describe_os_error(number), kind="connection", retryable=True)
     if isinstance(error, ValueError):
         return FetchFailed("invalid HTTP request", kind="url", retryable=False)
     return FetchFailed("connection failed", kind="connection", retryable=True)
-
-
-def _describe_os_error(error: OSError) -> str:
-    number = error.os_error.errno if isinstance(error, aiohttp.ClientConnectorError) else error.errno
-    match number:
-        case errno.ECONNREFUSED:
-            return "connection refused"
-        case errno.ECONNRESET | errno.EPIPE:
-            return "connection reset"
-        case errno.ENETUNREACH | errno.EHOSTUNREACH:
-            return "host unreachable"
-        case errno.ETIMEDOUT:
-            return "connection timed out"
-    return "connection failed"

@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from engine.model.axis import AxisTable
+from engine.model.host_route import HostAuth, HostRoute
 from engine.model.link import Link, NextPage
+from engine.model.login import CookieJarMode, LoginRule
 from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapRules
 from engine.model.step import ChainStep, PluginFile
@@ -206,7 +208,17 @@ class HostRule:
     """Whether the built-in signs of a refusal apply."""
     drop: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     """Query keys, with `*` and `?` as wildcards, that are removed from URLs that the crawl finds."""
+    auth: HostAuth | None = field(default=None, metadata=ADDED_LATER)
+    route: HostRoute | None = field(default=None, metadata=ADDED_LATER)
+    """How requests travel; None: directly, by HTTP/1.1, with the certificates that the system trusts."""
+    cookie_jar: CookieJarMode | None = field(default=None, metadata=ADDED_LATER)
+    login: LoginRule | None = field(default=None, metadata=ADDED_LATER)
     place: SourcePosition = NO_POSITION
+
+    @property
+    def jar_mode(self) -> CookieJarMode:
+        """Who keeps the cookies that the site sets."""
+        return self.cookie_jar or ("perNode" if self.login is None else "shared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

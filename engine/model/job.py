@@ -27,6 +27,8 @@ class JobKind(StrEnum):
     PAGE = "page"
     ROBOTS = "robots"
     SITEMAP = "sitemap"
+    LOGIN = "login"
+    """Logs in to a host before its pages."""
     EXTRACT = "extract"
     """Re-extracts a stored page; never sends a request."""
     FILE = "file"
@@ -164,6 +166,10 @@ class LeasedJob(NamedTuple):
     """In the series of its locator; None: it is in none."""
     fresh_since: float | None = None
     """The wall-clock second since when a stored document replaces the fetch; None: as its group says."""
+    login_number: int = 0
+    """Of the login in force at its host, or for a login of the one before it; 0: its pages need none."""
+    login_failed: bool = False
+    """Whether the login to its host failed: it sends nothing."""
     links_stale: bool = False
     """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""
 

@@ -38,6 +38,11 @@ def robots_key(host: str) -> bytes:
     return _key("robots", host)
 
 
+def login_key(host: str) -> bytes:
+    """The key of the login to a host (`name:port`)."""
+    return _key("login", host)
+
+
 def file_key(url: str) -> bytes:
     """The key of a file that a field names: one of a run, whatever pages name it."""
     return _key("file", url)

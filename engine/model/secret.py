@@ -9,6 +9,8 @@ _PLACEHOLDER = re.compile(r"%\{secret\.([0-9a-f]{32})\}")
 _VARIABLES = re.compile(r"%\{(?:env|secret)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
 _ENCODED_VARIABLE = re.compile(r"%%7B((?:env|secret)\.[^{}%]*)%7D", re.IGNORECASE)
 SALT_BYTES = 16
+COOKIE_KEY_ID = "636f6f6b696573206f66206120736974"
+"""Of the key with which the cookies that nodes share are encrypted."""
 _SCRYPT_COST = 2**12
 """About 10 ms a secret: a weak password in a stolen store costs that for each guess."""
 
@@ -42,6 +44,16 @@ class SecretVault:
                 placeholder = self._placeholders[text] = f"%{{secret.{id_}}}"
                 self._entries.append((id_, text))
         return placeholder
+
+    def add(self, id_: str, value: str) -> None:
+        """Add a value that no text of the defs holds, under an id of its own."""
+        with self._lock:
+            self._entries.append((id_, value))
+
+    def find(self, id_: str) -> str | None:
+        """The value of an id; None: there is none."""
+        with self._lock:
+            return next((value for entry, value in self._entries if entry == id_), None)
 
     def seal_userinfo(self, userinfo: str) -> str:
         """The `user:password` of a URL, each part sealed."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.errors import CrawlError
 from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.client import Fetcher
+from engine.fetch.cookies import SessionCookies
 from engine.model.node import Role
 from engine.node.beat_thread import NodeBeatThread
 from engine.node.capacity import ActiveJobs, Capacity
@@ -30,6 +31,7 @@ from engine.node.intake import Intake
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import PageLoader
 from engine.node.loading.pool import LoaderPool
+from engine.node.login_page import LoginPageReader
 from engine.node.named_hosts import NamedHosts
 from engine.node.page_extractor import PageExtractor
 from engine.node.pipeline import Pipeline
@@ -37,6 +39,7 @@ from engine.node.registration import Registration
 from engine.node.ringer import Ringer
 from engine.node.secrets import SecretValues
 from engine.node.seen_set import SeenSet
+from engine.node.shared_jars import SharedJars
 from engine.node.slice import Leaser
 from engine.node.status import NodeStatus
 from engine.node.tuning import CpuPinner
@@ -107,6 +110,8 @@ def build_node(
     defs_db = Database.open(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS, small_cache=True)
     run_row = runs.get(defs_db, run)
     def_cache = DefCache(defs_db, settings, run)
+    cookies = SessionCookies()
+    shared_jars = SharedJars(node=epoch, run=run, cookies=cookies, secrets=secrets, def_cache=def_cache)
     commit_queue = CommitQueue(capacity)
     loop = FetchLoop(
         build_pipeline=partial(
@@ -121,6 +126,8 @@ def build_node(
             heap_trimmer=heap_trimmer,
             extraction_pool=extraction_pool,
             loader_pool=loader_pool,
+            cookies=cookies,
+            shared_jars=shared_jars,
         ),
         active_jobs=active_jobs,
         on_finished=commit_queue.put,
@@ -136,6 +143,7 @@ def build_node(
         capacity=capacity,
         submit=loop.submit,
         freshness=FreshnessRules(def_cache, settings.live_seconds),
+        shared_jars=shared_jars,
         ringer=ringer,
         on_fenced=exit_now.on_fenced,
         on_error=exit_now.on_error,
@@ -198,6 +206,8 @@ def _build_pipeline(
     heap_trimmer: HeapTrimmer,
     extraction_pool: ExtractionPool,
     loader_pool: LoaderPool,
+    cookies: SessionCookies,
+    shared_jars: SharedJars,
 ) -> Pipeline:
     """Build the pipeline, on the fetch loop's thread: its HTTP client belongs to that loop."""
     host_gates = HostGates(_open_host_clock(folder, settings))
@@ -210,7 +220,7 @@ def _build_pipeline(
     return Pipeline(
         source=name,
         settings=settings,
-        fetcher=Fetcher.from_settings(settings, connections=settings.concurrency),
+        fetcher=Fetcher.from_settings(settings, connections=settings.concurrency, cookies=cookies),
         db_access=db_access,
         def_cache=def_cache,
         secrets=secrets,
@@ -227,6 +237,8 @@ def _build_pipeline(
             run_time=run_time,
         ),
         named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
+        shared_jars=shared_jars,
+        login_page_reader=LoginPageReader(extraction_pool, answer_budget),
         byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
         host_gates=host_gates,
         file_parts=FileParts(FileFolder(folder, run.id), settings),

@@ -16,7 +16,18 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import document_links, documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import answers, files, hosts, jobs, linked_jobs, locators, row_sources, step_values
+from engine.store.tables import (
+    answers,
+    files,
+    host_logins,
+    hosts,
+    jobs,
+    linked_jobs,
+    locators,
+    row_sources,
+    step_values,
+)
+from engine.store.tables.host_logins import HostLogin
 from engine.store.tables.hosts import StoredRobots
 from engine.store.tables.row_sources import RowSource
 from engine.store.transactions import page_limit
@@ -113,6 +124,18 @@ class DbAccess:
     def document_links(self, page: int, context: bytes) -> list[ExtractedLink] | None:
         """The kept links of a stored page; None: they are not kept."""
         return document_links.get(self._reader, page, context)
+
+    def read(self, work: Callable[[Database], None]) -> None:
+        """Call `work` with the reader."""
+        work(self._reader)
+
+    def host_login(self, host: int) -> HostLogin:
+        """The login of a host."""
+        return host_logins.read(self._reader, host)
+
+    def login_failure(self, host: int) -> str:
+        """Why the login of a host failed."""
+        return host_logins.get_failure(self._reader, host)
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Record that the job fetches `target` next; False: another job does, or the lease is lost."""

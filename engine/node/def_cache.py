@@ -62,6 +62,7 @@ class DefCache:
         self._keeps_documents: dict[tuple[int, str], bool | None] = {}
         self._host_rules: dict[tuple[int, str], HostRule] = {}
         self._plain_hosts: dict[int, frozenset[str]] = {}
+        self._shares_cookies: dict[int, bool] = {}
         self._query_strippers: dict[int, QueryStripper | None] = {}
 
     def definitions(self, version: int) -> Definitions:
@@ -79,6 +80,7 @@ class DefCache:
     def _evict(self, version: int) -> None:
         self._versions.pop(version, None)
         self._plain_hosts.pop(version, None)
+        self._shares_cookies.pop(version, None)
         self._query_strippers.pop(version, None)
         for cache in (
             self._compiled_by_group, self._copied_by_group, self._link_rules, self._keeps_documents, self._host_rules
@@ -165,6 +167,14 @@ class DefCache:
         cached = self._host_rules.get(key)
         if cached is None:
             cached = self._host_rules[key] = host_rule_for(self.definitions(version), host_key)
+        return cached
+
+    def shares_cookies(self, version: int) -> bool:
+        """Whether nodes share the cookies of some host."""
+        cached = self._shares_cookies.get(version)
+        if cached is None:
+            shared = any(host.jar_mode == "shared" for host in self.definitions(version).hosts)
+            cached = self._shares_cookies[version] = shared
         return cached
 
     def plain_hosts(self, version: int) -> frozenset[str]:

@@ -12,6 +12,7 @@ from engine.extract.canonical import find_canonical
 from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.links import limit_links
+from engine.extract.login_check import is_logged_out
 from engine.extract.nesting_guard import exceeds_depth, may_reopen
 from engine.extract.page import Page, PageKind
 from engine.extract.page_blocks import read_blocks
@@ -49,6 +50,8 @@ _COPIES = 2
 _PARSER_STEP, _PARSER_CODE = "parser", "table"
 REPEATED = "repeated"
 """A page with the same blocks as the one before it: it ends their series, and gives nothing."""
+LOGGED_OUT = "logged out"
+"""A page that was answered as if nobody had logged in: it gives nothing, and is asked for again."""
 
 
 class UnreadablePage(Exception):
@@ -83,7 +86,7 @@ class ExtractedPage:
     blocks: PageBlocks | None = None
     """Of a page in a series that ends with an empty page."""
     replaced_by: str = ""
-    """The canonical URL of a page that is skipped for it, or `REPEATED`; empty: the page is none of these."""
+    """The canonical URL of a page that is skipped for it, `REPEATED` or `LOGGED_OUT`; empty: it is none of these."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -110,7 +113,23 @@ def check_supported(body: bytes, content_type: str) -> None:
         raise UnsupportedContent("application/pdf, whose text needs `pip install 'crawl-console[pdf]'`")
 
 
-def is_plain(page: Page, body: bytes, extractors: Sequence[RecordExtractor]) -> bool:
+class Searcher(Protocol):
+    """Searches pages: a dataDef or a selector."""
+
+    @property
+    def cost(self) -> Cost:
+        """How its time may grow with the size of a page."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether its time does not depend on the depth of an HTML page."""
+
+    @property
+    def reads_embedded_json(self) -> bool:
+        """Whether it parses JSON inside an HTML page."""
+
+
+def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
     """Whether the page is parsed, and searched by these dataDefs, in bounded time: no storm of attributes, not deep.
 
     Some counts, about 10 µs; where it has many tags, and a selector whose time depends on the depth, a walk over it.
@@ -162,6 +181,8 @@ def apply_data_defs(
 
     `patience`: seconds after which OutOfTime is raised; None: any time. `extract` takes the place of the extractors.
     """
+    if context.check and is_logged_out(page, context.check):
+        return ExtractedPage((), [], 0, (), 0, replaced_by=LOGGED_OUT)
     canonical = None
     if context.canonical and data_defs:
         canonical = find_canonical(page, context, data_defs[0][0].query_stripper)

@@ -175,7 +175,7 @@ class ExtractionChild:
         page, damaged = parse_page(
             body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
             robots_tags=task.robots_tags, page_class=self._page_class,
-            only_tree=task.defs not in self._xpath_defs, reads_pdf=True,
+            only_tree=task.defs not in self._xpath_defs and XPATH_PREFIX not in task.context.check, reads_pdf=True,
         )  # fmt: skip
         body.forget()  # the page has what it needs of it
         extracted = apply_data_defs(

@@ -10,7 +10,7 @@ from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import file_key
 from engine.model.stored_file import FileReference, HeldRow
 from engine.node.def_cache import DefCache
-from engine.node.page_extractor import PageExtraction
+from engine.node.page_extraction import PageExtraction
 from engine.query_stripper import QueryStripper
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows
 

@@ -32,13 +32,17 @@ class NamedHosts:
         return host_key in self._exempt
 
     def is_exempt(self, host_key: str, version: int) -> bool:
-        """Whether a host (`name:port`) may be at a guarded address: named by a locator, the base URL or `private`."""
+        """Whether a host (`name:port`) may be at a guarded address: named by a locator, the base URL or `private`.
+
+        So may that of a login page which the defs name with its host.
+        """
         if self.is_known_exempt(host_key, version):
             return True
         name, _, port = host_key.rpartition(":")
         exempt = (
             self._def_cache.definitions(self._version).allows_private(name, int(port))
             or host_key in (urls.host_key(base) for base in self._base_urls(self._version))
+            or host_key in map(urls.host_key, self._login_urls(self._version))
             or self._db_access.is_named_host(self._run.seq, host_key)
         )
         if exempt:
@@ -49,10 +53,16 @@ class NamedHosts:
         """Whether the defs name the host of a redirect's target, with whatever port."""
         bare = urls.host_without_www(url)
         definitions = self._def_cache.definitions(job.defs_version)
-        return any(bare == urls.host_without_www(base) for base in self._base_urls(job.defs_version)) or any(
+        named = (*self._base_urls(job.defs_version), *self._login_urls(job.defs_version))
+        return bare in map(urls.host_without_www, named) or any(
             definitions.has_host_rule(name) or self._db_access.is_named_name(self._run.seq, name)
             for name in (urls.host_of(url), bare, f"www.{bare}")
         )
+
+    def _login_urls(self, version: int) -> list[str]:
+        """The login pages that the defs name with their host."""
+        rules = [host.login for host in self._def_cache.definitions(version).hosts if host.login is not None]
+        return [url for rule in rules if (url := urls.normalize(rule.url)) is not None]
 
     def _base_urls(self, version: int) -> list[str]:
         """The base of relative locators, as the seeder chooses it."""

@@ -3,14 +3,15 @@
 import random
 import time
 from collections.abc import Sequence
+from typing import Literal
 
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import retry_wait
 from engine.model.job import JobOrigin, JobState, LeasedJob, StoredPage
-from engine.node.extraction import REPEATED
-from engine.node.page_extractor import PageExtraction
+from engine.node.extraction import LOGGED_OUT, REPEATED
+from engine.node.page_extraction import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
 from engine.store.tables.jobs import PRIORITY_RANGE
@@ -45,6 +46,8 @@ class OutcomeBuilder:
         """
         if extraction.replaced_by == REPEATED:
             return self._repeated(job, url, hops)
+        if extraction.replaced_by == LOGGED_OUT:
+            return self.logged_out(job, url, "the page lacks `check`")
         if extraction.replaced_by:
             return self._replaced(job, extraction, url, hops)
         rows = sum(len(made.texts) for made in extraction.rows) + copied
@@ -95,6 +98,18 @@ class OutcomeBuilder:
         outcome = self.ended(job, state, f"its canonical URL is {extraction.replaced_by}", url, hops=hops)
         outcome.children = extraction.children
         return outcome
+
+    def logged_out(
+        self, job: LeasedJob, url: str, why: str, on_lost: Literal["relogin", "pause"] = "relogin"
+    ) -> JobOutcome:
+        """READY from its first request, behind a new login if the one it was sent with is still in force."""
+        reason = f"logged out: {why}"
+        event = self.event(job, "INFO", f"{reason}  {urls.without_credentials(url)}")
+        moved = job.target is not None and urls.host_key(job.target) != urls.host_key(job.url)
+        return JobOutcome(
+            job=job, state=JobState.READY, reason=reason, logged_out=on_lost, events=(event,),
+            next_host=(urls.host_key(job.url), urls.origin(job.url)) if moved else None,
+        )  # fmt: skip
 
     def copied(
         self, job: LeasedJob, stored: StoredPage, rows: int, *, hops: int, answer: tuple[int, str] | None = None

@@ -1,10 +1,10 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Sequence
 
 from engine.extract.context import Context
+from engine.extract.login_check import compile_check
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
@@ -12,7 +12,7 @@ from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.decode import content_type_at, decode
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
-from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
+from engine.model.record import ExtractedLink, RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.node import extraction_wire as wire
 from engine.node.child_jobs import ChildJobs
@@ -22,6 +22,7 @@ from engine.node.extraction import (
     INLINE_SECONDS,
     REPEATED,
     ExtractedPage,
+    Searcher,
     UnreadablePage,
     apply_data_defs,
     check_supported,
@@ -36,6 +37,7 @@ from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
 from engine.node.job_context import JobContexts
 from engine.node.lines import take_first
 from engine.node.node_calls import NodeCalls
+from engine.node.page_extraction import PageExtraction, SitemapUrls
 from engine.node.page_task import PageTask
 from engine.node.seen_set import SeenSet
 from engine.node.selector_warnings import SelectorWarnings
@@ -43,61 +45,9 @@ from engine.node.users_code import UsersCodeWorker
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.pages.document_links import MAX_LINKS
-from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows, PageCounts, UnitResult
+from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
 
 _SITEMAP_TYPE = "application/xml"
-
-
-@dataclass(slots=True)  # not frozen: that takes five times as long, for every page
-class PageExtraction:
-    """The results of all dataDefs of a group on one page."""
-
-    rows: tuple[ExtractedRows, ...]
-    """By dataDef; none is empty."""
-    children: tuple[ChildJob, ...]
-    """The first ones."""
-    rejected: tuple[Rejection, ...]
-    """The first ones."""
-    rejected_counts: tuple[tuple[str, int], ...]
-    """The number of all, by dataDef."""
-    damaged: int
-    """Number of bytes that are invalid in the page's encoding, and were replaced."""
-    dropped_links: int = 0
-    """Links beyond the limit of a page."""
-    noindex: bool = False
-    """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
-    share: BodyShare | None = None
-    """What this holds of the budget of answers, to be released when it is committed."""
-    counts: tuple[PageCounts, ...] = ()
-    """How the records were filled."""
-    later_children: Iterator[tuple[ChildJob, ...]] | None = None
-    """Further children in pieces, made when they are committed."""
-    links: Sequence[ExtractedLink] | None = None
-    """All links of the page, where they are few enough to be kept."""
-    warnings: tuple[str, ...] = ()
-    """What the operator should know of these dataDefs."""
-    results: tuple[UnitResult, ...] = ()
-    """What became of users' steps."""
-    ran_users_code: bool = False
-    stored_values: Mapping[str, str] = field(default_factory=dict)
-    """What users' steps store with the job's commit: JSON by key."""
-    replaced_by: str = ""
-    """As that of `ExtractedPage`."""
-    held: tuple[HeldRows, ...] = ()
-    """Rows that wait for files, whose jobs are among the children."""
-
-
-@dataclass(frozen=True, slots=True)
-class SitemapUrls:
-    """The URLs of a sitemap, as written; `dropped`: how many more it has than the protocol allows."""
-
-    pages: Texts
-    sitemaps: Texts
-    dropped: int
-    share: BodyShare | None = None
-    """What this holds of the budget of answers."""
-    modified: Sequence[int] = ()
-    """As that of `SitemapEntries`."""
 
 
 class PageExtractor:
@@ -140,15 +90,17 @@ class PageExtractor:
         fetched_at: float,
         robots_tags: tuple[str, ...] = (),
         copied: frozenset[int] | None = None,
+        check: str = "",
     ) -> PageExtraction:
         """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
 
         `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone. None: no rows of
-        the page will ever be copied.
+        the page will ever be copied. `check`: the selector of what it has while the login to its host lasts.
         """
         if job.link_request.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
             return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
         context = self._contexts.create(job, url)
+        context.check = check
         compiled = self._applicable_data_defs(job, copied)
         made_before = self.unchanged_data_defs(job)
         without_rows = copied.union(made_before) if copied else made_before
@@ -279,7 +231,10 @@ class PageExtractor:
     ) -> PageExtraction | None:
         """What a page gave; None: it takes too long for the fetch loop."""
         try:
-            if not is_plain(page, body, [c.extractor for c in compiled]):
+            searchers: list[Searcher] = [c.extractor for c in compiled]
+            if context.check:
+                searchers.append(compile_check(context.check))
+            if not is_plain(page, body, searchers):
                 return None
             extracted = apply_data_defs(
                 page,

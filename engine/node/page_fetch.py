@@ -14,6 +14,7 @@ from engine.model.job_key import document_key
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostBackingOff
+from engine.node.login_guard import LoginGuard
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.redirect_rule import RedirectRule
 from engine.node.request_sender import RequestSender
@@ -65,6 +66,8 @@ class PageFetcher:
         robots_cache: RobotsCache,
         outcomes: OutcomeBuilder,
         redirect_rule: RedirectRule,
+        revalidation: Revalidation,
+        login_guard: LoginGuard,
     ) -> None:
         self._settings = settings
         self._sender = sender
@@ -73,7 +76,8 @@ class PageFetcher:
         self._robots_cache = robots_cache
         self._outcomes = outcomes
         self._redirect_rule = redirect_rule
-        self._revalidation = Revalidation(def_cache, db_access)
+        self._revalidation = revalidation
+        self._login_guard = login_guard
 
     async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
         """Fetch a page, a sitemap or a robots.txt.
@@ -111,6 +115,9 @@ class PageFetcher:
                 if job.kind is JobKind.ROBOTS:
                     return FetchedPage(chain, response)  # a robots.txt that leads nowhere does not exist
                 return self._outcomes.ended(job, JobState.FAILED, str(rejected), chain.url, hops=chain.hops)
+            lost = self._login_guard.is_lost(job, previous_url, chain.url)
+            if lost is not None:
+                return self._outcomes.logged_out(job, chain.url, "redirected to the login page", lost.on_lost)
             refusal = self._redirect_rule.refusal(job, previous_url, chain.url)
             if refusal is not None and job.kind is JobKind.ROBOTS:
                 if self._redirect_rule.guard_refusal(job, chain.url) is not None:
@@ -144,6 +151,9 @@ class PageFetcher:
         """
         previous_url = chain.url
         chain.advance(replace(response, status=_FOUND, location=target))
+        lost = self._login_guard.is_lost(job, previous_url, chain.url)
+        if lost is not None:
+            return self._outcomes.logged_out(job, chain.url, "redirected to the login page", lost.on_lost)
         refusal = self._redirect_rule.refusal(job, previous_url, chain.url)
         if refusal is not None:
             return self._outcomes.ended(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)

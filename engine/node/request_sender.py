@@ -6,6 +6,7 @@ from engine import urls
 from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.challenge import REFUSAL_STATUSES, find_challenge
 from engine.fetch.client import Fetcher
+from engine.fetch.cookies import site_of
 from engine.fetch.credentials import HostPart
 from engine.fetch.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
 from engine.fetch.local_file import read_file
@@ -14,6 +15,7 @@ from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
 from engine.fetch.robots import MAX_ROBOTS_BYTES
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
+from engine.model.login import CookieJarMode
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
@@ -23,6 +25,7 @@ from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import GroupLoader
 from engine.node.named_hosts import NamedHosts
 from engine.node.secrets import HostCredentials, SecretValues
+from engine.node.shared_jars import SharedJars
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.tables.answers import LAST_ANSWERS
@@ -31,6 +34,7 @@ from engine.store.transactions.outcome import JobOutcome
 
 _FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
 """Other attempts are made once more: only the last one's result of a users' loader counts."""
+_WITHOUT_COOKIES = (JobKind.ROBOTS, JobKind.SITEMAP)
 _MIN_REFUSALS = 5
 """Refused pages among a host's last answers from which they concern the host, if they are half of them, too."""
 
@@ -48,6 +52,8 @@ class _RequestStats:
     throttled: bool = False
     strike: bool = False
     backoff_until: float | None = None
+    changed_sites: set[str] = field(default_factory=set)
+    """Whose cookies nodes share."""
     loaded: tuple[StepResult, ...] = ()
     """What became of the users' loader."""
 
@@ -67,6 +73,7 @@ class RequestSender:
         byte_budget: ByteBudget,
         settings: Settings,
         group_loaders: GroupLoaders | None = None,
+        shared_jars: SharedJars | None = None,
         file_parts: FileParts | None = None,
     ) -> None:
         """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none.
@@ -85,6 +92,7 @@ class RequestSender:
         self._allow_file = settings.allow_file
         self._max_body = settings.max_body
         self._group_loaders = group_loaders
+        self._shared_jars = shared_jars
         self._shares: dict[tuple[int, int], BodyShare] = {}
         self._stats: dict[tuple[int, int], _RequestStats] = {}
 
@@ -102,6 +110,17 @@ class RequestSender:
             return _give_back(job, refusal)
         return None
 
+    async def change_host(self, job: LeasedJob, url: str) -> None:
+        """Have a job that sends several requests wait for its turn at the host of the next one. Raises HostBackingOff.
+
+        `job`: with the delay and the concurrency of that host.
+        """
+        self._host_gates.exit(job)
+        host_key = urls.host_key(url)
+        await self._host_gates.enter(
+            job, host_key, send_at=None, delay=job.delay, concurrency=job.host_concurrency
+        )  # fmt: skip
+
     def dismiss(self, job: LeasedJob) -> None:
         """Note that the job sends no more: another may take its place at the host."""
         self._host_gates.exit(job)
@@ -116,10 +135,13 @@ class RequestSender:
         """
         if urls.is_file_url(url):
             return await self._read_file(job, url)
+        host_key = urls.host_key(url)
+        jar_mode = self._def_cache.host_rule(job.defs_version, host_key).jar_mode
+        if jar_mode == "shared" and self._shared_jars is not None:
+            await self._shared_jars.prepare(self._db_access.read)
         part = await self._host_credentials.find(job, url)
         if request.headers or request.cookies or request.userinfo:
             request = await self._secrets.open_request(request)
-        host_key = urls.host_key(url)
         stats = self._stats.get(job.lease_key)
         if stats is None:
             stats = self._stats[job.lease_key] = _RequestStats()
@@ -132,14 +154,28 @@ class RequestSender:
         sent_at = boottime()
         try:
             exempt = self._named_hosts.is_known_exempt(host_key, job.defs_version)
-            response = await self._send(job, url, request, part, exempt=exempt)
+            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode)
         except AddressRefused:
             # only hosts with guarded addresses cost the search for who names them
             if not self._named_hosts.is_exempt(host_key, job.defs_version):
                 stats.requests -= 1
                 raise
-            response = await self._send(job, url, request, part, exempt=True)
+            exempt = True
+            response = await self._send(job, url, request, part, exempt=True, jar_mode=jar_mode)
+        if response.challenge_answer is not None:
+            # a request like any other: it waits for its turn, and the challenge is an answer, but no refusal
+            self._note_cookies(stats, url, response, jar_mode)
+            self._count_response(job, host_key, stats, sent_at, response)
+            await self._host_gates.wait_turn(job, again=True)
+            stats.requests += 1
+            sent_at, answer = boottime(), response.challenge_answer
+            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode, authorization=answer)
+        self._note_cookies(stats, url, response, jar_mode)
         return self._count_response(job, host_key, stats, sent_at, response)
+
+    def _note_cookies(self, stats: _RequestStats, url: str, response: FetchResponse, jar_mode: CookieJarMode) -> None:
+        if response.changed_cookies and jar_mode == "shared":
+            stats.changed_sites.add(site_of(urls.host_of(url)))
 
     async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
         stats = self._stats.setdefault(job.lease_key, _RequestStats())
@@ -157,7 +193,7 @@ class RequestSender:
         assert self._group_loaders is not None
         await self.check_address(job, url)
         from_defs = job.origin is JobOrigin.LOCATOR
-        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=from_defs)
+        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=from_defs, auth=part.auth)
         sent_at = boottime()
 
         def on_send() -> None:
@@ -182,7 +218,7 @@ class RequestSender:
         stats.responses += 1
         stats.seconds += response.elapsed
         stats.received += response.received
-        if job.kind is not JobKind.ROBOTS:
+        if job.kind is not JobKind.ROBOTS and response.challenge_answer is None:
             stats.answers.append((response.status, response.elapsed))
             self._judge(job, host_key, response)
         if response.refuses_host or response.status in OVERLOAD_STATUSES:
@@ -209,25 +245,39 @@ class RequestSender:
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
-        if not self._named_hosts.is_exempt(urls.host_key(url), job.defs_version):
-            await self._fetcher.check_address(url)
+        host_key = urls.host_key(url)
+        if not self._named_hosts.is_exempt(host_key, job.defs_version):
+            await self._fetcher.check_address(url, self._def_cache.host_rule(job.defs_version, host_key).route)
 
-    async def _send(self, job: LeasedJob, url: str, request: Request, part: HostPart, *, exempt: bool) -> FetchResponse:
+    async def _send(
+        self,
+        job: LeasedJob,
+        url: str,
+        request: Request,
+        part: HostPart,
+        *,
+        exempt: bool,
+        jar_mode: CookieJarMode,
+        authorization: str | None = None,
+    ) -> FetchResponse:
+        download = None
         if job.kind is JobKind.FILE and self._file_parts is not None:
             download = self._file_parts.download(job)
-            return await self._fetcher.download(
-                url, request, download, headers=part.headers, cookies=part.cookies, exempt=exempt
-            )
         return await self._fetcher.send(
             url,
             request,
             headers=part.headers,
             cookies=part.cookies,
+            auth=part.auth,
+            authorization=authorization,
+            route=part.route,
             url_from_defs=job.origin is JobOrigin.LOCATOR,
             exempt=exempt,
             read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,
-            session_cookies=job.kind is JobKind.PAGE,
-            share=self.share(job),
+            session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,
+            keep_cookies=jar_mode != "off",
+            share=None if download is not None else self.share(job),
+            download=download,
         )
 
     def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:
@@ -257,6 +307,8 @@ class RequestSender:
             return
         if stats.loaded and self._group_loaders is not None and outcome.state in _FINAL_STATES:
             outcome.results = (*self._group_loaders.to_unit_results(outcome.job, stats.loaded), *outcome.results)
+        if stats.changed_sites and self._shared_jars is not None:
+            outcome.changed_jars = tuple(map(self._shared_jars.jar, stats.changed_sites))
         outcome.requests = stats.requests - stats.reserved
         outcome.fetches, outcome.fetch_seconds = stats.responses, stats.seconds
         outcome.received_bytes = stats.received

@@ -9,6 +9,7 @@ from engine.fetch.redirect_chain import RedirectChain
 from engine.model.job import JobKind, LeasedJob, Request, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.store.pages.documents import NewDocument
 
 _ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
 _MAX_ETAG = 1_024
@@ -48,6 +49,19 @@ class Revalidation:
         if not group.revalidate or any(name.lower() in _CONDITIONS for name, _ in chain.request.headers):
             return StoredVersion(stored, digest)
         return StoredVersion(stored, digest, list_conditions(self._db_access.page_headers(stored.page)))
+
+    def recrawl_after(self, job: LeasedJob, before: StoredVersion | None, document: NewDocument | None) -> float | None:
+        """Seconds after which the page is asked for again; None: its group does not say. No document: it is unchanged.
+
+        A page has changed if its bytes have.
+        """
+        recrawl = self._def_cache.task_group(job.defs_version, job.group).recrawl
+        if recrawl is None:
+            return None
+        if before is None:
+            return recrawl.clamp(None)
+        changed = document is not None and document.digest != before.digest
+        return recrawl.following(before.stored.recrawl_after, changed=changed)
 
 
 def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

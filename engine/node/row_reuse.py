@@ -8,7 +8,7 @@ from engine.model.job import LeasedJob, StoredPage
 from engine.model.record import ExtractedLink
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
-from engine.node.page_extractor import PageExtraction
+from engine.node.page_extraction import PageExtraction
 from engine.store.pages import document_links
 from engine.store.pages.body import new_compressor
 from engine.store.transactions.outcome import CopiedRows, JobOutcome

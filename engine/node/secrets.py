@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine import urls
 from engine.fetch.credentials import NOTHING, HostPart, host_part, may_carry_credentials
 from engine.fetch.errors import FetchFailed
+from engine.model.host_route import HostAuth, HostRoute
 from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.model.secret import find_ids, open_placeholders
 from engine.node.def_cache import DefCache
@@ -41,6 +42,10 @@ class SecretValues:
     def mark_complete(self) -> None:
         """From now on, a job whose secret is not there has lost it."""
         self._complete = True
+
+    def find(self, id_: str) -> str | None:
+        """The value of an id, if it is there."""
+        return self._values.get(id_)
 
     async def open(self, text: str) -> str:
         """The text with its secrets.
@@ -92,15 +97,15 @@ class HostCredentials:
         self._opened: dict[tuple[int, str, bool], HostPart] = {}
 
     async def find(self, job: LeasedJob, url: str) -> HostPart:
-        """The headers and cookies of the host's rule for one request of a job.
+        """What the host's rule adds to one request of a job.
 
-        Credentials go to pages and files alone, not to robots.txt and sitemaps. Raises what `open` does.
+        Credentials go to pages, files and logins alone, not to robots.txt and sitemaps. Raises what `open` does.
         """
         version, key = job.defs_version, urls.host_key(url)
         rule = self._def_cache.host_rule(version, key)
-        if not rule.headers and not rule.cookies:
+        if not (rule.headers or rule.cookies or rule.auth or rule.route):
             return NOTHING
-        allowed = job.kind in (JobKind.PAGE, JobKind.FILE) and may_carry_credentials(
+        allowed = job.kind in (JobKind.PAGE, JobKind.FILE, JobKind.LOGIN) and may_carry_credentials(
             rule, url, _start_url(job), self._def_cache.plain_hosts(version)
         )
         opened = self._opened.get((version, key, allowed))
@@ -110,8 +115,17 @@ class HostCredentials:
             cookies = await self._secrets.open_pairs(part.cookies.items())
             if len(self._opened) >= _MAX_CACHED_HOSTS:
                 self._opened.clear()
-            opened = self._opened[version, key, allowed] = HostPart(dict(headers), dict(cookies))
+            opened = HostPart(
+                dict(headers), dict(cookies), await self._open_auth(part.auth), await self._open_route(part.route)
+            )
+            self._opened[version, key, allowed] = opened
         return opened
+
+    async def _open_auth(self, auth: HostAuth | None) -> HostAuth | None:
+        return auth and replace(auth, credential=await self._secrets.open(auth.credential))
+
+    async def _open_route(self, route: HostRoute | None) -> HostRoute | None:
+        return route and replace(route, proxies=tuple([await self._secrets.open(url) for url in route.proxies]))
 
 
 def _start_url(job: LeasedJob) -> str:

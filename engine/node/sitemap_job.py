@@ -11,17 +11,24 @@ from engine import urls
 from engine.extract.sitemap import UNKNOWN
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.decompress import open_decompressor
-from engine.model.job import JobKind, LeasedJob
+from engine.fetch.errors import FetchFailed
+from engine.fetch.retry_policy import classify_status
+from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.job_key import link_key, sitemap_key
 from engine.model.sitemap_rules import SitemapRules
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.node.extraction import UnreadablePage
+from engine.node.extraction_wire import MAX_SITEMAP_URLS
 from engine.node.lines import as_text, cut_in_pieces, take_first
-from engine.node.page_extractor import PageExtractor, SitemapUrls
+from engine.node.outcomes import OutcomeBuilder
+from engine.node.page_extraction import SitemapUrls
+from engine.node.page_extractor import PageExtractor
+from engine.node.page_fetch import FetchedPage
 from engine.node.sitemap_routing import NOT_FOLLOWED, Route, SitemapRouting
 from engine.query_stripper import QueryStripper
 from engine.store.pages.body import Body
-from engine.store.transactions.outcome import ChildJob
+from engine.store.transactions.outcome import ChildJob, JobOutcome
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_DEPTH = 4
@@ -52,11 +59,48 @@ class SitemapChildren:
 class SitemapHandler:
     """One for each node."""
 
-    def __init__(self, max_body: int, page_extractor: PageExtractor, db_access: DbAccess, def_cache: DefCache) -> None:
+    def __init__(
+        self,
+        max_body: int,
+        page_extractor: PageExtractor,
+        db_access: DbAccess,
+        def_cache: DefCache,
+        outcomes: OutcomeBuilder,
+    ) -> None:
         self._max_body = max_body
         self._page_extractor = page_extractor
         self._db_access = db_access
         self._def_cache = def_cache
+        self._outcomes = outcomes
+
+    async def read(self, job: LeasedJob, fetched: FetchedPage, share: BodyShare) -> JobOutcome:
+        """The outcome of the job of a sitemap. `share` holds its body."""
+        url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
+        if response.refusal is not None:
+            return self._outcomes.refused(job, url, response)
+        if classify_status(response.status) == "retry":
+            return self._outcomes.retry(job, url, f"HTTP {response.status}")
+        if classify_status(response.status) != "ok":
+            return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
+        try:
+            children = await self.list_children(job, url, response.take_body(), share)
+        except FetchFailed as failure:
+            return self._outcomes.fetch_failed(job, url, failure)
+        except UnreadablePage as error:
+            return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
+        text, dropped = f"{job.url}: {children.entries} entries", children.dropped
+        if children.denied:
+            text += f"; {children.denied} not followed, by the rules of the sitemap"
+        if dropped:
+            text += f"; {dropped} beyond the {MAX_SITEMAP_URLS:,} that the sitemap protocol allows are dropped"
+        event = self._outcomes.event(job, "INFO" if children.entries and not dropped else "WARNING", text)
+        outcome = JobOutcome(
+            job=job, state=JobState.DONE, attempts=1, hops=hops, children=children.first, later_children=children.later,
+            events=(event,),
+        )  # fmt: skip
+        if children.share is not None:
+            outcome.release_when_settled(children.share.release)
+        return outcome
 
     async def list_children(self, job: LeasedJob, url: str, body: bytes, share: BodyShare) -> SitemapChildren:
         """The jobs that a sitemap at that URL makes. `share` grows with what is unpacked.

@@ -4,6 +4,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
@@ -14,6 +15,7 @@ from engine.node.capacity import Capacity
 from engine.node.freshness import FreshnessRules
 from engine.node.intake import Intake
 from engine.node.ringer import Ringer
+from engine.node.shared_jars import SharedJars
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
@@ -43,11 +45,15 @@ class Leaser:
         capacity: Capacity,
         submit: Callable[[list[LeasedJob]], None],
         freshness: FreshnessRules,
+        shared_jars: SharedJars | None = None,
         ringer: Ringer,
         on_fenced: Callable[[], None],
         on_error: Callable[[CrawlError], None],
     ) -> None:
-        """`submit` starts jobs; `freshness` says which stored documents replace their fetches."""
+        """`submit` starts jobs; `freshness` says which stored documents replace their fetches.
+
+        `shared_jars`: None: nodes share no cookies.
+        """
         self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
         self._node = node
         self._batch = batch
@@ -55,6 +61,7 @@ class Leaser:
         self._capacity = capacity
         self._submit = submit
         self._freshness = freshness
+        self._shared_jars = shared_jars
         self._ringer = ringer
         self._on_fenced = on_fenced
         self._on_error = on_error
@@ -134,6 +141,8 @@ class Leaser:
             return
         try:
             jobs = retry_busy(lambda: _attach_documents(db, leased, self._freshness))
+            if self._shared_jars is not None:
+                retry_busy(partial(self._shared_jars.load, db, leased))
         except CrawlError as error:
             # Leased, but never to be worked: the node must exit so that another one takes its jobs over.
             self._on_error(error)

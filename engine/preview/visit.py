@@ -5,6 +5,7 @@ A crawl spreads the hops of a page over leases, which keep each host's delay. He
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 from engine import urls
 from engine.errors import PageUnavailable
@@ -158,23 +159,28 @@ class _PageFetch:
             response = await self._load(self._loader, url, request, part)
             if response is not None:
                 return response
-        return await self._fetcher.send(
+        send = partial(
+            self._fetcher.send,
             url,
             request,
             headers=part.headers,
             cookies=part.cookies,
+            auth=part.auth,
+            route=part.route,
             url_from_defs=True,
             exempt=host_key in self._exempt,
             read_at_most=MAX_ROBOTS_BYTES if for_robots else None,
             session_cookies=not for_robots,
         )
+        response = await send()
+        return response if response.challenge_answer is None else await send(authorization=response.challenge_answer)
 
     async def _load(
         self, loader: GroupLoader, url: str, request: Request, part: HostPart
     ) -> FetchResponse | None:  # fmt: skip
         """The response of the users' loader; None: the built-in client is to fetch the page."""
         await self._check_address(url)
-        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=True)
+        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=True, auth=part.auth)
         context = {"group": self._group, "locator": self._group, "depth": 0, "run": "try", "attempt": 1}
         if self._page_loader is None:
             self._page_loader = PageLoader(LoaderPool.from_settings(self._settings), self._settings)
@@ -191,7 +197,7 @@ class _PageFetch:
         """Raises AddressRefused."""
         host_key = urls.host_key(url)
         if host_key not in self._exempt and not self._is_named(host_key):
-            await self._fetcher.check_address(url)
+            await self._fetcher.check_address(url, host_rule_for(self._definitions, host_key).route)
 
     def _is_named(self, host_key: str) -> bool:
         name, _, port = host_key.rpartition(":")

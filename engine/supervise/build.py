@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.defs.loader import load
-from engine.defs.sealing import seal_definitions, seal_url
+from engine.defs.sealing import seal_url
 from engine.defs.table_settings import complete_tables
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
@@ -19,7 +19,6 @@ from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import RunState
 from engine.model.secret import SecretVault
-from engine.runtime.file_folder import remove_dead_parts
 from engine.runtime.host_clock import HostClock, machine_path
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
@@ -31,7 +30,7 @@ from engine.store.read.unsealed_jobs import has_unsealed_jobs
 from engine.store.tables import commands, events, hosts, jobs, outputs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
-from engine.store.transactions import placement, robots
+from engine.store.transactions import logins, placement, robots
 from engine.supervise.appender_process import AppenderProcess
 from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
@@ -42,7 +41,8 @@ from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.elastic_nodes import ElasticNodes
 from engine.supervise.helper_pool import HelperPool
-from engine.supervise.leftovers import clean_pages, fence_leftovers
+from engine.supervise.jar_key import jar_key_name, seal_for_nodes
+from engine.supervise.leftovers import clean_stored, fence_leftovers
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
@@ -112,8 +112,7 @@ def build_supervisor(
         _retry(lambda: fence_leftovers(db, folder), cancelled)
         begun = _retry(lambda: _begin_run(db, options, folder, defs, vault), cancelled)
         run, published = begun.run, begun.published
-        remove_dead_parts(folder, run.id)
-        pages_warning = _retry(lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
+        pages_warning = _retry(lambda: clean_stored(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
         settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
     except BaseException:
         db.close()
@@ -225,7 +224,7 @@ def _build_reloader(
             options.watched_defs,
             options.defs_fingerprint,
             prepare,
-            seal=lambda definitions: seal_definitions(complete_tables(definitions, options.settings), vault),
+            seal=lambda definitions: seal_for_nodes(complete_tables(definitions, options.settings), vault),
             load_defs=partial(
                 load, default_steps=options.settings.default_steps, keep_documents=options.settings.documents
             ),
@@ -260,7 +259,7 @@ def _seal_options(options: RunOptions, vault: SecretVault, resumed: Run | None) 
     """The options with their secrets in the vault: placeholders stand for them. A resumed run keeps its base URL."""
     given, kept = options.settings.base_url, resumed.base_url if resumed is not None else None
     settings = replace(options.settings, base_url=kept if given is None else seal_url(given, vault))
-    definitions = seal_definitions(complete_tables(options.definitions, settings), vault)
+    definitions = seal_for_nodes(complete_tables(options.definitions, settings), vault)
     return replace(options, definitions=definitions, settings=settings)
 
 
@@ -329,6 +328,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
                 db, run.seq, host, resolve_host_policy(options.definitions, options.settings, host)
             )
         robots.ask_stale_hosts(db, run.seq, now, product_token(options.settings.user_agent))
+        logins.resume_run(db, run.seq, jar_key_name(vault), fetches=not options.extract_only)
         for group in options.definitions.task_groups:
             sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
         store_problems(db, [])

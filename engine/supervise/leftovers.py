@@ -8,6 +8,7 @@ from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState
 from engine.runtime.beat_file import is_beat_file, is_beat_name
 from engine.runtime.clock import boot_id, boottime
+from engine.runtime.file_folder import remove_dead_parts
 from engine.store.db.connector import Database
 from engine.store.pages import documents, temporary
 from engine.store.tables import host_speeds, hosts, jobs, nodes, supervisors
@@ -41,8 +42,12 @@ def fence_leftovers(db: Database, folder: Path) -> None:
         _rebase_clocks(db)
 
 
-def clean_pages(db: Database, folder: Path, run: Run, *, busy_seconds: float) -> str:
-    """Delete page bodies that are not needed, and documents without their body; returns a warning, or ''."""
+def clean_stored(db: Database, folder: Path, run: Run, *, busy_seconds: float) -> str:
+    """Delete page bodies and parts of files that are not needed, and documents without their body.
+
+    Returns a warning, or ''.
+    """
+    remove_dead_parts(folder, run.id)
     pages = documents.PageStore(folder, busy_seconds=busy_seconds)
     try:
         lost = pages.reconcile(db, run.seq)

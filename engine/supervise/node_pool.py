@@ -14,10 +14,10 @@ from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import events, hosts, jobs, nodes, runs, sequences
+from engine.store.tables import events, jobs, nodes, runs, sequences
 from engine.store.tables.events import Event, Level
 from engine.store.tables.nodes import NodeBeat
-from engine.store.transactions.takeover import requeue_jobs
+from engine.store.transactions.takeover import give_up_gates, requeue_jobs
 from engine.supervise.appender_process import AppenderProcess
 from engine.supervise.child_process import (
     CRASH_LIMIT,
@@ -303,7 +303,7 @@ class NodePool:
                 jobs.resume_incomplete(self._db, self._run)
             sequences.recount_taken(self._db, self._run)
             if blame:
-                hosts.abandon_robots(self._db, self._run)
+                give_up_gates(self._db, self._run)
             if crashed:
                 runs.count_takeover(self._db, self._run)
             lost = replace and crashed and not child.stop_requested

@@ -47,11 +47,20 @@ class _Counter:
 class _Connection(asyncio.Protocol):
     """One connection, kept alive; GET only."""
 
-    def __init__(self, respond: Callable[[str], bytes], counter: _Counter, latency: float, versions: bool) -> None:
+    def __init__(
+        self,
+        respond: Callable[[str], bytes],
+        counter: _Counter,
+        latency: float,
+        *,
+        versions: bool,
+        sets_cookie: bool,
+    ) -> None:
         self._respond = respond
         self._versions = versions
         self._counter = counter
         self._latency = latency
+        self._sets_cookie = sets_cookie
         self._transport: asyncio.Transport | None = None
         self._unread = b""
 
@@ -79,6 +88,10 @@ class _Connection(asyncio.Protocol):
             if self._versions:
                 response = response.replace(b"\r\n", b"\r\nETag: " + etag + b"\r\n", 1)
         self._counter.hit()
+        if self._sets_cookie:
+            cookie = f"Set-Cookie: sid={self._counter.hits:016x}{'x' * 16}; Path=/; HttpOnly\r\n"
+            status, end, rest = response.partition(b"\r\n")
+            response = status + end + cookie.encode() + rest
         if self._latency:
             asyncio.get_running_loop().call_later(self._latency, self._write, response)
         else:
@@ -120,14 +133,22 @@ def of_pages(count: int, size: int) -> Callable[[str], bytes]:
 
 
 async def serve(
-    respond: Callable[[str], bytes], addresses: list[tuple[str, int]], latency: float, *, versions: bool
+    respond: Callable[[str], bytes],
+    addresses: list[tuple[str, int]],
+    latency: float,
+    *,
+    versions: bool,
+    sets_cookie: bool,
 ) -> None:
     """Serve until stdin ends; print the addresses as JSON once it listens."""
     loop, counter = asyncio.get_running_loop(), _Counter()
     servers = []
     for host, port in addresses:
         server = await loop.create_server(
-            lambda: _Connection(respond, counter, latency, versions), host, port, backlog=512
+            lambda: _Connection(respond, counter, latency, versions=versions, sets_cookie=sets_cookie),
+            host,
+            port,
+            backlog=512,
         )
         servers.append(server)
     print(json.dumps([server.sockets[0].getsockname()[:2] for server in servers]), flush=True)
@@ -141,12 +162,15 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=28_000, metavar="BYTES")
     parser.add_argument("--latency", type=float, default=0.0, metavar="MS")
     parser.add_argument("--versions", action="store_true", help="give each page an ETag; answer 304 to who names it")
+    parser.add_argument("--cookie", action="store_true", help="set a new cookie with each answer")
     parser.add_argument("--listen", action="append", metavar="HOST:PORT", help="may be repeated")
     options = parser.parse_args()
     respond = of_folder(options.root) if options.root else of_pages(options.pages, options.size)
     addresses = [(text.rpartition(":")[0], int(text.rpartition(":")[2])) for text in options.listen or ["127.0.0.1:0"]]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(respond, addresses, options.latency / 1000, versions=options.versions))
+        runner.run(
+            serve(respond, addresses, options.latency / 1000, versions=options.versions, sets_cookie=options.cookie)
+        )
     return 0
 
 

@@ -140,13 +140,15 @@ def generated_site(pages: int = 10_000, size: int = 28_000) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def served_pages(pages: int, size: int = 28_000, *, latency: float = 0.0, versions: bool = False) -> Iterator[Site]:
+def served_pages(
+    pages: int, size: int = 28_000, *, latency: float = 0.0, versions: bool = False, sets_cookie: bool = False
+) -> Iterator[Site]:
     """Generated pages by our own server, which reports the time of the first request.
 
-    `versions`: each has an ETag, and who names it gets 304.
+    `versions`: each has an ETag, and who names it gets 304. `sets_cookie`: each answer changes a cookie.
     """
     arguments = ["--pages", str(pages), "--size", str(size), "--latency", str(latency * 1000)]
-    arguments += ["--versions"] if versions else []
+    arguments += [*(["--versions"] if versions else []), *(["--cookie"] if sets_cookie else [])]
     with _server(f"{pages:,} generated pages by Python", arguments) as site:
         yield site
 

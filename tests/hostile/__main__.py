@@ -1,6 +1,7 @@
 """Crawls each hostile answer beside 200 good pages, and prints what it did to nodes, rows, memory and time.
 
-Usage: python -m tests.hostile [--only TEXT] [--at-once N] [--seconds S]. Exits with 0 when no answer did any harm.
+Usage: python -m tests.hostile [--only TEXT] [--part PART] [--at-once N] [--seconds S] [--transport NAME].
+Exits with 0 when no answer did any harm.
 A node may grow by twice the largest body over its base: what it keeps after a large page that does no harm.
 """
 
@@ -11,9 +12,10 @@ import tempfile
 from pathlib import Path
 
 from tests.hostile.answer import page
-from tests.hostile.catalogue import all_answers
+from tests.hostile.catalogue import PARTS, all_answers
 from tests.hostile.crawl import MAX_BODY, Measured, crawl, serve_good_pages
 from tests.hostile.server import serve_hostile
+from tests.hostile.transports import NAMES, open_transport
 from tests.process.site import serve_site
 
 LARGE = page("large", lambda: "<p>some words</p>" * 550_000 + "<b>x</b>", fields="{b: {selector: b}}")
@@ -27,16 +29,23 @@ def main() -> int:
     """Crawl them all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="answers whose name contains this text")
+    parser.add_argument("--part", choices=PARTS, help="answers of one part; default: all")
     parser.add_argument("--at-once", type=int, default=1, help="answers in one crawl")
     parser.add_argument("--seconds", type=float, default=60.0, help="after which a crawl is killed")
+    parser.add_argument("--transport", choices=NAMES, default="plain", help="how the answers reach the crawl")
     options = parser.parse_args()
     answers = all_answers()
-    chosen = [answer for name, answer in answers.items() if options.only in name]
+    part = [answer.name for answer in PARTS[options.part]()] if options.part else list(answers)
+    chosen = [answers[name] for name in part if options.only in name]
     harmful = 0
     print(_HEAD, flush=True)
-    with tempfile.TemporaryDirectory() as folder, serve_site() as site:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve_site() as site,
+        open_transport(options.transport, Path(folder)) as transport,
+    ):
         serve_good_pages(site)
-        with serve_hostile({LARGE.name: LARGE}) as server:
+        with serve_hostile({LARGE.name: LARGE}, transport) as server:
             [calm] = crawl(Path(folder) / "large", site, server, LARGE)
         node_limit = calm.node_last + 2 * MAX_BODY
         print(f"base of a node: {calm.node_last / 1e6:.0f} MB; its limit: {node_limit / 1e6:.0f} MB")
@@ -44,7 +53,7 @@ def main() -> int:
             group = chosen[number * options.at_once : (number + 1) * options.at_once]
             if not group:
                 break
-            with serve_hostile(answers) as server:
+            with serve_hostile(answers, transport) as server:
                 results = crawl(Path(folder) / str(number), site, server, *group, seconds=options.seconds)
             for measured in results:
                 faults = measured.faults + (["memory of the node"] if measured.node_peak > node_limit else [])

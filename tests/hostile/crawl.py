@@ -26,7 +26,7 @@ dataDefs:
 {data_defs}
 hosts:
   "127.0.0.1:{good_port}": {{robots: false, concurrency: 4}}
-  "127.0.0.1:{hostile_port}": {{robots: {robots}, concurrency: 4}}
+  "127.0.0.1:{hostile_port}": {{robots: {robots}, concurrency: 4{host_keys}}}
 """
 
 
@@ -101,6 +101,7 @@ def write_defs(project: Project, site: Site, server: HostileServer, *answers: Ho
             data_defs="\n".join(data_defs),
             good_port=site.port,
             hostile_port=server.port,
+            host_keys=server.transport.host_keys,
             robots=str(server.robots is not None).lower(),
         )
     )

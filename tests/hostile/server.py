@@ -7,12 +7,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from tests.hostile.answer import Connection, HostileAnswer, MakeBody, make_body
+from tests.hostile.transports import HostileTransport, Http2Translator
+from tests.process.http2_connection import Http2Connection, Http2Stream
+
+_PLAIN = HostileTransport("plain", None, "")
 
 
 class HostileServer:
     """Answers `/NAME`, and what is below it, by the answer of that name; `robots` also as robots.txt; others empty."""
 
-    def __init__(self, answers: Mapping[str, HostileAnswer]) -> None:
+    def __init__(self, answers: Mapping[str, HostileAnswer], transport: HostileTransport = _PLAIN) -> None:
+        self.transport = transport
         self._answers = answers
         self.robots: HostileAnswer | None = None
         self.asked: dict[str, float] = {}
@@ -25,7 +30,8 @@ class HostileServer:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        scheme = "http" if self.transport.tls is None else "https"
+        return f"{scheme}://127.0.0.1:{self.port}"
 
     def prepare(self, answers: Sequence[HostileAnswer]) -> None:
         """Make the bodies of these answers, and forget those of others."""
@@ -35,7 +41,8 @@ class HostileServer:
     def open(self) -> None:
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**20, backlog=512), self._loop
+            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**20, backlog=512, ssl=self.transport.tls),
+            self._loop,
         ).result(10)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -50,17 +57,30 @@ class HostileServer:
         self._thread.join(5)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tls = writer.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() == "h2":
+            await Http2Connection(reader, writer, self._answer_by_http2).serve()
+            return
         # a hostile answer may not care what the crawl does with its connection
         with contextlib.suppress(
             OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError, ValueError
         ):
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split(b" ", 2)[1].decode("latin-1")
-            self.requests += 1
-            self.asked.setdefault(path, time.time())
+            self._note(path)
             await self._answer(Connection(path, writer, self._bodies))
         with contextlib.suppress(OSError):
             writer.close()
+
+    async def _answer_by_http2(self, stream: Http2Stream) -> None:
+        self._note(stream.path)
+        translator = Http2Translator(stream, self._bodies)
+        await self._answer(translator)
+        await translator.end()
+
+    def _note(self, path: str) -> None:
+        self.requests += 1
+        self.asked.setdefault(path, time.time())
 
     async def _answer(self, connection: Connection) -> None:
         if connection.path == "/robots.txt":
@@ -75,8 +95,10 @@ class HostileServer:
 
 
 @contextlib.contextmanager
-def serve_hostile(answers: Mapping[str, HostileAnswer]) -> Iterator[HostileServer]:
-    server = HostileServer(answers)
+def serve_hostile(
+    answers: Mapping[str, HostileAnswer], transport: HostileTransport = _PLAIN
+) -> Iterator[HostileServer]:
+    server = HostileServer(answers, transport)
     server.open()
     try:
         yield server

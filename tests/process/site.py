@@ -1,7 +1,8 @@
-"""A programmable web site on loopback: delays, statuses by attempt, dropped connections."""
+"""A programmable web site on loopback: delays, statuses by attempt, dropped connections; with TLS and HTTP/2 too."""
 
 import asyncio
 import contextlib
+import ssl
 import threading
 import time
 from collections import Counter
@@ -9,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Literal
+
+from .http2_connection import Http2Connection, Http2Stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +75,16 @@ class Site:
         self.max_concurrent = 0
         self.errors: list[Exception] = []
         self.port = 0
+        self.scheme = "http"
+        self.connections = 0
+        self.http2_requests = 0
         self._counts: Counter[str] = Counter()
         self._running = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="site")
 
     def url(self, path: str = "/") -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"{self.scheme}://127.0.0.1:{self.port}{path}"
 
     def __setitem__(self, path: str, program: Program | str | bytes) -> None:
         self.pages[path] = Page(program) if isinstance(program, str | bytes) else program
@@ -102,10 +108,11 @@ class Site:
         self.exchanges, self.max_concurrent = [], 0
         self._counts.clear()
 
-    def open(self, port: int = 0) -> None:
+    def open(self, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self._thread.start()
+        self.scheme = "http" if tls is None else "https"
         self._server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", port, limit=2**20, backlog=512), self._loop
+            asyncio.start_server(self._serve, "127.0.0.1", port, limit=2**20, backlog=512, ssl=tls), self._loop
         ).result(10)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -120,6 +127,11 @@ class Site:
         self._thread.join(5)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        tls = writer.get_extra_info("ssl_object")
+        if tls is not None and tls.selected_alpn_protocol() == "h2":
+            await Http2Connection(reader, writer, self._respond_by_http2).serve()
+            return
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while (request := await self._next(reader)) is not None and await self._respond(request, writer):
                 pass
@@ -156,6 +168,23 @@ class Site:
             self._running -= 1
             exchange.ended = time.monotonic()
 
+    async def _respond_by_http2(self, stream: Http2Stream) -> None:
+        self.http2_requests += 1
+        self._counts[stream.path] += 1
+        request = Request(
+            method=stream.method, path=stream.path, headers=stream.headers, body=stream.body,
+            attempt=self._counts[stream.path],
+        )  # fmt: skip
+        exchange = Exchange(request, time.monotonic())
+        self.exchanges.append(exchange)
+        page = self._page(request)
+        await asyncio.sleep(page.delay)
+        headers = {"content-type": "text/html; charset=utf-8", "content-length": str(len(page.content))}
+        headers |= {name.lower(): value for name, value in page.headers.items()}
+        await stream.send_head([(":status", str(page.status)), *headers.items()])
+        await stream.send_data(page.content, end=True)
+        exchange.ended = time.monotonic()
+
     def _page(self, request: Request) -> Page:
         program = self.pages.get(request.path)
         if program is None:
@@ -185,9 +214,9 @@ async def _send(page: Page, request: Request, writer: asyncio.StreamWriter) -> b
 
 
 @contextlib.contextmanager
-def serve_site() -> Iterator[Site]:
+def serve_site(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
     site = Site()
-    site.open()
+    site.open(tls=tls)
     try:
         yield site
     finally:

@@ -9,6 +9,7 @@ from tests.hostile.answer import page
 from tests.hostile.catalogue import all_answers
 from tests.hostile.crawl import Measured, crawl, serve_good_pages
 from tests.hostile.server import HostileServer, serve_hostile
+from tests.hostile.transports import open_transport
 from tests.process.project import Project
 from tests.process.site import Site
 
@@ -21,6 +22,10 @@ SAMPLE = (
     *("table-60000-first", "siblings", "deep-list-items", "reopened-2000", "links-base-huge", "xml-laughs"),
     *("json-deep", "bomb-gzip-nested", "encoding-cut", "chunk-huge", "endless-headers", "redirect-deeper"),
     *("status-1xx-storm", "reset-in-chunk", "sitemap-gzip-bomb"),
+)
+TRANSPORT_SAMPLE = (
+    *("links-odd", "cookies-many", "bomb-gzip", "endless-body", "endless-headers", "drip-body", "reset-in-body"),
+    *("length-two", "chunks-tiny", "status-1xx-storm", "redirect-deeper"),
 )
 
 
@@ -47,6 +52,20 @@ def test_a_sample_of_hostile_answers_hurts_no_good_page(tmp_path: Path, good: Si
     states = {measured.name: measured.state for measured in results}
     assert states["table-60000-first"] == states["siblings"] == "DONE"
     assert states["deep-list-items"] == states["reopened-2000"] == states["bomb-gzip-nested"] == "FAILED"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["http2", "proxy", pytest.param("tls", marks=pytest.mark.sweep), pytest.param("tunnel", marks=pytest.mark.sweep)],
+)
+def test_a_sample_over_each_transport_hurts_no_good_page(tmp_path: Path, good: Site, name: str) -> None:
+    (tmp_path / "files").mkdir()
+    with open_transport(name, tmp_path / "files") as transport, serve_hostile(ANSWERS, transport) as server:
+        results = crawl(tmp_path, good, server, *(ANSWERS[name] for name in TRANSPORT_SAMPLE))
+    assert [harm for measured in results for harm in harms(measured)] == []
+    states = {measured.name: measured.state for measured in results}
+    assert states["links-odd"] == states["cookies-many"] == "DONE"
+    assert {states[name] for name in TRANSPORT_SAMPLE if name.startswith(("endless", "drip", "bomb"))} == {"FAILED"}
 
 
 def test_links_beyond_max_links_are_dropped_and_said(tmp_path: Path, good: Site, server: HostileServer) -> None:

@@ -4,10 +4,11 @@ import re
 
 import pytest
 
-from engine.defs import language
+from engine.defs import language, task_terms, transport_terms
 from engine.defs.loader import load
 from engine.defs.merge import SECTIONS
 from engine.model.variables import DOCUMENT_VARIABLES
+from tests.process.certificates import Authority
 
 from .doc_pages import (
     DEFS,
@@ -45,6 +46,8 @@ def test_an_example_is_a_complete_set_of_defs(number, tmp_path):
     (tmp_path / "defs").mkdir()
     (tmp_path / "defs" / "shop.yml").write_text(YAML[number], "utf-8")
     (tmp_path / "defs" / "seeds.txt").write_text("https://shop.example/\n")
+    if "client.pem" in YAML[number]:
+        Authority(tmp_path / "defs").write_client()
     (tmp_path / "defs" / "plugins").mkdir()
     (tmp_path / "defs" / "plugins" / "shop.py").write_text(PLUGIN, "utf-8")
     (tmp_path / "defs" / "plugins" / "score.js").touch()
@@ -57,7 +60,7 @@ def test_an_example_is_a_complete_set_of_defs(number, tmp_path):
 def terms():
     """Every mapping of the language, with its keys as they are written."""
     mappings = {}
-    for value in vars(language).values():
+    for value in (item for module in (language, task_terms, transport_terms) for item in vars(module).values()):
         if isinstance(value, type) and issubclass(value, language.Term) and value is not language.Term:
             mappings[value.__name__] = {field.alias or name for name, field in value.model_fields.items()}
     return mappings
@@ -79,19 +82,8 @@ def test_every_key_is_explained():
 
 
 def test_every_refused_key_is_documented():
-    documented = section(DEFS, "Keys that are not implemented")
-    refused = {key for term in vars(language).values() for key in getattr(term, "not_built", {})}
-    assert refused
-    for key in refused:
-        assert f"`{key}`" in documented
     tables = (ROOT / "docs/tables.md").read_text("utf-8")
     assert all(f"`{key}`" in tables for key in language.AXES)
-
-
-@pytest.mark.parametrize("key", ["login", "auth", "proxy", "tls", "http2"])
-def test_refused_keys_of_hosts_are_not_implemented(key):
-    assert key in language.HostTerm.not_built
-    assert key not in {field.alias for field in language.HostTerm.model_fields.values()}
 
 
 def test_every_type_and_method_is_documented():

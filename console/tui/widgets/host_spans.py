@@ -1,15 +1,22 @@
 """How tables and panes show a host: what holds it, how much of it fails, how its latency went."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from console.format import format_age, sparkline
 from console.tui.widgets.line_canvas import Span
 from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.host_rows import HostRow
+
+_LOGINS: Mapping[str, Span] = MappingProxyType({"wanted": ("login", "warn"), "failed": ("no login", "bad")})
 
 
 def next_span(host: HostRow) -> Span:
     """When the next request to a host may be sent, or what holds it."""
     if host.paused:
         return "‖ paused", "warn"
+    if host.login in _LOGINS and host.waiting:
+        return _LOGINS[host.login]
     if host.backoff:
         return f"↓ {format_age(host.backoff)}", "warn"
     if host.next_in and host.waiting:

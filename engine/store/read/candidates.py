@@ -64,7 +64,7 @@ def _priority_order(row: Sequence[Any]) -> tuple[int, int]:
 def to_leased_job(
     row: Sequence[Any], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
     send_at: float | None, delay: float, defs: int, links_stale: bool, reserved: bool,
-    host_concurrency: int, throttled: bool,
+    host_concurrency: int, throttled: bool, login_number: int = 0, login_failed: bool = False,
 ) -> LeasedJob:  # fmt: skip
     """The leased job of a row of `list_due`."""
     (
@@ -82,5 +82,6 @@ def to_leased_job(
         send_at=send_at, delay=delay, stored=None, defs_version=defs, may_leave_host=bool(may_leave_host),
         links_stale=links_stale, reserved=reserved,
         host_concurrency=host_concurrency, throttled=throttled, carried=carried, link_request=sent.link,
-        page_number=sent.page_number, fresh_since=fresh_since,
+        page_number=sent.page_number, fresh_since=fresh_since, login_number=login_number,
+        login_failed=login_failed,
     )  # fmt: skip

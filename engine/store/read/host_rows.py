@@ -17,7 +17,8 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'),
     (SELECT total(failed) FROM sequences WHERE host = h.id AND kind = 'page'),
     h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status, h.records, h.records_rejected,
-    coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency
+    coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency,
+    h.login
 FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ? ORDER BY h.id LIMIT ?
 """
 
@@ -63,6 +64,8 @@ class HostRow:
     """Whether an operator paused it; the next two: what an operator set in place of the defs' values."""
     operator_delay: float | None = None
     operator_concurrency: int | None = None
+    login: str = "off"
+    """off, wanted (its pages wait for it), done or failed."""
 
     @property
     def failed_share(self) -> float | None:
@@ -87,7 +90,7 @@ def list_hosts(db: Database, run: int, limit: int) -> list[HostRow]:
 def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
     _, key, delay, concurrency, next_at, backoff, taken, waiting, done, failed, *counts = row
     strikes, throttled, errors, gone, blocked, robots, status, records, rejected, *speed = counts
-    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency = speed
+    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login = speed
     now, running = boottime(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
 
     def seconds_until(moment: float | None) -> float | None:
@@ -100,4 +103,5 @@ def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
         records=records, rejected=rejected, failed=int(failed), gone=gone, answers=count_by_class(answers),
         bytes=received, p50=p50, p95=p95, recent_p50=tuple(orjson.loads(recent)) if recent else (), eta=eta,
         paused=bool(paused), operator_delay=operator_delay, operator_concurrency=operator_concurrency,
+        login=login.lower(),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from engine.model.login import LoginRule
 from engine.store.db.connector import Database, id_list
 
 ROBOTS_MAX_AGE = 23 * 3600.0
@@ -20,7 +21,7 @@ GUARDED = -1
 """In place of the status of a robots.txt: the address guard refused to ask for it."""
 
 _ENSURE = """
-INSERT INTO hosts (run, key, origin, delay, concurrency, robots, throttle) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO hosts (run, key, origin, delay, concurrency, robots, throttle, login) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, key) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
@@ -134,6 +135,8 @@ class HostPolicy:
     agent: str = ""
     """The product token for robots.txt."""
     throttle: bool = False
+    login: LoginRule | None = None
+    """How to log in before its pages."""
 
 
 class StoredRobots(NamedTuple):
@@ -154,7 +157,8 @@ class StoredRobots(NamedTuple):
 def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) -> tuple[int, bool]:
     """The host's id, and whether its robots.txt must be read. A new host takes over that of an earlier run of today."""
     robots = "WANTED" if policy.robots else "OFF"
-    created = db.value(_ENSURE, (run, key, origin, policy.delay, policy.concurrency, robots, int(policy.throttle)))
+    limits = policy.delay, policy.concurrency, robots, int(policy.throttle), "OFF" if policy.login is None else "WANTED"
+    created = db.value(_ENSURE, (run, key, origin, *limits))
     if created is not None:
         return int(created), policy.robots and not _reuse_robots(db, int(created), run, key, origin, policy.agent)
     host, state = db.all(_FIND, (run, key))[0]

@@ -47,6 +47,10 @@ _ADD_ROBOTS = """
 INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
 ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', reason = NULL WHERE jobs.state = 'SKIPPED'
 """
+_ADD_LOGIN = """
+INSERT INTO jobs (run, sequence, origin, url, identity, may_leave_host) VALUES (?, ?, 'link', ?, ?, 0)
+ON CONFLICT (run, identity) DO UPDATE SET url = excluded.url WHERE jobs.state <> 'TAKEN'
+"""
 _TAKE = f"""
 UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {NOW}
 WHERE id IN ({{ids}}) AND state IN {_states_before(JobState.TAKEN)}
@@ -181,6 +185,11 @@ def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
 def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
     """Create the job that reads a host's robots.txt, or requeue the one that the address guard skipped."""
     db.execute(_ADD_ROBOTS, (run, sequence, url, identity))
+
+
+def add_login(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
+    """Create the job that logs in to a host, or give it another URL."""
+    db.execute(_ADD_LOGIN, (run, sequence, url, identity))
 
 
 def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:

@@ -33,23 +33,24 @@ _HAS_DUE_JOBS = """
     AND (kind = 'extract' OR EXISTS (
         SELECT 1 FROM hosts h WHERE h.id = sequences.host AND h.paused = 0
             AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
+            AND (h.login <> 'WANTED' OR sequences.kind NOT IN ('page', 'file'))
+            AND (sequences.kind <> 'login' OR {taken} = 0)
             AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
             AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
-            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') < {host_limit}
+            AND {taken} < {host_limit}
     ))
 """
-_ELIGIBLE = "rung_at IS NULL AND " + _HAS_DUE_JOBS.format(host_limit=f"{EFFECTIVE_CONCURRENCY} + {_SPARE}")
-_SENDABLE = _HAS_DUE_JOBS.format(host_limit=EFFECTIVE_CONCURRENCY)
+_TAKEN = "(SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')"
+_PLACES = f"{EFFECTIVE_CONCURRENCY} + {_SPARE}"
+_ELIGIBLE = "rung_at IS NULL AND " + _HAS_DUE_JOBS.format(taken=_TAKEN, host_limit=_PLACES)
+_SENDABLE = _HAS_DUE_JOBS.format(taken=_TAKEN, host_limit=EFFECTIVE_CONCURRENCY)
 _LIST_SENDABLE = f"""
 SELECT id FROM sequences WHERE run = :run AND rung_at IS NOT NULL AND {_SENDABLE}
 UNION ALL SELECT id FROM sequences WHERE run = :run AND rung_at IS NULL AND {_SENDABLE} LIMIT :limit
 """
-_RING_HOSTS = (
-    "UPDATE sequences SET rung_at = :now WHERE host IN (SELECT value FROM json_each(:hosts)) AND "
-    + _ELIGIBLE
-    + " RETURNING id"
-)
-_RING_ALL = "UPDATE sequences SET rung_at = :now WHERE run = :run AND " + _ELIGIBLE + " RETURNING id"
+_RING = f"UPDATE sequences SET rung_at = :now WHERE {{which}} AND {_ELIGIBLE} RETURNING id"
+_RING_HOSTS = _RING.format(which="host IN (SELECT value FROM json_each(:hosts))")
+_RING_ALL = _RING.format(which="run = :run")
 _RING_EXTRACTS = """
 UPDATE sequences SET rung_at = ?
 WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
@@ -88,7 +89,7 @@ ON CONFLICT (run, grp, host, kind) DO NOTHING
 """
 _MARK_ABSENT = """
 UPDATE sequences SET absent = 1
-WHERE run = ? AND kind <> 'robots' AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?))
+WHERE run = ? AND kind NOT IN ('robots', 'login') AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?))
 """
 _MARK_PRESENT = (
     "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
@@ -116,7 +117,7 @@ _COUNT_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
 _COUNT_BY_GROUP = """
 SELECT grp, sum(ready + delayed + taken + incomplete),
-    total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap')),
+    total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap', 'login')),
     sum(failed), total(done) FILTER (WHERE kind = 'page')
 FROM sequences WHERE run = ? GROUP BY grp
 """

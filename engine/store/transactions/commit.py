@@ -29,7 +29,7 @@ from engine.store.tables.health import PageHealth
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import carried, copies, release, robots, statistics, sums, supersede
+from engine.store.transactions import carried, copies, logins, release, robots, statistics, sums, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -188,6 +188,7 @@ def _apply(
     """Update the jobs, then write the results of those whose lease was valid. Returns their ids, and touched hosts."""
     touched_hosts = {f.job.host for f in outcomes}
     _readmit_named(db, run, outcomes)
+    logins.settle_states(db, outcomes)
     sources = copies.find_sources(db, outcomes)
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
     changed = carried.resolve_changed(db, outcomes)
@@ -237,6 +238,9 @@ def _apply(
             hosts.add_gone(db, f.job.host, 1)
         if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:
             touched_hosts.add(host)
+    logins.apply_outcomes(db, run, accepted)
+    for jar in dict.fromkeys(jar for f in accepted for jar in f.changed_jars):
+        jar.write(db, run)
     pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)]
     answers.add(db, [Answer(f.job.host, f.job.attempts == 0, f.blocked) for f in pages])
     answered = {f.job.host for f in accepted if f.state is JobState.DONE and (f.document or f.checked or f.file)}

@@ -13,17 +13,19 @@ from engine.store.tables import hosts, jobs, nodes
 from engine.store.tables import sequences as rings
 from engine.store.transactions import page_limit
 
-# where the robots.txt cannot be read, no page is sent: its jobs need no send times
+# where the robots.txt cannot be read, or the login failed, no page is sent: its jobs need no send times
 SEQUENCE_STATE = f"""
 SELECT s.run, s.kind, s.grp, s.ready, s.taken,
     s.paused OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only OR h.paused)), s.max_pages,
     h.id, {hosts.EFFECTIVE_DELAY}
-        * (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL),
+        * (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
+        * (s.kind <> 'page' OR h.login <> 'FAILED'),
     h.throttle, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until, h.robots,
     (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,
     EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
-        AND o.kind <> 'extract')
+        AND o.kind <> 'extract'),
+    h.login, h.login_number
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run WHERE s.id = ?
 """
 
@@ -35,6 +37,8 @@ _SKIP_BATCH = 5000
 _FETCHING_DIVISOR, _WAITING_DIVISOR = 2, 8
 """Divisors of the slots that re-extraction takes while pages are fetched, and while fetches wait for a slot."""
 _LIMIT_REACHED = -1
+AFTER_LOGIN = ("page", "file")
+"""The kinds of jobs that wait for the login to their host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class SequenceState:
     run_max_pages: int | None
     relinking: int
     others_waiting: int
+    login: str
+    login_number: int
 
     @property
     def host_limit(self) -> int:
@@ -187,7 +193,8 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
             candidate, lease=request.lease_id, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
             send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
             links_stale=bool(s.relinking), reserved=s.is_limited, host_concurrency=s.host_concurrency,
-            throttled=bool(s.throttled),
+            throttled=bool(s.throttled), login_number=s.login_number if s.login != "OFF" else 0,
+            login_failed=s.login == "FAILED" and s.kind in AFTER_LOGIN,
         )
         for i, candidate in enumerate(chosen)
     )  # fmt: skip
@@ -250,6 +257,10 @@ def blocked_until(s: SequenceState, now: float) -> float | None:
         return None
     if s.kind != "robots" and s.robots == "WANTED":
         return None
+    if s.login == "WANTED" and s.kind in AFTER_LOGIN:
+        return None
+    if s.kind == JobKind.LOGIN and s.host_taken:
+        return None  # their answers may end the session; the commit of the last one rings
     if s.backoff_until is not None and s.backoff_until > now:
         return s.backoff_until
     if s.delay and s.next_at is not None and s.next_at > now + rings.LOOKAHEAD:

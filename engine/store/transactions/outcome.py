@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.model.stored_file import HeldRow, StoredFile
+from engine.store.db.connector import Database
 from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.tables.events import Event
 
@@ -96,6 +97,13 @@ class RobotsResult:
     """Wall clock, seconds since 1970; None: it could not be read."""
 
 
+class ChangedJar(Protocol):
+    """The cookies of a site, which all nodes share."""
+
+    def write(self, db: Database, run: int) -> None:
+        """Write them in the open transaction, merged with what other nodes have written."""
+
+
 @dataclass(slots=True, kw_only=True)
 class JobOutcome:
     """The outcome of one attempt at a job. READY with `not_before`: the job is retried at that boot-time second.
@@ -164,6 +172,10 @@ class JobOutcome:
     robots: RobotsResult | None = None
     asks_robots: bool = False
     """Whether the host's robots.txt must be asked for first: the address guard refused that, and now it would not."""
+    logged_out: Literal["", "relogin", "pause"] = ""
+    """Whether its page was answered as if nobody had logged in, and what follows where the login is still in force."""
+    changed_jars: tuple[ChangedJar, ...] = ()
+    """The cookies that sites changed with its answers, and that nodes share."""
     noindex: bool = False
     """Whether the page asks not to be indexed."""
     links_dropped: bool = False

@@ -7,6 +7,7 @@ from engine.model.job import JobKind
 from engine.store.db.connector import Database
 from engine.store.tables import hosts, sequences
 from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions import logins
 from engine.store.transactions.robots import add_robots_job
 
 
@@ -60,6 +61,8 @@ class PlacementCache:
             host, robots_missing = hosts.ensure(db, self._run, host_key, origin, policy)
             if robots_missing and kind is not JobKind.ROBOTS:  # a redirected robots.txt obeys no other one
                 add_robots_job(db, self._run, host, host_key, origin)
+            if policy.login is not None:
+                logins.ensure_job(db, self._run, host, host_key, origin, policy.login)
             sequence = sequences.ensure(db, self._run, group, host, kind, self._max_pages(group))
             place = self._uncommitted[key] = Placement(sequence, host)
         return place

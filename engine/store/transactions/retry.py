@@ -35,7 +35,7 @@ from engine.store.tables import (
     supervisors,
 )
 from engine.store.tables.events import Event
-from engine.store.transactions import release, robots
+from engine.store.transactions import logins, release, robots
 
 _BATCH = 2000
 _ENDED_JOBS = """
@@ -121,8 +121,10 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
             documents.invalidate(db, run, keys[start : start + 500])
         moves = [(row[0], home) for row in ended if (home := _original_sequence(db, run, row)) is not None]
         robots.ask_hosts_of_jobs(db, run, ids)  # of the hosts that redirects led to
+        logins.ask_hosts_of_jobs(db, run, ids)
         count = jobs.reopen(db, ids, moves)
         robots.ask_hosts_of_jobs(db, run, ids)
+        logins.ask_hosts_of_jobs(db, run, ids)
         checkpoints.reopen(db, run)
         return count
 

@@ -3,9 +3,9 @@
 import time
 
 from engine.store.db.connector import Database
-from engine.store.tables import events, jobs
+from engine.store.tables import events, hosts, jobs
 from engine.store.tables.events import Event
-from engine.store.transactions import page_limit
+from engine.store.transactions import logins, page_limit
 
 
 def requeue_jobs(db: Database, run: int, node: int, reason: str, *, crashed: bool) -> int:
@@ -21,3 +21,9 @@ def requeue_jobs(db: Database, run: int, node: int, reason: str, *, crashed: boo
         text = f"{reason}; the page limits count {requests} that it may not have sent"
         events.add(db, run, [Event(time.time(), "WARNING", "supervisor", "node", text)])
     return freed
+
+
+def give_up_gates(db: Database, run: int) -> None:
+    """Have no page wait for a robots.txt or a login whose job failed with its nodes."""
+    hosts.abandon_robots(db, run)
+    logins.abandon_failed(db, run)

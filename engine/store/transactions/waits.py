@@ -6,9 +6,9 @@ from typing import NamedTuple
 from engine.model.job import JobKind
 from engine.model.quota import lease_limit, quota
 from engine.store.db.connector import Database
-from engine.store.tables import sequences
+from engine.store.tables import host_logins, sequences
 from engine.store.transactions import page_limit
-from engine.store.transactions.lease import LEASING_STATES, SEQUENCE_STATE, SequenceState
+from engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, SEQUENCE_STATE, SequenceState
 
 _SEQUENCE = """
 SELECT s.id, s.paused, h.paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
@@ -61,7 +61,8 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
     if paused:
         return f"its sequence is {'paused' if paused == 1 else 'stopped'} by an operator"
     if host_paused and place.kind != JobKind.EXTRACT:
-        return f"{place.host} is paused by an operator"
+        lost = host_paused == host_logins.LOST_PAUSE
+        return f"{place.host} is paused {'since its login was lost' if lost else 'by an operator'}"
     if absent == 1:
         return f"the defs lack the group {place.group}"
     if extract_only and place.kind != JobKind.EXTRACT:
@@ -72,6 +73,10 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
         return "it waits for a free slot; fetches come first"
     if s.kind != JobKind.ROBOTS and s.robots == "WANTED":
         return f"the robots.txt of {place.host} is being read"
+    if s.kind in AFTER_LOGIN and s.login == "WANTED":
+        return f"the login at {place.host} is in progress"
+    if s.kind == JobKind.LOGIN and s.host_taken:
+        return f"the login at {place.host} waits for the pages in progress"
     if s.backoff_until is not None and s.backoff_until > now:
         cause = "429 or 503" if throttled else "it refused the crawler" if blocked else "an answer"
         return f"{place.host} rests for {s.backoff_until - now:.1f} s after {cause}"

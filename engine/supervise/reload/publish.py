@@ -20,7 +20,7 @@ from engine.store.read import stale_pages
 from engine.store.tables import events, hosts, outputs, results, rows, runs, sequences, versions
 from engine.store.tables.events import Event, Level
 from engine.store.tables.runs import Run
-from engine.store.transactions import placement
+from engine.store.transactions import logins, placement
 from engine.supervise.checkpoints.step_graph import StepGraph
 from engine.supervise.outputs import declare_outputs
 from engine.supervise.reload.diff import (
@@ -115,7 +115,9 @@ def _apply_limits(db: Database, run: int, old: Definitions, new: Definitions, se
         for key in hosts.list_keys(db, run):
             policy = resolve_host_policy(new, settings, key)
             if policy != resolve_host_policy(old, settings, key):
-                placement.apply_host_policy(db, run, key, policy)
+                host = placement.apply_host_policy(db, run, key, policy)
+                if policy.login != resolve_host_policy(old, settings, key).login:
+                    logins.apply_rule(db, run, host, policy.login)
             if _allows_private(new, key) and not _allows_private(old, key):
                 placement.readmit_host(db, run, key, policy)
     for group in new.task_groups:

@@ -29,7 +29,7 @@ FIELD = "dataDefs: {d: {fields: {x: {selector: h1}}}}\n"
             START.replace("]}}", ", {url: 'https://x.example/login', method: POST, form: {user: me}}]}}")
             + TASK
             + FIELD,
-            "run with --nodes 1",
+            "use `login` of its host instead",
         ),
         (START + TASK + "dataDefs: {d: {fields: {x: h1}}}", "write `x: {selector: h1}`"),
         (START + "taskGroups: {a: {dataDef: d}}\n" + FIELD, "write `page: {dataDef: d}`"),

@@ -326,7 +326,6 @@ def test_the_schema_contains_the_implemented_keys_only() -> None:
     for key in ("linkGroup", "maxPages", "sameHost", "baseUrl", "from", "json", "delimiter"):
         assert f"'{key}'" in text
     assert "'default': None" not in text
-    assert "'login'" not in text
 
 
 def test_loading_is_fast_and_imports_only_what_it_needs(tmp_path: Path) -> None:

@@ -180,11 +180,6 @@ CASES = [
     ("bad-yaml", "hosts:\n", "hosts:\n  §<<: {}\n"),
     ("bad-yaml", "hosts:\n", "hosts:\n  ? §[a]\n  : {}\n"),
     # not implemented
-    ("not-built", "delay: 0.5", "§login: {url: /login}"),
-    ("not-built", "delay: 0.5", "§proxy: http://p"),
-    ("not-built", "delay: 0.5", "§tls: {}"),
-    ("not-built", "delay: 0.5", "§http2: true"),
-    ("not-built", "delay: 0.5", "§auth: {}"),
     ("unknown-value", "type: decimal", "type: §files"),
     ("missing-key", "dataDefs:\n", "dataDefs:\n  §x: {query: {block: 'a:contains(x)', selector: b}, items: []}\n"),
 ]

@@ -89,7 +89,7 @@ def test_a_rule_for_port_80_names_http() -> None:
 def test_without_credentials_a_rule_adds_only_harmless_headers() -> None:
     part = host_part(SHOP, with_credentials=False)
     assert (dict(part.headers), dict(part.cookies)) == ({"Accept-Language": "de"}, {})
-    assert host_part(SHOP, with_credentials=True) == (SHOP.headers, SHOP.cookies)
+    assert host_part(SHOP, with_credentials=True) == (SHOP.headers, SHOP.cookies, None, None)
 
 
 def test_hosts_that_locators_name_with_http_are_found() -> None:

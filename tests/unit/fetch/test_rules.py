@@ -119,7 +119,7 @@ def _cookie_header(cookies: SessionCookies, url: str) -> str | None:
 
 
 def _set(cookies: SessionCookies, url: str, *values: str) -> None:
-    cookies.extract_cookies(httpx.Response(200, headers=[("Set-Cookie", v) for v in values], request=_request(url)))
+    cookies.extract_cookies(_request(url), values)
 
 
 def test_cookies_are_limited_to_their_domain() -> None:
@@ -185,7 +185,7 @@ cookies = SessionCookies()
 request = OutgoingRequest("GET", "http://shop.example/", httpx.Headers(), b"")
 cookies.set_cookie_header(request)
 assert "publicsuffixlist" not in sys.modules
-cookies.extract_cookies(httpx.Response(200, headers=[("Set-Cookie", "a=1")], request=request))
+cookies.extract_cookies(request, ["a=1"])
 assert "publicsuffixlist" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -25,7 +25,7 @@ from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_request import ChildState, ExtractionRequest, check_answer, encode_defs
 from engine.node.link_columns import LinkColumns
-from engine.node.page_extractor import SitemapUrls
+from engine.node.page_extraction import SitemapUrls
 from engine.node.sitemap_job import SitemapHandler
 from engine.runtime.frames import PREFIX
 from engine.settings import Settings

@@ -2,7 +2,7 @@
 
 from engine.model.record import Rejection
 from engine.node.outcomes import describe_rejections
-from engine.node.page_extractor import PageExtraction
+from engine.node.page_extraction import PageExtraction
 
 
 def extraction(rejected: int) -> PageExtraction:

@@ -10,6 +10,7 @@ from engine.fetch.response import FetchResponse
 from engine.model.definition import TaskGroup
 from engine.model.job import JobKind, JobState, LeasedJob, Request
 from engine.node.host_gate import HostBackingOff
+from engine.node.login_guard import LoginGuard
 from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_fetch import PageFetcher
@@ -68,7 +69,7 @@ def fetcher(sender: Sender, rules: Rules, stripper: QueryStripper | None = None)
         settings=Settings(), sender=cast(Any, sender), db_access=Mock(**{"stored_page.return_value": None}),
         def_cache=Mock(**{"query_stripper.return_value": stripper, "task_group.return_value": TaskGroup(name="g")}),
         robots_cache=cast(Any, rules), outcomes=OutcomeBuilder(source="n1", max_attempts=3),
-        redirect_rule=RedirectRule(named),
+        redirect_rule=RedirectRule(named), login_guard=LoginGuard(Mock()),
     )  # fmt: skip
 
 

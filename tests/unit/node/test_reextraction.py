@@ -9,7 +9,7 @@ import pytest
 from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
-from engine.node.page_extractor import PageExtraction
+from engine.node.page_extraction import PageExtraction
 from engine.node.pipeline import Pipeline
 from engine.node.secrets import SecretValues
 from engine.settings import Settings

@@ -9,7 +9,8 @@ import pytest
 from engine.fetch.byte_budget import FREE_BYTES, ByteBudget
 from engine.fetch.errors import FetchFailed
 from engine.node import extraction_wire as wire
-from engine.node.page_extractor import PageExtractor, SitemapUrls
+from engine.node.page_extraction import SitemapUrls
+from engine.node.page_extractor import PageExtractor
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
 from engine.store.pages.body import Body

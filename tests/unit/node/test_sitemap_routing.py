@@ -16,7 +16,7 @@ from engine.model.job_key import link_key, sitemap_key
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.node import sitemap_routing
 from engine.node.extraction import UnreadablePage
-from engine.node.page_extractor import SitemapUrls
+from engine.node.page_extraction import SitemapUrls
 from engine.node.sitemap_job import SitemapChildren, SitemapHandler
 from engine.node.sitemap_routing import NOT_FOLLOWED, SitemapRouting
 from engine.query_stripper import QueryStripper

@@ -1,0 +1,96 @@
+"""Answers the challenges of digest authentication, and authenticates in advance once a host has sent one."""
+
+import httpx
+
+from engine import urls
+from engine.fetch.errors import FetchFailed
+from engine.fetch.request import OutgoingRequest, user_and_password
+from engine.fetch.response import decode_header
+from engine.model.host_route import HostAuth
+
+_MAX_KEPT = 1000
+_CHALLENGE = "www-authenticate"
+
+
+class DigestAuthenticator:
+    """The last challenge of each host, in memory: its nonce serves until the host sends another one.
+
+    The calculation is that of `httpx.DigestAuth`. A challenge is answered by a further request of the caller, so that
+    it keeps the delay of its host and has a deadline of its own.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[str, HostAuth], httpx.DigestAuth] = {}
+
+    def authorize(self, request: OutgoingRequest, auth: HostAuth) -> None:
+        """Set the header in advance if the host has sent a challenge before. Raises FetchFailed."""
+        state = self._states.get((urls.origin(request.target), auth))
+        if state is None or "Authorization" in request.headers:
+            return
+        probe = _probe(request)
+        flow = state.auth_flow(probe)
+        with _Unanswerable():
+            next(flow)
+        flow.close()
+        request.headers["Authorization"] = probe.headers["Authorization"]
+
+    def answer(
+        self, request: OutgoingRequest, auth: HostAuth, raw_headers: tuple[tuple[bytes, bytes], ...]
+    ) -> str | None:
+        """The header that answers the first challenge of a 401 that can be; None: there is none. Raises FetchFailed."""
+        values = [decode_header(value) for name, value in raw_headers if name.lower() == _CHALLENGE.encode()]
+        failure: FetchFailed | None = None
+        for value in values:
+            if not value.lower().startswith("digest "):
+                continue
+            state = httpx.DigestAuth(*user_and_password(auth))
+            probe = _probe(request)
+            flow = state.auth_flow(probe)
+            try:
+                with _Unanswerable():
+                    next(flow)
+                    flow.send(httpx.Response(401, headers=[(_CHALLENGE, value)], request=probe))
+            except FetchFailed as error:
+                failure = error
+                continue
+            flow.close()
+            if len(self._states) >= _MAX_KEPT:
+                self._states.clear()
+            self._states[urls.origin(request.target), auth] = state
+            return str(probe.headers["Authorization"])
+        if failure is not None:
+            raise failure
+        return None
+
+
+class _ExactUrl(httpx.URL):
+    """A URL whose path is the one on the wire; httpx would re-encode it, and the server compares it."""
+
+    def __init__(self, target: str) -> None:
+        origin = urls.origin(target)
+        super().__init__(origin)
+        self._path = target[len(origin) :].encode() or b"/"
+
+    @property
+    def raw_path(self) -> bytes:
+        """The path and the query."""
+        return self._path
+
+
+class _Unanswerable:
+    """Turns what httpx raises for an odd challenge into a failed fetch."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        # a missing field is a ProtocolError, an unknown algorithm a KeyError, other ones are errors of the parser
+        if isinstance(error, Exception):
+            raise FetchFailed("digest challenge that cannot be answered", kind="protocol", retryable=False) from error
+
+
+def _probe(request: OutgoingRequest) -> httpx.Request:
+    """What the calculation reads of a request: the method and the URL."""
+    probe = httpx.Request(request.method, urls.origin(request.target))
+    probe.url = _ExactUrl(request.target)
+    return probe

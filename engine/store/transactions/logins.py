@@ -1,0 +1,160 @@
+"""Has hosts logged in before their pages, once or again, and judges pages that were answered without a login."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+from engine import urls
+from engine.model.job import JobKind, JobState
+from engine.model.job_key import login_key
+from engine.model.login import LoginRule
+from engine.store.db.connector import Database
+from engine.store.tables import cookie_jars, events, host_logins, jobs, sequences, session_losses
+from engine.store.tables.events import Event, Level
+from engine.store.transactions.outcome import JobOutcome
+
+LOST_REASON = "logged out again after a new login"
+_MAX_LOST_IN_ROW = 3
+"""Pages in a row that fail right after a new login: from then on the host is paused."""
+
+
+def ensure_job(db: Database, run: int, host: int, host_key: str, origin: str, rule: LoginRule) -> None:
+    """Create the job that logs in to a host, in the open transaction; nothing if it is there."""
+    sequence = sequences.ensure(db, run, "", host, JobKind.LOGIN, None)
+    jobs.add_login(db, run, sequence, resolve_url(origin, rule), login_key(host_key))
+
+
+def resolve_url(origin: str, rule: LoginRule) -> str:
+    """The URL of a host's login page."""
+    return urls.join(f"{origin}/", rule.url) or f"{origin}/"
+
+
+def apply_rule(db: Database, run: int, host: int, rule: LoginRule | None) -> None:
+    """The defs say something else about the login of a host."""
+    login = host_logins.read(db, host)
+    if rule is None:
+        host_logins.turn_off(db, host)
+        return
+    ensure_job(db, run, host, login.key, login.origin, rule)
+    host_logins.renew(db, host)
+    _reopen_job(db, run, login.key)
+
+
+def resume_run(db: Database, run: int, jar_key: str | None, *, fetches: bool = True) -> None:
+    """At the start of a supervisor: log in again where that failed, or where its cookies cannot be read.
+
+    `jar_key`: the name of the key that opens them; None: there is none. `fetches`: whether it asks for pages at all.
+    """
+    cookie_jars.delete_earlier(db, run)
+    if not fetches:
+        return
+    hosts = host_logins.list_failed(db, run)
+    done = host_logins.list_done(db, run)
+    if done and (jar_key is None or not cookie_jars.has_key(db, run, jar_key)):
+        hosts += done
+    _ask(db, run, hosts)
+
+
+def ask_hosts_of_jobs(db: Database, run: int, ids: Iterable[int]) -> None:
+    """Jobs are retried: log in again where that failed, and forget what these jobs have lost."""
+    chosen = list(ids)
+    session_losses.remove(db, chosen)
+    _ask(db, run, host_logins.list_failed_of_jobs(db, chosen))
+
+
+def abandon_failed(db: Database, run: int) -> None:
+    """Give up the logins during which too many nodes ended."""
+    for key in host_logins.abandon(db, run):
+        _add_event(db, run, "WARNING", _describe_failure(key, "its node ended during the login"))
+
+
+def settle_states(db: Database, outcomes: Sequence[JobOutcome]) -> None:
+    """Before the jobs are written: FAILED where a page was lost twice, READY where a login is outdated."""
+    lost = [f for f in outcomes if f.logged_out]
+    if lost:
+        before = session_losses.read(db, [f.job.id for f in lost])
+        for f in lost:
+            if before.get(f.job.id, f.job.login_number) < f.job.login_number:
+                f.state, f.reason = JobState.FAILED, LOST_REASON
+                f.attempts, f.next_host = 1, None
+                text = f"FAILED: {LOST_REASON}  {urls.without_credentials(f.job.url)}"
+                f.events = (*f.events, Event(time.time(), "ERROR", "store", "page", text, f.job.id))
+    for f in outcomes:
+        if f.job.kind is JobKind.LOGIN and f.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
+            login = host_logins.read(db, f.job.host)
+            if login.state == "WANTED" and login.number != f.job.login_number:  # the defs have changed meanwhile
+                f.state, f.reason, f.attempts, f.events = JobState.READY, None, 0, ()
+
+
+def apply_outcomes(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    """Record what accepted outcomes say about logins: one that was made or failed, pages that were lost."""
+    good: set[int] = set()
+    for f in outcomes:
+        if f.job.kind is JobKind.LOGIN:
+            _apply_login(db, run, f)
+        elif f.logged_out:
+            if f.job.host in good:
+                host_logins.reset_lost(db, good)
+                good.clear()
+            _apply_loss(db, run, f)
+        elif f.job.login_number and f.fetches and f.state is JobState.DONE:
+            good.add(f.job.host)
+    if good:
+        host_logins.reset_lost(db, good)
+
+
+def _apply_login(db: Database, run: int, outcome: JobOutcome) -> None:
+    if outcome.state is JobState.DONE:
+        host_logins.complete(db, outcome.job.host)
+    elif outcome.state in (JobState.FAILED, JobState.SKIPPED):
+        reason = outcome.reason or "its job failed"
+        key = host_logins.fail(db, outcome.job.host, reason)
+        if key is not None:
+            _add_event(db, run, "WARNING", _describe_failure(key, reason), outcome.job.id)
+
+
+def _apply_loss(db: Database, run: int, outcome: JobOutcome) -> None:
+    job, host = outcome.job, outcome.job.host
+    if outcome.state is JobState.FAILED:
+        session_losses.remove(db, [job.id])
+        if host_logins.count_lost(db, host) >= _MAX_LOST_IN_ROW:
+            _pause(db, run, host, f"{_MAX_LOST_IN_ROW} pages in a row were {LOST_REASON}")
+        return
+    session_losses.add(db, job.id, job.login_number)
+    login = host_logins.read(db, host)
+    if login.state != "DONE" or login.number != job.login_number:
+        return  # sent with an older login: the newer one may last
+    if outcome.logged_out == "pause":
+        _pause(db, run, host, "its login was lost")
+        return
+    _ask(db, run, [host])
+    _add_event(db, run, "WARNING", f"{login.key}: logged out on {urls.without_credentials(job.url)}; logging in again")
+
+
+def _pause(db: Database, run: int, host: int, reason: str) -> None:
+    """Pause a host; once an operator resumes it, it is logged in to before its next page."""
+    _ask(db, run, [host])
+    host_logins.pause(db, host)
+    key = host_logins.read(db, host).key
+    text = f"{key} is paused: {reason}; `crawl-console host {key} --resume` logs in again"
+    _add_event(db, run, "WARNING", text)
+
+
+def _ask(db: Database, run: int, hosts: Iterable[int]) -> None:
+    for host in hosts:
+        _reopen_job(db, run, host_logins.read(db, host).key)
+        host_logins.want(db, host)
+
+
+def _reopen_job(db: Database, run: int, host_key: str) -> None:
+    ended = jobs.find_ended(db, run, login_key(host_key))
+    if ended is not None:
+        jobs.reopen(db, [ended], [])
+
+
+def _describe_failure(host_key: str, reason: str) -> str:
+    text = f"{host_key}: the login failed: {reason}"
+    return f"{text}; its pages fail without a request, and `crawl-console retry` logs in again"
+
+
+def _add_event(db: Database, run: int, level: Level, text: str, job: int | None = None) -> None:
+    events.add(db, run, [Event(time.time(), level, "store", "host", text, job)])

@@ -1,0 +1,148 @@
+"""Nodes that share the cookies of a site through the store: no cookie is lost, and none is shared in clear."""
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from engine.fetch.cookies import SessionCookies
+from engine.fetch.request import OutgoingRequest
+from engine.model.definition import Definitions, HostRule
+from engine.model.job import LeasedJob
+from engine.model.secret import COOKIE_KEY_ID
+from engine.node.def_cache import DefCache
+from engine.node.secrets import SecretValues
+from engine.node.shared_jars import SharedJars
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import runs, versions
+from tests.contract.store.harness import StoreHarness
+
+NewStore = Callable[..., StoreHarness]
+KEY = secrets.token_hex(32)
+
+
+class Node:
+    """A node as far as cookies go."""
+
+    def __init__(self, store: StoreHarness, epoch: int, key: str | None = KEY) -> None:
+        self.store, self.epoch = store, epoch
+        self.cookies = SessionCookies()
+        self.secrets = SecretValues()
+        if key is not None:
+            self.secrets.add({COOKIE_KEY_ID: key})
+        self.db = Database.open(store.folder / CRAWL, busy_seconds=5)
+        self.jars = SharedJars(
+            node=epoch, run=store.run, cookies=self.cookies, secrets=self.secrets,
+            def_cache=DefCache(self.db, Settings(), store.run),
+        )  # fmt: skip
+
+    def receive(self, *set_cookies: str) -> None:
+        self.cookies.extract_cookies(_request(), set_cookies)
+
+    def commit(self, job: LeasedJob) -> None:
+        """Commit a page whose answer changed the cookies."""
+        outcome = self.store.done(job, changed_jars=(self.jars.jar("shop.example"), self.jars.jar("shop.example")))
+        self.store.commit(outcome, node=self.epoch)
+
+    def load(self, job: LeasedJob) -> None:
+        self.jars.load(self.db, [job])
+
+    @property
+    def sends(self) -> set[str]:
+        request = _request()
+        self.cookies.set_cookie_header(request)
+        return set(filter(None, request.headers.get("Cookie", "").split("; ")))
+
+
+def _request() -> OutgoingRequest:
+    return OutgoingRequest("GET", "https://shop.example/x", httpx.Headers(), b"")
+
+
+@pytest.fixture
+def store(new_store: NewStore) -> StoreHarness:
+    store = new_store(nodes_=3)
+    with store.db.transaction():
+        rules = (HostRule(name="shop.example", cookie_jar="shared"),)
+        runs.set_version(store.db, store.run, versions.publish(store.db, Definitions(hosts=rules), 0.0))
+    store.seed(*[f"https://shop.example/{n}" for n in range(20)])
+    return store
+
+
+@pytest.fixture
+def jobs(store: StoreHarness) -> Iterator[LeasedJob]:
+    def take() -> Iterator[LeasedJob]:
+        while True:
+            yield store.take("https://shop.example/", free=1, node=store.nodes[0])[0]
+
+    return take()
+
+
+def test_two_nodes_that_finish_at_once_lose_no_cookie(store: StoreHarness, jobs: Iterator[LeasedJob]) -> None:
+    one, two, three = (Node(store, epoch) for epoch in store.nodes)
+    first = next(jobs)
+    one.receive("a=1; Path=/", "both=one; Path=/")
+    one.commit(first)
+    second = store.take("https://shop.example/", free=1, node=two.epoch)[0]
+    two.receive("b=2; Path=/", "both=two; Path=/")
+    two.commit(second)  # without having read what the other one wrote
+    three.load(next(jobs))
+    assert three.sends == {"a=1", "b=2", "both=two"}
+    one.load(next(jobs))
+    assert one.sends == three.sends
+    two.receive("a=; Path=/; Max-Age=0")
+    two.commit(store.take("https://shop.example/", free=1, node=two.epoch)[0])
+    one.load(next(jobs))
+    assert one.sends == {"b=2", "both=two"}
+
+
+def test_a_late_commit_writes_no_cookie(store: StoreHarness, jobs: Iterator[LeasedJob]) -> None:
+    one = Node(store, store.nodes[0])
+    job = next(jobs)
+    one.receive("a=1; Path=/")
+    one.commit(job._replace(lease=job.lease + 1))
+    assert store.db.value("SELECT count(*) FROM cookie_jars") == 0
+    one.commit(job)
+    assert store.db.value("SELECT count(*) FROM cookie_jars") == 1
+
+
+def test_a_jar_of_another_key_is_ignored_and_replaced(store: StoreHarness, jobs: Iterator[LeasedJob]) -> None:
+    one, two = Node(store, store.nodes[0], secrets.token_hex(32)), Node(store, store.nodes[1])
+    job = next(jobs)
+    one.receive("a=1; Path=/")
+    one.commit(job)
+    two.load(next(jobs))
+    assert two.sends == set()
+    two.receive("b=2; Path=/")
+    two.commit(store.take("https://shop.example/", free=1, node=two.epoch)[0])
+    three = Node(store, store.nodes[2])
+    three.load(next(jobs))
+    assert three.sends == {"b=2"}
+
+
+async def test_a_node_without_its_key_reads_the_cookies_once_it_has_it(
+    store: StoreHarness, jobs: Iterator[LeasedJob]
+) -> None:
+    one, two = Node(store, store.nodes[0]), Node(store, store.nodes[1], key=None)
+    job = next(jobs)
+    one.receive("a=1; Path=/")
+    one.commit(job)
+    two.load(next(jobs))
+    assert two.sends == set()
+    two.secrets.add({COOKIE_KEY_ID: KEY})
+    await two.jars.prepare(lambda work: work(two.db))
+    assert two.sends == {"a=1"}
+
+
+def test_a_crawl_that_shares_no_cookies_reads_none(new_store: NewStore) -> None:
+    store = new_store()
+    store.seed("https://shop.example/1")
+    one = Node(store, store.nodes[0])
+    (job,) = store.take("https://shop.example/", free=1)
+    one.load(job)
+    statements: list[str] = []
+    one.db._connection.set_trace_callback(statements.append)
+    one.load(job)
+    assert statements == []

@@ -1,0 +1,163 @@
+"""Login pages as sites write them: on other hosts, with GET, with traps; and the manners of a login."""
+
+from itertools import pairwise
+from urllib.parse import parse_qsl
+
+import pytest
+
+from .member_site import PASSWORD, USER, MemberSite, cookies_of, find_in_files, write_member_defs
+from .project import Project, until
+from .site import Page, Request, Site, html, redirect
+from .test_logins import assert_all_rows
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_USER", USER)
+    monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
+    monkeypatch.setenv("OTHER_SECRET", "canary03other")
+
+
+def member_pages(site: Site) -> None:
+    """Pages for who has the cookie `sid=ok`."""
+
+    def answer(request: Request) -> Page:
+        if cookies_of(request).get("sid") == "ok":
+            return Page(html(f"<b>{request.path}</b><i>member</i><a class=logout>out</a>"))
+        return Page(html(f"<b>{request.path}</b><i>visitor</i>"))
+
+    site.fallback = answer
+
+
+def welcome() -> Page:
+    return Page(html("<a class=logout>out</a>"), headers={"Set-Cookie": "sid=ok; Path=/"})
+
+
+def test_a_login_page_on_another_host_that_leads_back(project: Project, site: Site, second_site: Site) -> None:
+    member_pages(site)
+    second_site["/sso"] = redirect("/form")
+    second_site["/form"] = html("<form method=post><input name=user><input name=password><input name=c value=1></form>")
+    posted: list[Request] = []
+
+    def check(request: Request) -> Page:
+        if request.method == "GET":
+            return Page(html("<form method=post><input name=user><input name=password></form>"))
+        posted.append(request)
+        return redirect(site.url("/return?ticket=7"))
+
+    second_site.pages["/form"] = check
+    site["/return?ticket=7"] = Page(status=302, headers={"Location": "/home", "Set-Cookie": "sid=ok; Path=/"})
+    write_member_defs(project, site, 6, login=f'"{second_site.url("/sso")}"')
+    text = (project.defs / "crawl.yml").read_text().replace('"127.0.0.1":', f'"127.0.0.1:{site.port}":')
+    project.write(text)
+    assert project.crawl().code == 0
+    assert_all_rows(project, 6)
+    (request,) = posted
+    assert dict(parse_qsl(request.body.decode())) == {"user": USER, "password": PASSWORD}
+    assert request.headers["origin"] == second_site.url("")
+    assert site.paths[:2] == ["/return?ticket=7", "/home"]
+
+
+def test_what_a_login_page_writes_is_no_variable(project: Project, site: Site) -> None:
+    member_pages(site)
+    posted: list[Request] = []
+    form = (
+        '<form method=post action="/in?a=%{env.OTHER_SECRET}"><input name=user><input name=password>'
+        '<input type=hidden name=h value="%{env.OTHER_SECRET}%{secret.00000000000000000000000000000000}"></form>'
+    )
+    site["/login"] = html(form)
+
+    def answer(request: Request) -> Page:
+        posted.append(request)
+        return welcome()
+
+    site["/in?a=%{env.OTHER_SECRET}"] = answer
+    write_member_defs(project, site, 6)
+    project.crawl()
+    assert_all_rows(project, 6)
+    (request,) = posted
+    fields = dict(parse_qsl(request.body.decode()))
+    assert fields["h"] == "%{env.OTHER_SECRET}%{secret.00000000000000000000000000000000}"
+    assert "canary03" not in str([exchange.request for exchange in site.exchanges])
+
+
+def test_a_form_that_is_sent_with_get_shows_its_fields_nowhere(project: Project, site: Site) -> None:
+    member_pages(site)
+    site["/login"] = html('<form action="/in?old=1"><input name=user><input name=password></form>')
+    usual = site.fallback
+    assert usual is not None
+
+    def answer(request: Request) -> Page:
+        path, _, query = request.path.partition("?")
+        if path != "/in":
+            return usual(request)
+        assert dict(parse_qsl(query)) == {"user": USER, "password": PASSWORD}
+        return Page(status=302, headers={"Location": f"/in2?{query}", "Set-Cookie": "sid=ok; Path=/"})
+
+    site.fallback = answer
+    write_member_defs(project, site, 6)
+    project.crawl()
+    assert_all_rows(project, 6)
+    assert find_in_files(project, ["canary01", "canary02"]) == {}
+
+
+def test_a_redirect_that_repeats_the_password_at_another_site_is_not_followed(
+    project: Project, site: Site, second_site: Site
+) -> None:
+    member_pages(site)
+    site["/login"] = html('<form method=post action="/in"><input name=user><input name=password></form>')
+    site["/in"] = redirect(second_site.url("/steal"), 307)
+    second_site["/steal"] = "thanks"
+    write_member_defs(project, site, 6)
+    host = f'"127.0.0.1:{second_site.port}": {{private: true}}'
+    project.write((project.defs / "crawl.yml").read_text() + f"  {host}\n")
+    project.crawl(code=1)
+    [(failure,)] = project.query("SELECT login_failure FROM hosts WHERE login = 'FAILED'")
+    assert failure == f"a redirect would send the password to {second_site.url('')}"
+    assert second_site.paths == []
+
+
+def test_a_login_keeps_the_delay_and_needs_no_leave_of_robots_txt(project: Project, site: Site) -> None:
+    members = MemberSite(site)
+    site["/robots.txt"] = Page("User-agent: *\nDisallow: /login\n", headers={"Content-Type": "text/plain"})
+    members.write_defs(project, 3)
+    project.write((project.defs / "crawl.yml").read_text().replace("concurrency: 4", "delay: 0.3"))
+    project.crawl()
+    assert_all_rows(project, 3)
+    times = [exchange.started for exchange in sorted(site.exchanges, key=lambda e: e.started)]
+    assert min(later - earlier for earlier, later in pairwise(times)) > 0.27
+    assert [exchange.path for exchange in site.exchanges][:4] == ["/robots.txt", "/login", "/login?step=2", "/home"]
+
+
+def test_a_login_that_is_added_while_the_crawl_runs(project: Project, site: Site) -> None:
+    members = MemberSite(site)
+    members.write_defs(project, 20)
+    text = (project.defs / "crawl.yml").read_text()
+    before = "\n".join(
+        line for line in text.replace("concurrency: 4", "delay: 0.2").splitlines() if "login:" not in line
+    )
+    project.write(before)
+    running = project.start()
+    assert until(lambda: len(site.paths) >= 4)
+    project.write(text)
+    done = running.wait()
+    assert done.code == 0, done.err
+    rows = [row["who"] for row in project.rows("page")]
+    assert len(rows) == 20
+    assert rows.count("member") >= 10
+    assert members.logins == 1
+
+
+def test_a_changed_password_is_tried_at_once(project: Project, site: Site) -> None:
+    members = MemberSite(site)
+    members.write_defs(project, 10)
+    text = (project.defs / "crawl.yml").read_text()
+    project.write(text.replace("%{env.SHOP_PASSWORD}", "wrong"))
+    running = project.start("--set", "max_attempts=4")
+    assert until(lambda: members.logins == 1)
+    project.write(text)
+    done = running.wait()
+    assert done.code == 0, (done.err, project.describe_state())
+    assert_all_rows(project, 10)

@@ -1,0 +1,264 @@
+"""Crawls with authentication, proxies, certificates and HTTP/2: every page right, and no secret anywhere."""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .certificates import Authority
+from .project import Completed, Project
+from .proxy import ForwardProxy, serve_proxy
+from .site import Page, Request, Site, html, redirect, serve_site
+from .trap import trapping
+
+pytestmark = pytest.mark.timeout(90)
+
+DEFS = """\
+locatorGroups: {{pages: {{locators: [{{url: "{start}"}}]}}}}
+taskGroups: {{pages: {{page: {{dataDef: page}}}}}}
+dataDefs:
+  page:
+    fields: {{title: {{selector: b}}, url: {{value: "%{{document.url}}"}}}}
+    links: [{{selector: a, sameHost: false}}]
+hosts:
+{hosts}
+"""
+SECRET = "canary4711"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    (tmp_path / "defs").mkdir(exist_ok=True)
+    return Authority(tmp_path / "defs")
+
+
+@pytest.fixture
+def modern(authority: Authority) -> Iterator[Site]:
+    """A site that speaks HTTP/2."""
+    with serve_site(authority.server_context(http2=True)) as site:
+        site.fallback = numbered
+        yield site
+
+
+@pytest.fixture
+def proxy() -> Iterator[ForwardProxy]:
+    with serve_proxy(f"us:{SECRET}") as proxy:
+        yield proxy
+
+
+def numbered(request: Request) -> Page:
+    """Pages 0 to 49; each leads to the next five. There is no robots.txt."""
+    if request.path == "/robots.txt":
+        return Page("nothing", 404)
+    number = int(request.path.strip("/") or 0)
+    links = "".join(f"<a href=/{n}>x</a>" for n in range(number + 1, min(number + 6, 50)))
+    return Page(html(f"<b>{number}</b>{links}"))
+
+
+def write(project: Project, start: str, *hosts: str) -> None:
+    project.write(DEFS.format(start=start, hosts="\n".join(f"  {host}" for host in hosts)))
+
+
+def key(site: Site) -> str:
+    return f'"127.0.0.1:{site.port}"'
+
+
+def titles(project: Project) -> list[int]:
+    return sorted(int(row["title"]) for row in project.rows("page"))
+
+
+def assert_no_secret(project: Project, done: Completed) -> None:
+    packed = b64encode(f"us:{SECRET}".encode())
+    for file in project.data.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            content = file.read_bytes()
+            assert SECRET.encode() not in content, file
+            assert packed not in content, file
+    for arguments in (["status", "--json"], ["events"], ["jobs", "--json"], ["logs"]):
+        shown = project.run_with_data(*arguments)
+        assert SECRET not in shown.out + shown.err, arguments
+    assert SECRET not in done.out + done.err
+
+
+def test_fifty_pages_by_http2(project: Project, authority: Authority, modern: Site) -> None:
+    write(project, modern.url("/"), f"{key(modern)}: {{robots: true, http2: true, tls: {{ca: ca.pem}}}}")
+    done = project.crawl()
+    assert done.jobs == {"done": 50}
+    assert titles(project) == list(range(50))
+    assert modern.http2_requests == len(modern.exchanges) == 51, "robots.txt, too"
+    assert modern.connections <= 2 * 8, "two nodes, host_concurrency"
+
+
+@pytest.mark.parametrize("kind", ["basic", "bearer", "digest"])
+def test_pages_behind_authentication(project: Project, site: Site, second_site: Site, kind: str) -> None:
+    challenges = {"basic": "Basic realm=r", "bearer": "Bearer", "digest": 'Digest realm="r", nonce="n", qop="auth"'}
+    expected = {
+        "basic": f"Basic {b64encode(f'us:{SECRET}'.encode()).decode()}", "bearer": f"Bearer us:{SECRET}",
+        "digest": 'Digest username="us"',
+    }  # fmt: skip
+
+    def respond(request: Request) -> Page:
+        given = request.headers.get("authorization", "")
+        if request.path == "/robots.txt":
+            return Page("nothing" if not given else "leaked", 404 if not given else 500)
+        if not given.startswith(expected[kind]):
+            return Page("who?", 401, {"WWW-Authenticate": challenges[kind]})
+        if request.path == "/49":
+            return redirect(second_site.url("/elsewhere"))
+        return numbered(request)
+
+    site.fallback = respond
+    second_site.fallback = lambda request: Page(html("<b>50</b>"))
+    rule = f"{key(site)}: {{auth: {{{kind}: 'us:{SECRET}'}}}}"
+    write(project, site.url("/"), rule, f"{key(second_site)}: {{private: true}}")
+    done = project.crawl()
+    assert done.jobs == {"done": 50}
+    assert titles(project) == [*range(49), 50]
+    assert all("authorization" not in exchange.request.headers for exchange in second_site.exchanges)
+    assert second_site.paths == ["/elsewhere"]
+    assert_no_secret(project, done)
+    challenged = sum("authorization" not in e.request.headers for e in site.exchanges if e.path != "/robots.txt")
+    assert challenged <= (2 * 8 if kind == "digest" else 0), "those in flight before a node has its challenge"
+    rejected = project.query("SELECT count(*) FROM events WHERE text LIKE '%401%'")
+    assert rejected == [(0,)], "a challenge is no failure"
+
+
+def test_a_digest_keeps_the_delay_of_its_host(project: Project, site: Site) -> None:
+    def respond(request: Request) -> Page:
+        if "authorization" not in request.headers:
+            return Page("who?", 401, {"WWW-Authenticate": 'Digest realm="r", nonce="n"'})
+        return Page(html("<b>1</b>"))
+
+    site.fallback = respond
+    write(project, site.url("/"), f"{key(site)}: {{robots: false, delay: 0.5, auth: {{digest: 'us:{SECRET}'}}}}")
+    assert project.crawl().jobs == {"done": 1}
+    first, second = site.start_times()
+    assert second - first >= 0.4, "a node may be 50 ms late"
+
+
+def test_a_wrong_password_fails_the_page_and_ends_the_run(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page("who?", 401, {"WWW-Authenticate": 'Digest realm="r", nonce="n"'})
+    write(project, site.url("/"), f"{key(site)}: {{robots: false, blocked: false, auth: {{digest: 'us:{SECRET}'}}}}")
+    done = project.crawl(code=1)
+    assert done.jobs == {"failed": 1}
+    assert project.job(site.url("/"))["reason"].startswith("HTTP 401")
+    assert len(site.exchanges) == 2
+    assert_no_secret(project, done)
+
+
+def test_proxies_take_turns_past_a_dead_one(project: Project, site: Site, proxy: ForwardProxy, monkeypatch) -> None:
+    site.fallback = numbered
+    with serve_proxy() as other:
+        monkeypatch.setenv("A_PROXY", f"http://127.0.0.1:{other.port}")
+        monkeypatch.setenv("A_PASSWORD", SECRET)
+        listed = (
+            f"['http://us:{SECRET}@127.0.0.1:{proxy.port}', '%{{env.A_PROXY}}', 'http://us:{SECRET}@127.0.0.1:1',"
+            f" 'http://us:%{{env.A_PASSWORD}}@127.0.0.1:{proxy.port}']"
+        )
+        write(project, site.url("/"), f"{key(site)}: {{proxy: {listed}}}")
+        done = project.crawl()
+        assert done.jobs == {"done": 50}
+        assert titles(project) == list(range(50))
+        assert len(proxy.asked) + len(other.asked) == len(site.exchanges) == 51, "robots.txt, too"
+        assert min(len(proxy.asked), len(other.asked)) >= 8
+    assert set(re.findall(r"proxy (\S+) rests", project.logs())) == {"http://127.0.0.1:1"}
+    assert_no_secret(project, done)
+
+
+def test_a_proxy_that_is_down_fails_the_pages_with_a_clear_reason(project: Project, site: Site) -> None:
+    site.fallback = numbered
+    write(project, site.url("/"), f"{key(site)}: {{robots: false, proxy: 'http://us:{SECRET}@127.0.0.1:1'}}")
+    done = project.crawl("--set", "max_attempts=2", code=1)
+    assert done.jobs == {"failed": 1}
+    job = project.job(site.url("/"))
+    assert job == {
+        "state": "FAILED", "reason": "proxy http://127.0.0.1:1: connection refused (2 attempts)", "attempts": 2
+    }  # fmt: skip
+    assert site.exchanges == []
+    assert_no_secret(project, done)
+
+
+def test_no_page_leads_through_a_proxy_to_what_the_defs_do_not_name(
+    project: Project, site: Site, proxy: ForwardProxy
+) -> None:
+    proxy.names["inner.test"] = proxy.names["named.test"] = "127.0.0.1"
+    through = f"proxy: 'http://us:{SECRET}@127.0.0.1:{proxy.port}'"
+    with trapping("127.0.0.1") as trap:
+        hosts = ("localhost", "inner.test", f"127.0.0.1:{trap.port}", "169.254.169.254", "[::1]")
+        links = [
+            *(f"http://{host}:{trap.port}/" for host in ("inner.test", "localhost", "127.0.0.1", "0x7f.0.0.1")),
+            *(f"https://{host}:{trap.port}/" for host in ("inner.test", "[::1]")),
+            "http://169.254.169.254/latest",
+        ]
+        named = f"<a href=http://named.test:{site.port}/1>x</a>"
+        site["/"] = html("".join(f'<a href="{link}">x</a>' for link in links) + named)
+        site["/1"] = html("<b>1</b>")
+        rules = [f"'{host}': {{{through}}}" for host in hosts]
+        rules += [f"{key(site)}: {{{through}}}", f"named.test: {{private: true, {through}}}"]
+        write(project, site.url("/"), *rules)
+        done = project.crawl()
+        assert done.jobs == {"done": 2, "skipped": len(links) - 1}, "two notations are one page"
+        assert trap.connections == []
+    reasons = project.query(
+        "SELECT reason FROM jobs j JOIN sequences s ON s.id = j.sequence "
+        "WHERE j.state = 'SKIPPED' AND s.kind <> 'robots'"
+    )
+    assert all(reason.startswith("address ") for (reason,) in reasons)
+    assert any("is hidden by a proxy" in reason for (reason,) in reasons)
+    assert {asked.rpartition("/")[0] for asked in proxy.asked} == {
+        f"GET http://{host}:{site.port}" for host in ("127.0.0.1", "named.test")
+    }
+
+
+def test_guarded_addresses_are_guarded_on_every_route(project: Project, authority: Authority, modern: Site) -> None:
+    with trapping("127.0.0.1") as trap:
+        routes = ("tls: {verify: false}", "http2: true", "tls: {ca: ca.pem}, http2: true")
+        links = [f"https://{host}:{trap.port}/" for host in ("localhost", "127.0.0.1", "0x7f.1")]
+        modern["/"] = html("".join(f'<a href="{link}">x</a>' for link in links))
+        for keys in routes:
+            write(
+                project, modern.url("/"), f"{key(modern)}: {{http2: true, tls: {{ca: ca.pem}}}}",
+                f"localhost: {{{keys}}}", f"'127.0.0.1:{trap.port}': {{{keys}}}",
+            )  # fmt: skip
+            assert project.crawl("--fresh").jobs == {"done": 1, "skipped": 2}
+        assert trap.connections == []
+
+
+def test_certificates_decide(project: Project, authority: Authority) -> None:
+    authority.write_client()
+    with (
+        serve_site(authority.server_context(asks_client=True)) as strict,
+        serve_site(authority.server_context("other.example")) as misnamed,
+    ):
+        for one in (strict, misnamed):
+            one.fallback = lambda request: Page(html("<b>1</b>"))
+        write(project, strict.url("/"), f"{key(strict)}: {{tls: {{ca: ca.pem, client: client.pem}}}}")
+        assert project.crawl().jobs == {"done": 1}
+        write(project, misnamed.url("/"), f"{key(misnamed)}: {{tls: {{verify: false}}}}")
+        assert project.crawl("--fresh").jobs == {"done": 1}
+        write(project, misnamed.url("/"), f"{key(misnamed)}: {{robots: false, tls: {{ca: ca.pem}}}}")
+        done = project.crawl("--fresh", code=1)
+        assert done.jobs == {"failed": 1}
+        reason = project.job(misnamed.url("/"))["reason"]
+        assert reason.startswith("TLS: invalid certificate: IP address mismatch")
+        assert len(misnamed.exchanges) == 2, "of the crawl before"
+
+
+def test_try_takes_the_same_route(project: Project, authority: Authority, modern: Site, proxy: ForwardProxy) -> None:
+    def respond(request: Request) -> Page:
+        if request.path != "/robots.txt" and "authorization" not in request.headers:
+            return Page("who?", 401, {"WWW-Authenticate": 'Digest realm="r", nonce="n"'})
+        return Page(html("<b>7</b>"))
+
+    modern.fallback = respond
+    keys = f"http2: true, tls: {{ca: ca.pem}}, auth: {{digest: 'us:{SECRET}'}}"
+    keys += f", proxy: 'http://us:{SECRET}@127.0.0.1:{proxy.port}'"
+    write(project, modern.url("/"), f"{key(modern)}: {{{keys}}}")
+    tried = project.run_command("try", "page", modern.url("/"), "--defs", str(project.defs), "--json")
+    assert tried.code == 0, tried.err
+    assert '"7"' in tried.out
+    assert modern.http2_requests == 3
+    assert len(set(proxy.asked)) == 1
+    assert SECRET not in tried.out + tried.err

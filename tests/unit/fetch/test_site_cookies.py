@@ -1,0 +1,132 @@
+"""The cookies of a site: those that the standard library would send, whichever way a response takes."""
+
+from collections.abc import Sequence
+from email.message import Message
+from http.cookiejar import CookieJar
+from typing import Any
+from unittest.mock import patch
+from urllib.request import Request as UrllibRequest
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.fetch.request import OutgoingRequest
+from engine.fetch.site_cookies import SiteCookies, _SitePolicy
+
+HOSTS = ["https://shop.example", "http://shop.example", "https://a.shop.example", "https://shop.example:8443"]
+PATHS = ["/", "/x", "/dir/", "/dir/page", "/dir/sub/page?q=/a/b", "/d%C3%BCr/page", "/a|b/c"]
+
+
+def request(url: str) -> OutgoingRequest:
+    return OutgoingRequest("GET", url, httpx.Headers(), b"")
+
+
+def never_public(domain: str) -> bool:
+    return False
+
+
+class PlainJar:
+    """What the standard library makes of the same responses, without memory of earlier ones."""
+
+    def __init__(self) -> None:
+        self.jar = CookieJar(_SitePolicy(never_public))
+
+    def take(self, url: str, set_cookies: Sequence[str]) -> None:
+        message = Message()
+        for text in set_cookies:
+            message["Set-Cookie"] = text
+        response: Any = type("Response", (), {"info": lambda _: message})()
+        self.jar.extract_cookies(response, UrllibRequest(str(httpx.URL(url))))
+        for _ in range(len(self.jar) - 150):
+            oldest = next(iter(self.jar))
+            self.jar.clear(oldest.domain, oldest.path, oldest.name)
+
+    def header(self, url: str) -> str:
+        asked = UrllibRequest(str(httpx.URL(url)))
+        self.jar.add_cookie_header(asked)
+        return str(asked.get_header("Cookie", ""))
+
+
+NAMES = st.sampled_from(["sid", "csrf", "a", "A", " sid", "$x", ""])
+VALUES = st.sampled_from(["1", "2", "", " 3 ", '"q"', "a=b", "ü", "x,y"]) | st.text("ab=\"' ", max_size=3)
+ATTRIBUTES = st.sampled_from(
+    [
+        "", "; Path=/", ";path=/", "; Path=/dir", "; Path=/dir/; HttpOnly", "; Path=", "; Domain=shop.example",
+        "; Domain=.shop.example; Path=/", "; Domain=other.example", "; Secure; Path=/", "; HttpOnly",
+        "; SameSite=Lax; Path=/",
+        "; Max-Age=60", "; Max-Age=3; Path=/", "; Max-Age=0; Path=/", "; Max-Age=x", "; Max-Age=-1",
+        "; Expires=Wed, 21 Oct 2099 07:28:00 GMT; Path=/", "; Expires=Wed, 21 Oct 2015 07:28:00 GMT; Path=/",
+        "; Expires=Wed, 21 Oct 2099 07:28:00 GMT; Max-Age=5; Path=/", "; expires=soon; path=/", "; Version=1; Path=/",
+        "; Port=\"80\"; Path=/", "; Max-Age=5; Max-Age=90; Path=/", "; xpath=/dir",
+        "; Path=/max-age=5; Comment=max-age",
+    ]
+)  # fmt: skip
+SET_COOKIE = st.builds(
+    lambda name, value, attributes, bare: f"{name}{attributes}" if bare else f"{name}={value}{attributes}",
+    NAMES, VALUES, ATTRIBUTES, st.booleans().map(lambda b: b and False) | st.just(False) | st.booleans(),
+)  # fmt: skip
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(HOSTS), st.sampled_from(PATHS), st.lists(SET_COOKIE, max_size=3), st.integers(0, 4),
+        st.sampled_from(HOSTS), st.sampled_from(PATHS),
+    ),
+    max_size=25,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS, st.lists(SET_COOKIE, min_size=1, max_size=2))
+def test_the_short_way_sends_what_the_standard_library_sends(steps: Any, usual: list[str]) -> None:
+    cookies, plain = SiteCookies(never_public), PlainJar()
+    now = 1_800_000_000.0
+    with patch("time.time", lambda: now):
+        for index, (host, path, set_cookies, seconds, next_host, next_path) in enumerate(steps):
+            now += seconds
+            # every other response is of one form, with a new value: the short way
+            texts = [text.replace("=1", f"={index}", 1) for text in usual] if index % 2 else set_cookies
+            cookies.take(request(host + path), texts)
+            plain.take(host + path, texts)
+            url = next_host + next_path
+            assert cookies.header(request(url)) == plain.header(url), (index, texts, url)
+
+
+def test_a_response_that_changes_a_value_alone_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    cookies = SiteCookies(never_public)
+    assert cookies.take(request("https://shop.example/1"), ["sid=1; Path=/; HttpOnly", "csrf=1"])
+    assert cookies.header(request("https://shop.example/1")) == "sid=1; csrf=1"
+    monkeypatch.setattr(CookieJar, "make_cookies", None)
+    monkeypatch.setattr(CookieJar, "add_cookie_header", None)
+    assert cookies.take(request("https://shop.example/2"), ["sid=2; Path=/; HttpOnly", "csrf=2"])
+    assert cookies.header(request("https://shop.example/3?a=/b/")) == "sid=2; csrf=2"
+    assert not cookies.take(request("https://shop.example/2"), ["sid=2; Path=/; HttpOnly"])
+
+
+def test_the_newer_of_two_cookies_stays_and_a_deleted_one_stays_deleted() -> None:
+    one, two = SiteCookies(never_public), SiteCookies(never_public)
+    asked = request("https://shop.example/")
+    now = 1_800_000_000.0
+    with patch("time.time", lambda: now):
+        one.take(asked, ["sid=1; Path=/", "old=1; Path=/"])
+        two.merge(one.export())
+        now += 1
+        two.take(asked, ["sid=2; Path=/", "old=; Path=/; Max-Age=0"])
+        now += 1
+        one.take(asked, ["own=1; Path=/"])
+        one.merge(two.export())
+        two.merge(one.export())
+        assert sorted(one.header(asked).split("; ")) == ["own=1", "sid=2"]
+        assert sorted(two.header(asked).split("; ")) == ["own=1", "sid=2"]
+        one.merge([{"cookie": {**one.export()[0]["cookie"], "value": "stale"}, "at": 1.0}])
+        assert "stale" not in one.header(asked)
+
+
+def test_a_jar_that_is_very_large_is_shared_in_part() -> None:
+    cookies = SiteCookies(never_public)
+    with patch("time.time", side_effect=range(1, 10_000)):
+        for n in range(100):
+            cookies.take(request("https://shop.example/"), [f"c{n}={'x' * 2000}; Path=/"])
+        entries = cookies.export()
+    assert 20 < len(entries) < 40
+    assert entries[0]["cookie"]["name"] == "c99"
