@@ -68,7 +68,8 @@ def fetcher(sender: Sender, rules: Rules, stripper: QueryStripper | None = None)
         settings=Settings(), sender=cast(Any, sender), db_access=Mock(**{"stored_page.return_value": None}),
         def_cache=Mock(**{"query_stripper.return_value": stripper}),
         robots_cache=cast(Any, rules), outcomes=OutcomeBuilder(source="n1", max_attempts=3),
-        redirect_rule=RedirectRule(named), revalidation=Mock(**{"find.return_value": None}), login_guard=LoginGuard(Mock()),
+        redirect_rule=RedirectRule(named),
+        revalidation=Mock(**{"find.return_value": None}), login_guard=LoginGuard(Mock()),
     )  # fmt: skip
 
 
