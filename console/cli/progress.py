@@ -159,7 +159,8 @@ class Progress:
 
 def _failure_line(view: Snapshot, reason: str | None) -> str:
     assert view.run is not None
-    failed = [f"{plural(view.jobs['failed'], 'job')} failed"] if view.jobs["failed"] else []
+    counts = ((view.jobs["failed"], "job"), (view.files.get("failed", 0), "file"))
+    failed = [f"{plural(count, noun)} failed" for count, noun in counts if count]
     reasons = [reason] if reason else failed
     reasons += [warning.text for warning in view.warnings if warning.code == "expectation"]
     return f"run {view.run.id} {view.run.state}: {'; '.join(reasons)}"
@@ -173,6 +174,7 @@ def _line(view: Snapshot, rate: float) -> str:
     jobs = view.jobs
     parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
+    parts += [f"{plural(view.files['left'], 'file')} left"] if view.files.get("left") else []
     return f"{', '.join(parts + _pause_notes(view))}; {plural(sum(view.rows.values()), 'row')}; {rate:.1f} pages/s"
 
 

@@ -32,7 +32,16 @@ def report_lines(view: Snapshot) -> list[str]:
     shares = [f"{s['node']} {s['share']:.0f} %" for s in metrics["shares"] if s["share"]]
     if shares:
         lines.append("  share by node: " + ", ".join(shares))
-    return lines + _result_lines(view)
+    return lines + _file_lines(view) + _result_lines(view)
+
+
+def _file_lines(view: Snapshot) -> list[str]:
+    """What became of the files that pages name; none if they name none."""
+    if not view.files:
+        return []
+    counts = ", ".join(f"{count:,} {name}" for name, count in view.files.items())
+    waiting = sum(view.waiting_rows.values())
+    return [f"  files: {counts}" + (f"; rows that wait for files: {waiting:,}" if waiting else "")]
 
 
 def _result_lines(view: Snapshot) -> list[str]:

@@ -132,14 +132,13 @@ class Fetcher:
                     response = await self._send_routed(sent, route)
                 assert isinstance(response, TransportResponse)
                 body, pairs = response.body, response.raw_headers
-                received = {name.lower(): value for name, value in pairs}
-                changed = False
-                if b"set-cookie" in received and keep_cookies:
-                    values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
-                    changed = self._cookies.extract_cookies(sent, values)
-                location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
-                answer = None
+                answer, changed = None, False
                 try:
+                    received = {name.lower(): value for name, value in pairs}
+                    if b"set-cookie" in received and keep_cookies:
+                        values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
+                        changed = self._cookies.extract_cookies(sent, values)
+                    location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                     if digest is not None and response.status_code == UNAUTHORIZED:
                         answer = self._digest_authenticator().answer(sent, digest, pairs)
                     if download is not None:

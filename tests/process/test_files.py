@@ -54,7 +54,8 @@ def test_a_file_that_was_not_downloaded_leaves_null_and_says_why(project: Projec
     entries = [entry(title, href) for title, href in zip(titles, hrefs, strict=True)]
     site["/page"] = html("".join([*entries, pictures, "<li><b>none</b></li>"]))
     write_defs(project, [site.url("/page")])
-    project.crawl(code=1)
+    done = project.crawl(code=1)
+    assert "files: 1 done, 0 left, 4 failed, 1 skipped" in done.err
     good = paper(b"%PDF good")
     papers = values_of(project, "paper")
     assert papers == {**dict.fromkeys((*titles, "list", "none")), "good": good}
@@ -123,7 +124,9 @@ def test_a_retried_page_takes_its_waiting_rows_back(project: Project, site: Site
     assert until(lambda: site.count("/a.pdf") == 1)
     assert until(lambda: project.status()["rows"] == {"paper": 2}), "others do not wait"
     assert project.status()["waiting_rows"] == {"paper": 1}
-    assert "1 row waits for files" in project.run_with_data("status").out
+    assert (
+        "files: 1 done, 1 left, 0 failed, 0 skipped; rows that wait for files: 1" in project.run_with_data("status").out
+    )
     site["/page"] = html(entry("new", "/a.pdf"))
     retried = project.run_with_data("retry", "--state", "done", "--match", "group:papers !kind:file")
     assert retried.code == 0, retried.err

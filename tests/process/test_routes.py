@@ -262,3 +262,34 @@ def test_try_takes_the_same_route(project: Project, authority: Authority, modern
     assert modern.http2_requests == 3
     assert len(set(proxy.asked)) == 1
     assert SECRET not in tried.out + tried.err
+
+
+def test_a_login_takes_the_route_of_its_host(
+    project: Project, authority: Authority, modern: Site, proxy: ForwardProxy
+) -> None:
+    form = "<form method=post action=/enter><input name=csrf value=t1><input name=user><input name=password></form>"
+
+    def respond(request: Request) -> Page:
+        if request.path == "/login":
+            return Page(html(form))
+        if request.path == "/enter":
+            assert request.body == f"csrf=t1&user=us&password={SECRET}".encode()
+            return Page(status=303, headers={"Location": "/0", "Set-Cookie": "session=in; Path=/"})
+        page = numbered(request)
+        if request.path == "/robots.txt" or "session=in" not in request.headers.get("cookie", ""):
+            return page if request.path == "/robots.txt" else redirect("/login")
+        return Page(page.content + b"<i class=logout>x</i>")
+
+    modern.fallback = respond
+    login = f"{{url: /login, form: {{user: us, password: {SECRET}}}, check: .logout}}"
+    through = f"'http://us:{SECRET}@127.0.0.1:{proxy.port}'"
+    write(
+        project, modern.url("/0"),
+        f"{key(modern)}: {{login: {login}, proxy: {through}, http2: true, tls: {{ca: ca.pem}}}}",
+    )  # fmt: skip
+    done = project.crawl()
+    assert done.jobs == {"done": 50}
+    assert titles(project) == list(range(50))
+    assert modern.http2_requests == len(modern.exchanges)
+    assert set(proxy.asked) == {f"CONNECT 127.0.0.1:{modern.port}"}
+    assert_no_secret(project, done)

@@ -97,10 +97,6 @@ def _lines(view: "Snapshot") -> list[str]:
     if view.reextraction is not None:
         done, left = view.reextraction
         lines.append(f"re-extracting stored pages: {done:,} done, at least {left:,} left")
-    if view.files:
-        waiting = sum(view.waiting_rows.values())
-        wait = f"; {plural(waiting, 'row')} {'waits' if waiting == 1 else 'wait'} for files" if waiting else ""
-        lines.append("files: " + ", ".join(f"{count:,} {name}" for name, count in view.files.items()) + wait)
     if view.defs_problems:
         lines.append("the defs on disk have problems and are not in force:")
         lines += [f"  {p['file']}:{p['line']}:{p['col']}: {p['code']} {p['message']}" for p in view.defs_problems]

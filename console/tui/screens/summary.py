@@ -53,6 +53,9 @@ class SummaryPane(Pane):
             Line(()),
             Line((("   jobs   ", "dim"), *[s for name, n in jobs.items() if n for s in _job_spans(name, n)])),
         ]
+        downloads = [s for name, n in poll.snapshot.files.items() if n for s in _job_spans(name, n)]
+        if downloads:
+            lines.append(Line((("   downloads  ", "dim"), *downloads)))
         for name, extracted in poll.snapshot.rows.items():
             rejected = poll.snapshot.rejected.get(name, 0)
             spans: list[Span] = [("   rows   ", "dim"), (f"{extracted} ", "strong"), (name, "text")]

@@ -79,9 +79,13 @@ UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NO
 ) RETURNING id
 """
 _IS_HELD = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = ? AND lease = ? AND state = 'TAKEN')"
+_IS_PARDONED = "attempts = 0 AND EXISTS (SELECT 1 FROM sequences s WHERE s.id = jobs.sequence AND s.kind = 'file')"
+"""The first death of a node during a download is an attempt: a suspect is worked alone, and a file may take hours."""
+_CRASHED = f"(:crashed AND NOT ({_IS_PARDONED}))"
 _RELEASE = f"""
-UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {MAX_CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
-    crashes = crashes + :crashed, reason = :reason, changed_at = {NOW}
+UPDATE jobs SET state = CASE WHEN crashes + {_CRASHED} >= {MAX_CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
+    crashes = crashes + {_CRASHED}, attempts = attempts + (:crashed AND {_IS_PARDONED}), reason = :reason,
+    changed_at = {NOW}
 WHERE node = :node AND state = 'TAKEN' AND state IN {_states_before(JobState.READY, JobState.FAILED)} RETURNING id
 """
 # `+run` hides the column from the planner, which would read all jobs of the run instead of the index of TAKEN ones

@@ -328,3 +328,41 @@ def row_text(text: str, broken: Any) -> str:
 def test_the_name_of_a_child_is_that_of_the_file_alone() -> None:
     """So that two groups share a download."""
     assert file_child("http://f/x", "g").identity == file_child("http://f/x", "h").identity
+
+
+def test_the_first_death_of_a_node_during_a_download_is_an_attempt(store: StoreHarness) -> None:
+    """A suspect is worked alone: the downloads of a dead node would follow one another."""
+    store.seed("http://a/1")
+    (job,) = store.take("http://a/")
+    store.commit(page(store, job, held_row("one", "http://f/x")))
+    seen = []
+    while take_files(store):
+        with store.db.transaction():
+            jobs.release(store.db, store.nodes[0], "node n1 died", crashed=True)
+        seen += store.db.all("SELECT state, crashes, attempts FROM jobs WHERE url = 'http://f/x'")
+    assert seen == [("READY", 0, 1), ("READY", 1, 1), ("READY", 2, 1), ("FAILED", 3, 1)]
+    with store.db.transaction():
+        assert release_ended(store.db, store.run)
+    assert values(store) == [{"title": "one", "file": None, "more": []}]
+    check(store)
+
+
+def test_a_file_that_very_many_rows_name_releases_them_in_parts(
+    store: StoreHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.store.transactions.release._MAX_RELEASED", 3)
+    monkeypatch.setattr("engine.store.transactions.release._BATCH", 2)
+    store.seed("http://a/1")
+    (job,) = store.take("http://a/")
+    store.commit(page(store, job, *[held_row(str(i), "http://f/x") for i in range(8)]))
+    store.commit(downloaded(store, take_files(store)["x"]))
+    assert (len(values(store)), len(waiting(store))) == (3, 5)
+    parts = 0
+    while True:
+        with store.db.transaction():
+            if not release_ended(store.db, store.run):
+                break
+        parts += 1
+    assert parts == 2
+    check(store)
+    assert sorted(row["title"] for row in values(store)) == [str(i) for i in range(8)]

@@ -210,4 +210,4 @@ def test_the_body_of_a_challenge_is_read_within_a_limit(plain: Site) -> None:
     response = send(plain.url("/"), None, auth=digest_auth())
     assert response.challenge_answer is not None
     assert response.body == b""
-    assert "Digest" not in repr(response).replace("WWW-Authenticate", "").replace('Digest realm="r", nonce="n"\'', "")
+    assert response.challenge_answer not in repr(response)

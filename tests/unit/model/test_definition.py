@@ -23,7 +23,9 @@ from engine.model.definition import (
     TaskGroup,
     definition_hash,
 )
+from engine.model.host_route import HostAuth, HostRoute, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate
+from engine.model.login import LoginRule
 from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, PluginFile
@@ -110,10 +112,13 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         Expectation,
         Field,
         FilterRule,
+        HostAuth,
+        HostRoute,
         HostRule,
         Link,
         Locator,
         LocatorGroup,
+        LoginRule,
         NextPage,
         PluginFile,
         Recrawl,
@@ -122,6 +127,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         SitemapRules,
         Task,
         TaskGroup,
+        TlsRule,
     }
     assert seen == parts | {Definitions, SourcePosition}
 

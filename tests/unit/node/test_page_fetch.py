@@ -7,7 +7,6 @@ import pytest
 
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
-from engine.model.definition import TaskGroup
 from engine.model.job import JobKind, JobState, LeasedJob, Request
 from engine.node.host_gate import HostBackingOff
 from engine.node.login_guard import LoginGuard
@@ -67,9 +66,10 @@ def fetcher(sender: Sender, rules: Rules, stripper: QueryStripper | None = None)
     named = Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False})
     return PageFetcher(
         settings=Settings(), sender=cast(Any, sender), db_access=Mock(**{"stored_page.return_value": None}),
-        def_cache=Mock(**{"query_stripper.return_value": stripper, "task_group.return_value": TaskGroup(name="g")}),
+        def_cache=Mock(**{"query_stripper.return_value": stripper}),
         robots_cache=cast(Any, rules), outcomes=OutcomeBuilder(source="n1", max_attempts=3),
-        redirect_rule=RedirectRule(named), login_guard=LoginGuard(Mock()),
+        redirect_rule=RedirectRule(named),
+        revalidation=Mock(**{"find.return_value": None}), login_guard=LoginGuard(Mock()),
     )  # fmt: skip
 
 

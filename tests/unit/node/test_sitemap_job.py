@@ -23,7 +23,7 @@ ENTRY = b"<url><loc>http://a/%d</loc></url>"
 
 def sitemap_handler(extractor: Any) -> SitemapHandler:
     def_cache = Mock(query_stripper=Mock(return_value=None))
-    return SitemapHandler(MAX_BODY, extractor, Mock(sitemap_rules=Mock(return_value=None)), def_cache)
+    return SitemapHandler(MAX_BODY, extractor, Mock(sitemap_rules=Mock(return_value=None)), def_cache, Mock())
 
 
 async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> None:

@@ -82,6 +82,7 @@ async def list_children(
         Mock(
             definitions=Mock(return_value=Definitions(task_groups=groups)), query_stripper=Mock(return_value=stripper)
         ),
+        Mock(),
     )
     share = ByteBudget(capacity=1000, largest=1000).open_share()
     job = leased(1)._replace(locator_id=3)
