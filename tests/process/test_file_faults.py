@@ -215,8 +215,8 @@ def test_a_kill_in_the_middle_of_a_download_loses_no_byte_of_it(project: Project
     with serve_stalling(starts, stop) as server:
         site["/page"] = html(entry("a", server.url("/a.pdf")))
         write_defs(project, [site.url("/page")])
-        running = project.start(nodes=1)
-        assert until(lambda: sum(part_sizes(project)) >= len(CONTENT) // 3), project.describe_state()
+        running = project.start("--set", "deadline=60", nodes=1)
+        assert until(lambda: sum(part_sizes(project)) >= len(CONTENT) // 3, 40), project.describe_state()
         (pid,) = project.children("node")
         os.kill(pid if whom == "node" else running.pid, signal.SIGKILL)
         stop.set()
@@ -245,7 +245,7 @@ def serve_stalling(starts: list[int], stop: threading.Event) -> "contextlib.Abst
         body = CONTENT[start:]
         if len(starts) == 1:
             connection.sendall(body[: len(body) // 2])
-            stop.wait(30)
+            stop.wait(60)
             return
         connection.sendall(body)
 
