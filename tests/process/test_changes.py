@@ -175,6 +175,7 @@ def test_a_list_page_that_was_not_judged_hides_what_may_have_moved_to_it(
         ]  # fmt: skip
 
 
+@pytest.mark.sweep
 def test_a_list_that_became_shorter_hides_nothing(project: Project, site: Site, export: Export) -> None:
     project.write(DEFS.format(url=site.url("/")))
     fill(site, {"a": "1", "b": "2"}, {"c": "3"})
@@ -184,6 +185,7 @@ def test_a_list_that_became_shorter_hides_nothing(project: Project, site: Site, 
     assert changed_keys(export("item", "--changes", "--format", "jsonl")) == [("vanished", "b")]
 
 
+@pytest.mark.sweep
 def test_a_page_of_one_record_vanishes_when_it_is_gone_and_not_when_it_failed(
     project: Project, site: Site, export: Export
 ) -> None:
@@ -199,6 +201,7 @@ def test_a_page_of_one_record_vanishes_when_it_is_gone_and_not_when_it_failed(
     assert "2 rows of run" in changes.err
 
 
+@pytest.mark.sweep
 def test_a_limited_run_lets_nothing_vanish(project: Project, site: Site, export: Export) -> None:
     project.write(DEFS.format(url=site.url("/")).replace("shelf: {items", "shelf: {maxPages: 1, items"))
     fill(site, {"a": "1", "b": "2"}, {"c": "3"})

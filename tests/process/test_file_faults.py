@@ -80,6 +80,7 @@ def _range_of(request: Request, length: int | None, total: int) -> str:
     return f"bytes {start}-{total - 1 if length is None else start + length - 1}/{total}"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("lie", LIES)
 def test_a_server_that_lies_about_ranges_gives_the_right_content(project: Project, site: Site, lie: str) -> None:
     def respond(request: Request) -> Page:
@@ -93,6 +94,7 @@ def test_a_server_that_lies_about_ranges_gives_the_right_content(project: Projec
     assert ranges_of(site, "/a.pdf")[1].startswith("bytes=")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("header", [{}, {"ETag": 'W/"v1"'}, {"ETag": '"v1"', "Accept-Ranges": "none"}])
 def test_without_a_validator_it_starts_again(project: Project, site: Site, header: dict[str, str]) -> None:
     headers = {"Content-Type": PDF, **header}
@@ -101,6 +103,7 @@ def test_without_a_validator_it_starts_again(project: Project, site: Site, heade
     assert ranges_of(site, "/a.pdf") == ["", ""]
 
 
+@pytest.mark.sweep
 def test_a_changed_file_is_downloaded_as_a_whole(project: Project, site: Site) -> None:
     new = CONTENT[::-1]
     site["/a.pdf"] = lambda r: half(ranged(CONTENT, r)) if r.attempt == 1 else ranged(new, r, tag='"v2"')
@@ -156,6 +159,7 @@ def serve_drip(piece: int, pause: float, total: int) -> "contextlib.AbstractCont
     return serve_raw(respond)
 
 
+@pytest.mark.sweep
 def test_a_slow_file_may_take_longer_than_the_deadline_but_a_drip_may_not(project: Project, site: Site) -> None:
     limits = ("--set", "deadline=0.8", "--set", "max_attempts=1")
     with serve_drip(1_000, 0.1, 25_000) as server:

@@ -76,6 +76,7 @@ def test_a_file_that_was_not_downloaded_leaves_null_and_says_why(project: Projec
     assert project.status()["files"] == {"done": 1, "left": 0, "failed": 4, "skipped": 1}
 
 
+@pytest.mark.sweep
 def test_equal_content_of_two_urls_is_one_file(project: Project, site: Site) -> None:
     site["/a.pdf"] = Page(b"%PDF same", headers={"Content-Type": PDF})
     site["/b"] = Page(b"%PDF same", headers={"Content-Type": "application/octet-stream"}, delay=0.5)
@@ -153,6 +154,7 @@ def test_a_re_extraction_uses_the_files_that_are_there(project: Project, site: S
     assert_exact_sums(project)
 
 
+@pytest.mark.sweep
 def test_rows_of_new_file_fields_wait_for_the_next_run(project: Project, site: Site) -> None:
     """`extract` sends no request: the rows that name new files wait, and the run goes on with them."""
     papers = Papers(project, site, 1, 3)
@@ -188,6 +190,7 @@ def test_a_retried_file_changes_no_row(project: Project, site: Site) -> None:
     assert site.count("/a.pdf") == 2
 
 
+@pytest.mark.sweep
 def test_a_missing_file_is_found_and_downloaded_again(project: Project, site: Site) -> None:
     papers = Papers(project, site, 1, 3)
     project.crawl()
@@ -203,6 +206,7 @@ def test_a_missing_file_is_found_and_downloaded_again(project: Project, site: Si
     assert project.run_with_data("state", "--verify").code == 0
 
 
+@pytest.mark.sweep
 def test_files_behind_a_page_limit_are_downloaded(project: Project, site: Site) -> None:
     papers = Papers(project, site, 1, 5)
     write_defs(project, [site.url("/page/0")], group=", maxPages: 1")
@@ -210,6 +214,7 @@ def test_files_behind_a_page_limit_are_downloaded(project: Project, site: Site) 
     papers.assert_exact()
 
 
+@pytest.mark.sweep
 def test_a_cancel_keeps_waiting_rows_and_parts_for_the_next_run(project: Project, site: Site) -> None:
     hold = threading.Event()
     content = b"%PDF " + bytes(range(256)) * 4000
@@ -241,6 +246,7 @@ def test_try_shows_the_url_and_downloads_nothing(project: Project, site: Site) -
     assert site.paths == ["/page/0"]
 
 
+@pytest.mark.sweep
 def test_a_file_gets_the_headers_and_cookies_of_its_host_and_no_other(
     project: Project, site: Site, second_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +276,7 @@ def test_a_file_gets_the_headers_and_cookies_of_its_host_and_no_other(
         assert not path.is_file() or b"s3cret-key" not in path.read_bytes(), path
 
 
+@pytest.mark.sweep
 def test_a_challenge_in_the_place_of_a_file_is_tried_again(project: Project, site: Site) -> None:
     challenge = Page("<html>wait", headers={"Content-Type": "text/html", "cf-mitigated": "challenge", "ETag": '"c"'})
     site["/a.pdf"] = lambda r: challenge if r.attempt == 1 else Page(b"%PDF a", headers={"Content-Type": PDF})
@@ -280,6 +287,7 @@ def test_a_challenge_in_the_place_of_a_file_is_tried_again(project: Project, sit
     assert "range" not in site.exchanges[-1].request.headers
 
 
+@pytest.mark.sweep
 def test_a_hosts_delay_holds_for_files_too(project: Project, site: Site) -> None:
     names = [str(number) for number in range(6)]
     for name in names:
@@ -294,6 +302,7 @@ def test_a_hosts_delay_holds_for_files_too(project: Project, site: Site) -> None
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) > 0.25
 
 
+@pytest.mark.sweep
 def test_jobs_of_files_are_listed_by_their_kind(project: Project, site: Site) -> None:
     Papers(project, site, 1, 2)
     project.crawl()

@@ -35,6 +35,7 @@ def welcome() -> Page:
     return Page(html("<a class=logout>out</a>"), headers={"Set-Cookie": "sid=ok; Path=/"})
 
 
+@pytest.mark.sweep
 def test_a_login_page_on_another_host_that_leads_back(project: Project, site: Site, second_site: Site) -> None:
     member_pages(site)
     second_site["/sso"] = redirect("/form")
@@ -83,6 +84,7 @@ def test_what_a_login_page_writes_is_no_variable(project: Project, site: Site) -
     assert "canary03" not in str([exchange.request for exchange in site.exchanges])
 
 
+@pytest.mark.sweep
 def test_a_form_that_is_sent_with_get_shows_its_fields_nowhere(project: Project, site: Site) -> None:
     member_pages(site)
     site["/login"] = html('<form action="/in?old=1"><input name=user><input name=password></form>')
@@ -119,6 +121,7 @@ def test_a_redirect_that_repeats_the_password_at_another_site_is_not_followed(
     assert second_site.paths == []
 
 
+@pytest.mark.sweep
 def test_a_login_keeps_the_delay_and_needs_no_leave_of_robots_txt(project: Project, site: Site) -> None:
     members = MemberSite(site)
     site["/robots.txt"] = Page("User-agent: *\nDisallow: /login\n", headers={"Content-Type": "text/plain"})
@@ -131,6 +134,7 @@ def test_a_login_keeps_the_delay_and_needs_no_leave_of_robots_txt(project: Proje
     assert [exchange.path for exchange in site.exchanges][:4] == ["/robots.txt", "/login", "/login?step=2", "/home"]
 
 
+@pytest.mark.sweep
 def test_a_login_that_is_added_while_the_crawl_runs(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.write_defs(project, 20)

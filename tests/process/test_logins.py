@@ -83,6 +83,7 @@ def test_a_redirect_to_the_login_page_is_a_lost_session(project: Project, site: 
     project.assert_clean(done)
 
 
+@pytest.mark.sweep
 def test_a_node_killed_during_the_login(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.write_defs(project, PAGES)
@@ -143,6 +144,7 @@ def test_a_login_page_that_is_the_answer_to_everything(project: Project, site: S
     assert project.rows("page") == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("page", "reason"),
     [
@@ -200,6 +202,7 @@ def test_a_lost_session_pauses_the_host_until_an_operator_resumes_it(project: Pr
     assert members.logins == 2
 
 
+@pytest.mark.sweep
 def test_pages_that_are_lost_after_each_login_fail_and_pause_the_host(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.loses = lambda _: True
@@ -230,6 +233,7 @@ def test_a_resumed_run_keeps_its_session(project: Project, site: Site) -> None:
     assert_nothing_secret(project, members)
 
 
+@pytest.mark.sweep
 def test_a_run_whose_key_is_lost_logs_in_again(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.delay = 0.1
@@ -245,6 +249,7 @@ def test_a_run_whose_key_is_lost_logs_in_again(project: Project, site: Site) -> 
     assert members.logins == 2
 
 
+@pytest.mark.sweep
 def test_a_state_folder_that_cannot_be_written_costs_a_warning(
     project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +262,7 @@ def test_a_state_folder_that_cannot_be_written_costs_a_warning(
     assert "the key for its cookies is not kept" in done.err + project.logs()
 
 
+@pytest.mark.sweep
 def test_a_session_that_changes_with_each_answer_goes_through_both_nodes(project: Project, site: Site) -> None:
     members = MemberSite(site, changes_cookie=True)
     members.delay = 0.02
@@ -279,6 +285,7 @@ def test_a_literal_password_is_in_the_defs_alone(project: Project, site: Site) -
     assert_nothing_secret(project, members)
 
 
+@pytest.mark.sweep
 def test_a_site_without_cookies_is_asked_without_cookies(project: Project, site: Site) -> None:
     site.fallback = lambda r: Page(
         html(f"<b>{r.path}</b><i>{r.headers.get('cookie', '')}</i>"), headers={"Set-Cookie": "a=1"}

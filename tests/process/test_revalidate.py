@@ -96,6 +96,7 @@ def test_a_changed_page_is_fetched_and_extracted(project: Project, site: Site) -
     assert project.count_rows("entry", "book") == expected
 
 
+@pytest.mark.sweep
 def test_an_edited_data_def_is_extracted_from_unchanged_pages(project: Project, site: Site) -> None:
     library, versions = versioned_library(site)
     project.write(defs_of(library))
@@ -107,6 +108,7 @@ def test_an_edited_data_def_is_extracted_from_unchanged_pages(project: Project, 
     assert sorted(row["isbn"] for row in project.rows("book")) == [f"{s:03d}-{b}" for s in range(4) for b in range(5)]
 
 
+@pytest.mark.sweep
 def test_rows_that_name_their_run_are_extracted(project: Project, site: Site) -> None:
     library, _ = versioned_library(site)
     project.write(defs_of(library).replace('"%{document.url}"', '"%{run.id}"'))

@@ -94,6 +94,7 @@ def test_only_pages_that_were_modified_are_asked_for_and_all_have_rows(project: 
     assert texts(project) == second | {"/p/7": "second"}
 
 
+@pytest.mark.sweep
 def test_without_since_all_pages_are_asked_for_and_no_moment_is_stored(project: Project, site: Site) -> None:
     write_defs(project, site, "")
     dates = {f"/p/{number}": OLD for number in range(5)}
@@ -110,6 +111,7 @@ def test_without_since_all_pages_are_asked_for_and_no_moment_is_stored(project: 
     assert len(texts(project)) == 5
 
 
+@pytest.mark.sweep
 def test_a_large_sitemap_is_read_with_its_dates_in_an_extraction_process(project: Project, site: Site) -> None:
     write_defs(project, site)
     dates = {f"/p/{number}?{'x' * 300}": OLD for number in range(1500)}
