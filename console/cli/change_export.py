@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from console.cli.output import write_stderr
 from console.client import find_run
 from console.sanitize import clean
-from engine.append.change_lines import create_encoder
+from engine.append.change_lines import create_change_encoder
 from engine.append.replaced_file import open_replacement
 from engine.append.run_changes import ComparedDef, RowComparison
 from engine.errors import StorageError, UsageError
@@ -60,7 +60,7 @@ class ChangeExport:
     def _write_stream(self, data_def: "DataDef", stream: BinaryIO) -> None:
         earlier = self._find_earlier(data_def.name)
         compared, joins = self._compare_defs(data_def, earlier)
-        encoder = create_encoder(self.format, compared, joins, escape_formulas=self.escape_formulas)
+        encoder = create_change_encoder(self.format, compared, joins, escape_formulas=self.escape_formulas)
         scope = ChangeScope.of_data_def(self.definitions, data_def)
         with _open_entries() as entries:
             comparison = RowComparison(

@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 from engine.append.csv import CsvEncoder
 from engine.append.row_json import split_fields, to_one_line
 from engine.append.run_changes import ChangeKind, ComparedDef, RunChange
-from engine.errors import UsageError
 
 CHANGE = "change"
 
@@ -80,15 +79,13 @@ class CsvChangeEncoder:
         return "{" + ",".join([f"{self._names[name]}:{value}" for name, value in cells.items()]) + "}"
 
 
-def create_encoder(
+def create_change_encoder(
     format_: str, compared: ComparedDef, joins: Mapping[str, str], *, escape_formulas: bool
 ) -> ChangeEncoder:
-    """The encoder of a format. Raises UsageError where it has none."""
+    """The encoder of a format, `csv` or `jsonl`."""
     if format_ == "jsonl":
         return JsonChangeEncoder(compared)
-    if format_ == "csv":
-        return CsvChangeEncoder(compared, joins, escape_formulas=escape_formulas)
-    raise UsageError(f"--changes cannot be written as {format_}", "Use csv or jsonl.")
+    return CsvChangeEncoder(compared, joins, escape_formulas=escape_formulas)
 
 
 class _Line(NamedTuple):

@@ -1,6 +1,5 @@
 """Builds `Definitions` from validated terms."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +22,7 @@ from engine.defs.language import (
     SitemapTerm,
 )
 from engine.defs.problems import Problems
+from engine.defs.sources import resolve_beside
 from engine.defs.steps import read_limit, read_options
 from engine.defs.task_terms import RecrawlTerm, TaskGroupTerm, TaskTerm
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
@@ -117,7 +117,7 @@ def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, 
     return Locator(
         name=term.name or group,
         urls=((term.url,) if term.url else ()) + tuple(term.urls or ()),
-        from_file=_resolve_beside(paths[node.place.file], term.from_) if term.from_ else None,
+        from_file=_url_file(term.from_, paths[node.place.file]) if term.from_ else None,
         sitemap=term.sitemap.url if term.sitemap else None,
         sitemap_rules=_sitemap_rules(term.sitemap) if term.sitemap else None,
         method=_or_default(term.method, "POST" if pieces else "GET"),
@@ -131,6 +131,11 @@ def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, 
     )
 
 
+def _url_file(name: str, file: Path) -> str:
+    """Where a file of URLs is that `file` names; `-` is standard input."""
+    return name if name == "-" else resolve_beside(file, name)
+
+
 def _sitemap_rules(term: SitemapTerm) -> SitemapRules | None:
     links = tuple(
         SitemapLink(
@@ -140,10 +145,6 @@ def _sitemap_rules(term: SitemapTerm) -> SitemapRules | None:
     )  # fmt: skip
     rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links, since=term.since)
     return None if rules == SitemapRules() else rules
-
-
-def _resolve_beside(file: Path, name: str) -> str:
-    return name if name == "-" else os.path.abspath(file.parent / name)  # noqa: PTH100  resolve() would follow links
 
 
 def _task_group(

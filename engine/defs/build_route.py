@@ -1,9 +1,9 @@
 """Builds how the requests for a host travel from its terms."""
 
-import os
 from pathlib import Path
 from typing import Any
 
+from engine.defs.sources import resolve_beside
 from engine.defs.transport_terms import AuthTerm, written_auth
 from engine.model.host_route import HostAuth, HostRoute, TlsRule
 
@@ -20,13 +20,8 @@ def build_route(term: Any, file: Path) -> HostRoute | None:
     if term.tls is not None:
         tls = TlsRule(
             verify=term.tls.verify is not False,
-            ca=term.tls.ca and pem_path(file, term.tls.ca),
-            client=term.tls.client and pem_path(file, term.tls.client),
+            ca=term.tls.ca and resolve_beside(file, term.tls.ca),
+            client=term.tls.client and resolve_beside(file, term.tls.client),
         )
     route = HostRoute(proxies=tuple(term.proxy or ()), tls=None if tls == TlsRule() else tls, http2=term.http2 is True)
     return None if route == HostRoute() else route
-
-
-def pem_path(file: Path, name: str) -> str:
-    """The absolute path of a file that is named relative to a file of the defs."""
-    return os.path.abspath(file.parent / name)  # noqa: PTH100  resolve() would follow links

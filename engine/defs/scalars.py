@@ -25,7 +25,7 @@ MAX_INTEGER = 2**31 - 1
 class Term(BaseModel):
     """A mapping of the language: no type conversion, no unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
+    model_config = ConfigDict(defer_build=True, extra="forbid", strict=True, alias_generator=to_camel)
 
 
 def optional(description: str, default: Any = None, **limits: Any) -> Any:
@@ -129,11 +129,14 @@ def _query_key_problem(text: str) -> str | None:
     return None if decoded == text else f"is percent-encoded, and keys are compared decoded; write '{decoded}'"
 
 
-def header_problem(text: str) -> str | None:
+def has_control_characters(text: str) -> bool:
+    """Whether a text contains a line break or a control character other than a tab."""
+    return re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text) is not None
+
+
+def _header_problem(text: str) -> str | None:
     """Why a text cannot be the value of a header; None if it can."""
-    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
-        return "contains a line break or control character, which headers cannot"
-    return None
+    return "contains a line break or control character, which headers cannot" if has_control_characters(text) else None
 
 
 def _brace_problem(text: str) -> str | None:
@@ -191,7 +194,7 @@ def _login_check_problem(text: str) -> str | None:
 
 
 def _line_break_problem(text: str) -> str | None:
-    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+    if has_control_characters(text):
         return "contains a line break or control character, which no field of a login form has"
     return None
 
@@ -243,7 +246,7 @@ FormTextList = Annotated[
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
 ]
-HeaderValue = Annotated[RequestText, validated_by("bad-header", header_problem)]
+HeaderValue = Annotated[RequestText, validated_by("bad-header", _header_problem)]
 LoginText = Annotated[RequestText, validated_by("bad-form", _line_break_problem)]
 LoginUrl = Annotated[Text, validated_by("bad-url", _login_url_problem)]
 LoginCheck = Annotated[Text, validated_by("bad-selector", _login_check_problem)]

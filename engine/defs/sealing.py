@@ -55,7 +55,7 @@ def _seal_locator(locator: Locator, vault: SecretVault) -> Locator:
         urls=tuple(sealed for url in locator.urls for sealed in _seal_pattern(url, vault)),
         sitemap=None if locator.sitemap is None else seal_url(locator.sitemap, vault),
         headers=_seal_headers(locator.headers, vault),
-        cookies=_seal_cookies(locator.cookies, vault),
+        cookies=_seal_values(locator.cookies, vault),
     )
 
 
@@ -64,10 +64,10 @@ def _seal_host(host: HostRule, vault: SecretVault) -> HostRule:
     return replace(
         host,
         headers=_seal_headers(host.headers, vault),
-        cookies=_seal_cookies(host.cookies, vault),
+        cookies=_seal_values(host.cookies, vault),
         auth=None if auth is None else replace(auth, credential=vault.seal(auth.credential)),
         route=None if route is None else replace(route, proxies=tuple(seal_url(url, vault) for url in route.proxies)),
-        login=None if login is None else replace(login, form=_seal_cookies(login.form, vault)),
+        login=None if login is None else replace(login, form=_seal_values(login.form, vault)),
     )
 
 
@@ -94,5 +94,5 @@ def _seal_headers(headers: Mapping[str, str], vault: SecretVault) -> Mapping[str
     )
 
 
-def _seal_cookies(cookies: Mapping[str, str], vault: SecretVault) -> Mapping[str, str]:
-    return MappingProxyType({name: vault.seal(value) for name, value in cookies.items()})
+def _seal_values(values: Mapping[str, str], vault: SecretVault) -> Mapping[str, str]:
+    return MappingProxyType({name: vault.seal(value) for name, value in values.items()})

@@ -26,6 +26,11 @@ def format_display_path(root: Path, path: Path) -> str:
     return escape_unprintable((path.relative_to(root.parent) if root.is_absolute() else PurePath(path)).as_posix())
 
 
+def resolve_beside(file: Path, name: str) -> str:
+    """The absolute path of what a def file names relative to itself."""
+    return os.path.abspath(file.parent / name)  # noqa: PTH100  resolve() would follow links
+
+
 def root_place(root: Path) -> SourcePosition:
     """The place of a problem that belongs to no single file."""
     return SourcePosition(format_display_path(root, root), 1, 1)

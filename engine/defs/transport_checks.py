@@ -5,9 +5,9 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from engine.defs.build_route import pem_path
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host
+from engine.defs.sources import resolve_beside
 from engine.defs.transport_terms import AUTH_KINDS
 from engine.defs.yaml_node import YamlNode
 
@@ -58,7 +58,7 @@ def _check_tls(node: YamlNode, file: Path, problems: Problems) -> None:
     for key, problem_of in _FILE_CHECKS.items():
         written = node.text_of(key)
         if written is not None and written.strip():
-            problem = _file_problem(pem_path(file, written), problem_of)
+            problem = _file_problem(resolve_beside(file, written), problem_of)
             if problem is not None:
                 problems.add(node.entries[key].node.place, "bad-certificate", f"`{key}`: {problem}")
 

@@ -4,7 +4,7 @@ import re
 from typing import Annotated
 
 from engine import urls
-from engine.defs.scalars import HeaderValue, Term, Text, header_problem, optional, url_problem, validated_by
+from engine.defs.scalars import HeaderValue, Term, Text, has_control_characters, optional, url_problem, validated_by
 from engine.model import variables
 from engine.model.host_route import AuthKind
 
@@ -30,8 +30,7 @@ def _digest_problem(text: str) -> str | None:
 
 def proxy_problem(url: str) -> str | None:
     """Why a URL is none of a proxy; None if it is. Quotes no credentials."""
-    problem = header_problem(url)
-    if problem is not None:
+    if has_control_characters(url):
         return "contains a line break or control character"
     scheme = _SCHEME.match(url)
     if scheme is None:

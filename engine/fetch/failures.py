@@ -1,11 +1,14 @@
 """Turns errors of connections into failed fetches, for all transports: one line each, without the URL."""
 
 import errno
+import socket
 
 from yarl import URL
 
 from engine.fetch.address_guard import guarded_category, literal_address
 from engine.fetch.errors import AddressRefused, FetchFailed
+
+_DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 def refuse_guarded_literal(url: URL) -> None:
@@ -19,6 +22,12 @@ def refuse_guarded_literal(url: URL) -> None:
 def to_refusal(url: URL, address: str, category: str) -> AddressRefused:
     """The refusal of a URL because of an address of its host."""
     return AddressRefused(url.host_subcomponent or "", url.port or 0, address, category)
+
+
+def unresolved_host(host: str, error: OSError) -> FetchFailed:
+    """The failure where a host has no address; a further attempt helps unless the resolver says there is none."""
+    not_found = isinstance(error, socket.gaierror) and error.errno in _DNS_NOT_FOUND
+    return FetchFailed(f"cannot resolve host {host}", kind="dns", retryable=not not_found)
 
 
 def invalid_certificate(error: Exception) -> FetchFailed:

@@ -10,10 +10,9 @@ import h2.exceptions
 import httpcore
 
 from engine.fetch.errors import FetchFailed, one_line
-from engine.fetch.failures import describe_os_error, invalid_certificate, tls_failure
+from engine.fetch.failures import describe_os_error, invalid_certificate, tls_failure, unresolved_host
 from engine.fetch.read_meter import FloodDetected
 
-_DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 _NO_TLS_FAILURES = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLZeroReturnError, ssl.SSLEOFError)
 """They say that the connection needs more bytes, or has ended."""
 _BODY_CUT = "peer closed connection"
@@ -32,7 +31,7 @@ def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> Fe
         if isinstance(cause, FloodDetected):
             return FetchFailed(f"invalid HTTP response: {cause}", kind="protocol", retryable=False)
         if isinstance(cause, socket.gaierror):
-            return FetchFailed(f"cannot resolve host {host}", kind="dns", retryable=cause.errno not in _DNS_NOT_FOUND)
+            return unresolved_host(host, cause)
     ended = _describe_end(chain, in_body=in_body)
     if ended is not None:
         return FetchFailed(ended, kind="connection", retryable=True)

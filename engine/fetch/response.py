@@ -122,14 +122,15 @@ def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | 
     text = decode_header(retry_after).strip()
     if text.isascii() and text.isdigit():
         return float(text[:12])
-    until = _parse_http_date(text)
+    until = parse_http_date(text)
     if until is None:
         return None
-    now = _parse_http_date(decode_header(date)) if date is not None else None
+    now = parse_http_date(decode_header(date)) if date is not None else None
     return max(0.0, until - (time.time() if now is None else now))
 
 
-def _parse_http_date(text: str) -> float | None:
+def parse_http_date(text: str) -> float | None:
+    """The Unix time that the date of a header stands for; None if it is no date."""
     try:
         date = parsedate_to_datetime(text)
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()

@@ -7,6 +7,8 @@ MAX_WAIT = 60.0
 MAX_RETRY_AFTER = 3600.0
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+FOUND = 302
+"""The status by which a URL that something else has followed counts as the target of a redirect."""
 NOT_MODIFIED = 304
 """The answer to a request that names the newest version."""
 OVERLOAD_STATUSES = frozenset({429, 503})

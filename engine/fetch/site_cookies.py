@@ -92,7 +92,7 @@ class SiteCookies:
             found.append((memo, value.strip()))
         changed = False
         for (cookie, max_age), value in found:
-            key = cookie.domain, cookie.path, cookie.name
+            key = _key_of(cookie)
             if max_age is not None:
                 cookie.expires = int(now) + max_age
             if cookie.value != value or (
@@ -121,7 +121,7 @@ class SiteCookies:
     def export(self) -> list[dict[str, Any]]:
         """The cookies, and which ones were deleted, as JSON values; the newest ones of a jar that is very large."""
         now = time.time()
-        held = {(cookie.domain, cookie.path, cookie.name): cookie for cookie in self._jar}
+        held = {_key_of(cookie): cookie for cookie in self._jar}
         entries: list[dict[str, Any]] = []
         left = _MAX_SHARED_CHARACTERS
         for key, changed_at in sorted(self._changed_at.items(), key=lambda item: item[1], reverse=True):
@@ -138,7 +138,7 @@ class SiteCookies:
 
     def merge(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Take over what another node exported; of each cookie the newer one stays."""
-        held = {(c.domain, c.path, c.name): c for c in self._jar}
+        held = {_key_of(cookie): cookie for cookie in self._jar}
         for entry in entries:
             key: CookieKey
             if "deleted" in entry:
@@ -146,7 +146,7 @@ class SiteCookies:
                 key = domain, path, name
             else:
                 cookie = Cookie(**entry["cookie"], rest={})
-                key = cookie.domain, cookie.path, cookie.name
+                key = _key_of(cookie)
             if entry["at"] <= self._changed_at.get(key, 0.0):
                 continue
             self._changed_at[key] = entry["at"]
@@ -228,11 +228,11 @@ class SiteCookies:
             self._jar.clear(oldest.domain, oldest.path, oldest.name)
 
     def _values(self) -> dict[CookieKey, tuple[str | None, float | None]]:
-        return {(c.domain, c.path, c.name): (c.value, c.expires) for c in self._jar}
+        return {_key_of(c): (c.value, c.expires) for c in self._jar}
 
     def _forget_stale(self, now: float) -> None:
         """After a change of which cookies there are: drop what is known of others."""
-        held = {(c.domain, c.path, c.name): id(c) for c in self._jar}
+        held = {_key_of(c): id(c) for c in self._jar}
         alive = set(held.values())
         self._memos = {form: memo for form, memo in self._memos.items() if id(memo.cookie) in alive}
         self._sent.clear()
@@ -270,6 +270,10 @@ class _SitePolicy(DefaultCookiePolicy):
         if cookie.domain_specified and not is_own_host and self._is_public_suffix(domain):
             return False
         return super().set_ok_domain(cookie, request)
+
+
+def _key_of(cookie: Cookie) -> CookieKey:
+    return cookie.domain, cookie.path, cookie.name
 
 
 def _split_target(target: str) -> tuple[str, str]:

@@ -7,7 +7,8 @@ from engine.model.host_route import TlsRule
 
 _DEFAULT = TlsRule()
 _MAX_KEPT = 100
-HTTP1, HTTP2 = ["http/1.1"], ["h2", "http/1.1"]
+_ONLY_HTTP1, _ALSO_HTTP2 = ["http/1.1"], ["h2", "http/1.1"]
+"""What a handshake offers."""
 
 
 class TlsContexts:
@@ -44,5 +45,5 @@ def _make(rule: TlsRule, http2: bool) -> ssl.SSLContext:
     if not rule.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(HTTP2 if http2 else HTTP1)
+    context.set_alpn_protocols(_ALSO_HTTP2 if http2 else _ONLY_HTTP1)
     return context

@@ -22,6 +22,7 @@ from engine.fetch.failures import (
     refuse_guarded_literal,
     tls_failure,
     to_refusal,
+    unresolved_host,
 )
 from engine.fetch.guarded_connector import GuardedAddress, GuardedResolver, find_guarded_address, open_guarded_socket
 from engine.fetch.limited_body import HoldBytes, LimitedBody
@@ -38,7 +39,6 @@ _PIECE_BYTES = 64 * 1024
 """Bytes of a body that are held, then read, in one piece."""
 _DNS_CACHE_SECONDS = 60
 """Seconds to cache a resolved name."""
-_DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 class TransportResponse(httpx.Response):
@@ -313,8 +313,7 @@ def _to_fetch_failed(error: Exception) -> FetchFailed:
     if isinstance(error, FetchFailed):
         return error
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        not_found = isinstance(error.os_error, socket.gaierror) and error.os_error.errno in _DNS_NOT_FOUND
-        return FetchFailed(f"cannot resolve host {error.host}", kind="dns", retryable=not not_found)
+        return unresolved_host(error.host, error.os_error)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return invalid_certificate(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorSSLError):

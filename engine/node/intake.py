@@ -24,5 +24,9 @@ class Intake:
 
     @property
     def alarm(self) -> str:
-        """Why the node takes no job although it has free slots; empty where nothing is wrong."""
+        """Why the node takes no job although it has free slots; empty where nothing is wrong.
+
+        Checks the disk, too: a node that asks for no jobs, such as one of a paused run, says it all the same.
+        """
+        self._disk_space.is_low()
         return self._disk_space.alarm

@@ -4,7 +4,7 @@ from engine import urls
 from engine.model.job import JobKind, LeasedJob
 from engine.model.login import LoginRule
 from engine.node.def_cache import DefCache
-from engine.store.transactions.logins import resolve_url
+from engine.store.transactions.logins import login_page_url
 
 _BEHIND_LOGIN = (JobKind.PAGE, JobKind.FILE)
 
@@ -26,7 +26,7 @@ class LoginGuard:
         rule = self.rule(job, from_url)
         if rule is None:
             return None
-        page = _bare(resolve_url(urls.origin(from_url), rule))
+        page = _bare(login_page_url(urls.origin(from_url), rule))
         return rule if _bare(target) == page != _bare(job.url) else None
 
 

@@ -26,7 +26,7 @@ from engine.node.secrets import PENDING_RETRY_SECONDS, SecretPending, SecretValu
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.pages.body import Body
-from engine.store.transactions.logins import resolve_url
+from engine.store.transactions.logins import login_page_url
 from engine.store.transactions.outcome import JobOutcome
 
 _MAX_REFUSED = 2
@@ -81,7 +81,7 @@ class LoginHandler:
                 job, host.key, sender=self._sender, redirect_rule=self._redirect_rule, def_cache=self._def_cache,
                 settings=self._settings,
             )  # fmt: skip
-            await self._try(visit, host_rule, rule, resolve_url(host.origin, rule), values)
+            await self._try(visit, host_rule, rule, login_page_url(host.origin, rule), values)
         except RobotsPending:
             return JobOutcome(job=job, state=JobState.READY)
         except HostBackingOff as backoff:

@@ -7,7 +7,7 @@ from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import NOT_MODIFIED, classify_status
+from engine.fetch.retry_policy import FOUND, NOT_MODIFIED, classify_status
 from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.model.job_key import document_key
@@ -25,8 +25,6 @@ from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
 
-_FOUND = 302
-"""The status of a redirect whose target is asked for with GET."""
 _BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
 
 
@@ -150,7 +148,7 @@ class PageFetcher:
         RedirectRejected and FetchFailed.
         """
         previous_url = chain.url
-        chain.advance(replace(response, status=_FOUND, location=target))
+        chain.advance(replace(response, status=FOUND, location=target))
         lost = self._login_guard.is_lost(job, previous_url, chain.url)
         if lost is not None:
             return self._outcomes.logged_out(job, chain.url, "redirected to the login page", lost.on_lost)
@@ -168,7 +166,7 @@ class PageFetcher:
         url, request, earlier_keys = job.url, job.request, []
         if job.target:
             earlier_keys.append(document_key(url, request.method, request.body, request.variant))
-            url, request = job.target, build_redirect_request(request, 302, url, job.target)
+            url, request = job.target, build_redirect_request(request, FOUND, url, job.target)
         if job.kind is JobKind.ROBOTS:  # a robots.txt is no page, and is asked for as its host says
             return RedirectChain(url, request, limit=MAX_ROBOTS_REDIRECTS, hops=job.hops, earlier_keys=earlier_keys)
         return RedirectChain(

@@ -75,7 +75,7 @@ class PageProcessor:
                 outcome = await self._extract(
                     job, StoredBody(document.body, robots_tags(response.headers)), response.content_type, document.url,
                     status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
-                    self._row_reuse.find(job, None), check=(login.check if login is not None else None) or "",
+                    self._row_reuse.find(job, None), check=login.check or "" if login else "",
                 )  # fmt: skip
                 if outcome.logged_out and login is not None:
                     outcome.logged_out = login.on_lost

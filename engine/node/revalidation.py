@@ -2,10 +2,10 @@
 
 import re
 from dataclasses import replace
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from engine.fetch.redirect_chain import RedirectChain
+from engine.fetch.response import parse_http_date
 from engine.model.job import JobKind, LeasedJob, Request, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
@@ -75,14 +75,6 @@ def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, st
     etag, modified = received.get("etag", "").strip(), received.get("last-modified", "").strip()
     if len(etag) <= _MAX_ETAG and _ETAG.fullmatch(etag) and "%{" not in etag:
         conditions.append(("If-None-Match", etag))
-    if _is_http_date(modified):
+    if modified.isascii() and modified.isprintable() and "%{" not in modified and parse_http_date(modified) is not None:
         conditions.append(("If-Modified-Since", modified))
     return tuple(conditions)
-
-
-def _is_http_date(text: str) -> bool:
-    try:
-        parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return False
-    return text.isascii() and text.isprintable() and "%{" not in text

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
 from engine.fetch.redirects import build_redirect_request
+from engine.fetch.retry_policy import FOUND
 from engine.model.job import JobKind, LeasedJob, StoredPage
 from engine.model.job_key import document_key
 from engine.node.capacity import Capacity
@@ -24,9 +25,6 @@ from engine.store.pages import documents
 from engine.store.transactions.lease import Lease, LeaseRequest, lease
 
 _log = logging.getLogger(__name__)
-
-_FOUND = 302
-"""The status of a redirect whose target is asked for with GET."""
 
 
 class Leaser:
@@ -174,5 +172,5 @@ def _document_key(job: LeasedJob) -> bytes:
     """The key of the document that the job's next request fetches. A redirect to another origin drops credentials."""
     request = job.request
     if job.target is not None and request.variant:
-        request = build_redirect_request(request, _FOUND, job.url, job.target)
+        request = build_redirect_request(request, FOUND, job.url, job.target)
     return document_key(job.target or job.url, request.method, request.body, request.variant)

@@ -16,7 +16,7 @@ from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import classify_status
+from engine.fetch.retry_policy import FOUND, classify_status
 from engine.fetch.robots import MAX_ROBOTS_BYTES, product_token
 from engine.fetch.robots_reader import HostRobots, fetch_robots
 from engine.model.definition import Definitions, Locator
@@ -27,8 +27,6 @@ from engine.preview.locator_hosts import locator_hosts
 from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 
-_FOUND = 302
-"""The status of a redirect whose target is asked for with GET."""
 _VERSION = 1
 """Of the defs, for the one page that is loaded."""
 
@@ -105,7 +103,7 @@ class _PageFetch:
             elapsed += response.elapsed
             if classify_status(response.status) != "redirect":
                 if response.loaded_url is not None:  # a users' loader has followed redirects by itself
-                    self._advance(chain, replace(response, status=_FOUND, location=response.loaded_url))
+                    self._advance(chain, replace(response, status=FOUND, location=response.loaded_url))
                     await self._check_address(chain.url)
                     await self._check_robots(chain.url)
                 return replace(response, url=chain.url, elapsed=elapsed)

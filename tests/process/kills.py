@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.process.killed_crawl import KINDS, kill, library_of, victims
 from tests.process.project import Project
 from tests.process.site import Site, serve_site
-from tests.process.test_deaths import KINDS, kill, library_of, victims
 from tests.process.verified_crawl import assert_exact_sums
 
 

@@ -163,6 +163,7 @@ def test_a_plan_says_exactly_what_publishing_does(project: Project, site: Site) 
 DATA_DEFS = ("entry", "book", "nothing")
 
 
+@pytest.mark.sweep
 def test_rows_are_paired_by_key_else_by_position(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=5)
     project.write(library.defs())
@@ -174,6 +175,7 @@ def test_rows_are_paired_by_key_else_by_position(project: Project, site: Site) -
     assert plan(project, "--full", code=1)["rows"]["entry"] == {"added": 0, "changed": 0, "removed": 2}
 
 
+@pytest.mark.sweep
 def test_a_plan_needs_valid_defs_and_a_run(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=1)
     project.write(library.defs())
@@ -214,6 +216,7 @@ def test_a_small_plan_is_exact_and_reads_the_run_time_of_the_settings(project: P
     assert plan(project, code=1)["rows"]["entry"] == {"added": 0, "changed": 0, "removed": 0}
 
 
+@pytest.mark.sweep
 def test_nothing_waits_once_the_supervisor_is_gone(gated: GatedCrawl, project: Project) -> None:
     running = gated.start(*ASK)
     gated.write(with_changed_field(gated.library.defs()))

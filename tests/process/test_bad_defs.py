@@ -102,6 +102,7 @@ def test_all_mistakes_are_reported_at_once_and_nothing_is_started(project: Proje
     project.assert_no_process_left(1)
 
 
+@pytest.mark.sweep
 def test_bad_defs_leave_an_unfinished_run_as_it_is(project: Project, site: Site) -> None:
     library = Library(site, shelves=2)
     project.write(library.defs())

@@ -121,6 +121,7 @@ def test_a_regex_that_explodes_rejects_its_record_alone(project: Project, site: 
     assert all(node["state"] == "TERMINATED" for node in done.summary["nodes"])
 
 
+@pytest.mark.sweep
 def test_many_large_pages_do_not_make_a_node_look_dead(project: Project, site: Site) -> None:
     """Over 64 KB a page is parsed off the loop, so that heartbeats and small pages continue."""
     body = html("<b>x</b>" + "<div><a href='/nowhere?q=1'>some words of text</a><p>more</p></div>" * 20_000)

@@ -4,6 +4,8 @@ import itertools
 
 import pytest
 
+from tests.sample import sampled
+
 from .project import Completed, Project, until
 from .site import Page, Request, Site, html
 
@@ -35,7 +37,7 @@ def reasons(project: Project) -> list[str]:
     return [reason for (reason,) in project.query("SELECT reason FROM jobs WHERE state = 'FAILED' ORDER BY url")]
 
 
-@pytest.mark.parametrize("status", [401, 403, 407])
+@pytest.mark.parametrize("status", sampled([401, 403, 407], 1))
 def test_a_refused_page_waits_for_the_others_and_rests_nothing(project: Project, site: Site, status: int) -> None:
     site.fallback = good
     site["/0"] = site["/9"] = Page("no", status)
@@ -81,6 +83,7 @@ def test_a_challenge_rests_the_host_and_is_tried_again(project: Project, site: S
     assert project.status()["hosts"][0]["blocked"] == 1
 
 
+@pytest.mark.sweep
 def test_a_site_that_turns_to_challenges_gives_no_row_and_exit_code_1(project: Project, site: Site) -> None:
     site.fallback = lambda request: good(request) if int(request.path[1:]) < 5 else CHALLENGE
     project.write(defs(site, 8))

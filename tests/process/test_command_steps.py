@@ -177,11 +177,12 @@ def test_links_and_stderr_of_a_program(shop: SteppedShop, project: Project) -> N
     assert Counter(row["title"] for row in project.rows("scored")) == Counter(["Item 3", "Item 4"])
 
 
+@pytest.mark.sweep
 def test_workers_run_at_once(shop: SteppedShop, project: Project) -> None:
     program = "import sys, time\nfor line in sys.stdin:\n    time.sleep(0.5)\n    print(line, end='', flush=True)\n"
     write(shop, [sys.executable, "plugins/slow_score.py"], workers=8)
     (project.defs / "plugins" / "slow_score.py").write_text(program)
-    running = project.start()
+    running = project.start(nodes=2)
     assert until(lambda: len(commands(project)) == 8)
     done = running.wait()
     assert done.code == 0
@@ -194,7 +195,7 @@ def crawl_with_kills(project: Project, site: Site, size: int, kills: int, seed: 
     project.nodes = 1
     shop = SteppedShop(project, site, size=size)
     write(shop, awk(), workers=2)
-    rng, running, killed = random.Random(seed), project.start(), 0
+    rng, running, killed = random.Random(seed), project.start(nodes=2), 0
     while not running.exited and killed < kills:
         time.sleep(rng.uniform(0.01, 0.08) if size < 1_000 else rng.uniform(0.1, 1.0))
         for pid in rng.sample(pids, 1) if (pids := commands(project)) else ():
@@ -220,7 +221,7 @@ def test_a_node_that_is_killed_leaves_no_program(shop: SteppedShop, project: Pro
     program = "import sys, time\nfor line in sys.stdin:\n    time.sleep(60)\n"
     write(shop, [sys.executable, "plugins/stuck_score.py"], limit="30")
     (project.defs / "plugins" / "stuck_score.py").write_text(program)
-    running = project.start()
+    running = project.start(nodes=2)
     assert until(lambda: commands(project))
     [stuck] = commands(project)
     [node] = project.children("node")

@@ -117,6 +117,7 @@ def test_a_foreign_or_newer_database_is_refused(project: Project, site: Site) ->
         assert file_states(project.data) == before
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["crawl.db", "pages.db"])
 def test_a_corrupt_database_leaves_the_other_as_a_crash_left_it(project: Project, site: Site, name: str) -> None:
     """A WAL is not even checkpointed when the other database cannot be used."""
@@ -137,6 +138,7 @@ def test_a_corrupt_database_leaves_the_other_as_a_crash_left_it(project: Project
     assert file_states(project.data) == before
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("older", sampled([False, True], 0), ids=["lost", "an older copy"])
 def test_lost_stored_pages_are_fetched_again(project: Project, site: Site, older: bool) -> None:
     library = Library(site, shelves=3)

@@ -88,6 +88,7 @@ def test_data_dir_without_permission(project: Project, site: Site, unprivileged:
             assert "fault of the program" not in done.err
 
 
+@pytest.mark.sweep
 def test_a_read_only_data_dir_can_be_read(project: Project, site: Site, unprivileged: list[str]) -> None:
     library = finished_crawl(project, site)
     rows = project.folder / "rows.csv"
@@ -155,6 +156,7 @@ def test_a_data_dir_deleted_or_replaced_under_a_run_ends_it_with_3(project: Proj
     project.crawl()
 
 
+@pytest.mark.sweep
 def test_a_clean_end_leaves_no_wal_files(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=2).defs())
     for code, arguments in ((0, ["--max-pages", "3"]), (0, [])):

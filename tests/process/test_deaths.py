@@ -11,50 +11,14 @@ import pytest
 
 from tests.sample import sampled
 
+from .killed_crawl import KINDS, kill, library_of, start_crawl, victims
 from .library import Library
-from .project import Project, Running, until
+from .project import Project, until
 from .site import Page, Site
 from .stopwatch import Stopwatch
 from .verified_crawl import assert_exact_sums
 
 pytestmark = pytest.mark.timeout(120)
-
-KINDS = ["node", "append", "supervisor", "any", "several"]
-
-
-def library_of(project: Project, site: Site, delay: float = 0.05) -> Library:
-    library = Library(site, shelves=8, books=8, delay=delay)
-    project.write(library.defs(concurrency=6, more="appenders: {rows: {type: csv}, lines: {type: jsonl}}\n"))
-    return library
-
-
-def start_crawl(project: Project, site: Site, *arguments: str, fetched: int = 6) -> Running:
-    running = project.start(*arguments)
-    assert until(lambda: len(site.paths) >= fetched or running.exited), running.err
-    assert not running.exited, running.err
-    return running
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-
-
-def victims(project: Project, running: Running, kind: str, rng: random.Random) -> list[int]:
-    children = project.children("node") + project.children("append")
-    match kind:
-        case "supervisor":
-            return [running.pid]
-        case "any":
-            return [rng.choice([*children, running.pid])]
-        case "several":
-            all_pids = [*children, running.pid]
-            return rng.sample(all_pids, rng.randint(1, len(all_pids)))
-    pids = project.children(kind)
-    return [rng.choice(pids)] if pids else []
 
 
 def crawl_under_kills(project: Project, site: Site, kind: str, seed: int) -> None:
@@ -237,6 +201,7 @@ def test_a_node_that_hangs_at_the_very_end_does_not_delay_the_run(project: Proje
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_zombie_that_outlives_its_supervisor_writes_nothing(project: Project, site: Site) -> None:
     """The node is stopped, its supervisor killed: the next supervisor fences it, its late results change nothing."""
     library = library_of(project, site, delay=0.3)

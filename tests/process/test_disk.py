@@ -106,6 +106,7 @@ def test_without_min_free_a_full_disk_only_delays(project_on_disk: Project, disk
     assert sorted(site.paths) == sorted(library.pages)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.sweep)]
 )

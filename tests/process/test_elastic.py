@@ -84,6 +84,7 @@ def test_nodes_are_started_for_waiting_jobs_and_retired_when_idle(project: Proje
     assert project.query("SELECT takeovers FROM runs") == [(0,)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("limits", ["concurrency: 3", "delay: 0.2"])
 def test_a_slow_host_starts_no_second_node(project: Project, site: Site, limits: str) -> None:
     """All its slots but one are free, or the host gives nothing: a second node could lease nothing."""

@@ -8,10 +8,10 @@ import pytest
 
 from tests.sample import sampled
 
+from .killed_crawl import kill, victims
 from .papers import Papers
 from .project import Project
 from .site import Site
-from .test_deaths import kill, victims
 from .verified_crawl import assert_exact_sums
 
 pytestmark = pytest.mark.timeout(170)

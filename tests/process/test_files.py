@@ -115,6 +115,7 @@ def test_a_file_may_be_redirected_to_another_host(project: Project, site: Site, 
     assert second_site.paths == ["/signed?key=1"]
 
 
+@pytest.mark.sweep
 def test_a_retried_page_takes_its_waiting_rows_back(project: Project, site: Site) -> None:
     hold = threading.Event()
     site["/a.pdf"] = Page(b"%PDF a", headers={"Content-Type": PDF}, hold=hold)
@@ -171,6 +172,7 @@ def test_rows_of_new_file_fields_wait_for_the_next_run(project: Project, site: S
     assert site.count("/logo.png") == 1
 
 
+@pytest.mark.sweep
 def test_a_retried_file_changes_no_row(project: Project, site: Site) -> None:
     site["/a.pdf"] = lambda request: (
         Page("busy", 400) if request.attempt == 1 else Page(b"%PDF a", headers={"Content-Type": PDF})

@@ -36,7 +36,7 @@ def test_each_combination_is_fetched_once_in_spite_of_a_kill(
 
     site["/search"] = search
     project.write(DEFS.replace("live: P1D, locators", "locators").format(url=site.url("/search")))
-    running = project.start()
+    running = project.start(nodes=2)
     assert until(lambda: len(site.paths) >= 10 or running.exited), running.err
     os.kill(running.pid, signal.SIGKILL)
     running.wait()

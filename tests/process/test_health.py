@@ -86,6 +86,7 @@ def test_empty_fields_and_pages_without_rows_are_warnings(project: Project, site
     }  # fmt: skip
 
 
+@pytest.mark.sweep
 def test_a_host_that_fails_and_a_group_without_a_page_are_warnings(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=20)
     for book in range(8):
@@ -121,6 +122,7 @@ def test_a_site_that_gives_half_of_what_it_gave_before_is_a_warning(project: Pro
     assert "fewer-rows" not in codes, "the last complete run is the measure"
 
 
+@pytest.mark.sweep
 def test_a_selector_that_breaks_during_the_run_is_a_warning(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=500, delay=0.3)
     for book in range(200, 500):

@@ -85,6 +85,7 @@ def test_a_delay_never_goes_under_the_crawl_delay(project: Project, site: Site) 
     running.wait()
 
 
+@pytest.mark.sweep
 def test_wrong_orders_are_refused(project: Project, site: Site) -> None:
     library, running = start(project, site)
     for arguments, message in (
@@ -100,6 +101,7 @@ def test_wrong_orders_are_refused(project: Project, site: Site) -> None:
     finish(project, running, library)
 
 
+@pytest.mark.sweep
 def test_answers_are_counted_by_status_and_measured(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=6, delay=0.05)
     site["/book/0-0"] = Page("gone", status=404)

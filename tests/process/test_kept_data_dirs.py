@@ -11,14 +11,15 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, PAGES, migrate_databases
 from tests.contract.store.test_migrations import shape
 from tests.data.kept_crawl import DISALLOWED, DUMPS, HELD, KeptCrawl, load_dump, serve_kept_crawl
+from tests.sample import sampled
 
 from .project import Project
 
 pytestmark = pytest.mark.timeout(120)
 
 KEPT = sorted(path.parent for path in DUMPS.glob("schema-*/*/crawl.sql"))
-# of each schema one of its two data dirs; the other one in the sweep
-SAMPLED = [pytest.param(path, marks=() if i % 4 in (0, 3) else pytest.mark.sweep) for i, path in enumerate(KEPT)]
+# of every other schema, and of the newest, one data dir; the others in the sweep
+SAMPLED = sampled(KEPT, *(i for i in range(len(KEPT)) if i % 8 in (0, 5)), len(KEPT) - 1)
 
 
 @pytest.fixture

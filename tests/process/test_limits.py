@@ -194,6 +194,7 @@ def test_an_output_that_cannot_be_written_is_reported_at_once(project: Project, 
     assert running.wait().code == 2
 
 
+@pytest.mark.sweep
 def test_rows_that_could_not_be_written_are_written_at_the_next_start(project: Project, site: Site) -> None:
     library, hold = Library(site, shelves=2), threading.Event()
     project.write(library.defs())

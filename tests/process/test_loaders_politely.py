@@ -172,6 +172,7 @@ def test_a_new_version_of_the_defs_gets_new_processes(shop: LoadedShop, project:
     assert site.count("/i/1") == 1, "a changed loader makes no stored page stale"
 
 
+@pytest.mark.sweep
 @linux
 def test_helpers_end_with_their_process_and_with_their_node(shop: LoadedShop, project: Project, site: Site) -> None:
     """A helper that ignores the end of its pipe, as a browser may."""

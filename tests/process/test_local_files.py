@@ -63,6 +63,7 @@ def test_a_page_of_a_site_leads_to_no_file(project: Project, site: Site) -> None
     assert [row["title"] for row in project.rows("page")] == ["home"]
 
 
+@pytest.mark.sweep
 def test_links_of_a_table_stay_below_the_folder_of_the_base(project: Project) -> None:
     outside = project.folder / "outside.html"
     outside.write_text("<b>secret</b>")

@@ -11,11 +11,11 @@ import pytest
 
 from engine.supervise.lock import Lock
 
+from .killed_crawl import kill
 from .library import Library
 from .project import Project, Running, until
 from .site import Site
 from .stopwatch import Stopwatch
-from .test_deaths import kill
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -206,6 +206,7 @@ def test_a_dead_holder_does_not_block_the_next(project: Project, site: Site) -> 
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_stale_lock_file_does_not_block(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=1).defs())
     project.data.mkdir(mode=0o700)

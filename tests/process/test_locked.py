@@ -11,10 +11,10 @@ import pytest
 
 from tests.sample import sampled
 
+from .killed_crawl import kill, library_of, start_crawl, victims
 from .project import Project, until
 from .site import Site
 from .stopwatch import Stopwatch
-from .test_deaths import kill, library_of, start_crawl, victims
 
 pytestmark = pytest.mark.timeout(180)
 

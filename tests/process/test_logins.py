@@ -184,6 +184,7 @@ def test_a_variable_that_is_not_set_is_named(project: Project, site: Site, monke
     assert site.paths == []
 
 
+@pytest.mark.sweep
 def test_a_lost_session_pauses_the_host_until_an_operator_resumes_it(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.loses = lambda number: number == 3
@@ -217,6 +218,7 @@ def test_pages_that_are_lost_after_each_login_fail_and_pause_the_host(project: P
     assert project.query("SELECT count(*) FROM documents") == [(0,)]
 
 
+@pytest.mark.sweep
 def test_a_resumed_run_keeps_its_session(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.delay = 0.1

@@ -66,6 +66,7 @@ def test_a_secret_is_nowhere_in_the_data_dir(recipe: Recipe, secret: str, projec
     assert [path.name for path in files if secret.encode() in path.read_bytes()] == []
 
 
+@pytest.mark.sweep
 def test_the_daily_crawl_asks_for_what_has_changed(project: Project, site: Site, shop: MemberShop) -> None:
     write_checked(DAILY, project, shop)
     run(DAILY, project)
@@ -76,6 +77,7 @@ def test_the_daily_crawl_asks_for_what_has_changed(project: Project, site: Site,
     assert counted(project.rows("product")) == DAILY.rows(shop)
 
 
+@pytest.mark.sweep
 def test_changes_are_what_the_second_run_found(project: Project, site: Site, shop: MemberShop) -> None:
     write_checked(CHANGES, project, shop)
     run(CHANGES, project)

@@ -105,6 +105,7 @@ def test_only_rows_new_to_all_runs_reach_the_files(project: Project, site: Site,
     assert file_rows(project, "whole") == [("c", "3.0"), ("g", "7")]
 
 
+@pytest.mark.sweep
 def test_a_changed_key_changes_what_counts_as_new(project: Project, site: Site) -> None:
     project.write(DEFS.format(url=site.url("/")))
     site["/"] = shelf(a="1", b="2")
@@ -122,7 +123,7 @@ def test_a_kill_does_not_change_which_rows_are_new(project: Project, site: Site,
     project.crawl()
     site.clear_log()
     library = Library(site, shelves=8, books=6, delay=0.05)
-    running = project.start("--only-new")
+    running = project.start("--only-new", nodes=2)
     assert until(lambda: running.exited or len(site.paths) > library.size / 2)
     if victim == "append":
         for pid in project.children("append"):

@@ -76,6 +76,7 @@ def test_a_cursor_that_repeats_ends_it(project: Project, site: Site, last: str) 
     assert len(site.paths) == 4
 
 
+@pytest.mark.sweep
 def test_a_chain_that_returns_to_its_start_ends_there(project: Project, site: Site) -> None:
     site.fallback = lambda request: answer([request.path], {"/api": "/p2", "/p2": "/p3", "/p3": "/api"}[request.path])
     write(project, site, '{url: "%{to}", to: "jmespath: next"}')
@@ -164,7 +165,7 @@ def test_a_chain_survives_kills_and_an_edit(project: Project, site: Site, kills:
     site.fallback = lambda request: Page(serve(request).content, headers=serve(request).headers, delay=0.02)
     write(project, site)
     for after in kills:
-        running = project.start()
+        running = project.start(nodes=2)
         wait_for_pages(site, running, after)
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
@@ -212,6 +213,7 @@ def test_a_page_is_skipped_in_favour_of_its_canonical_url(project: Project, site
     assert "/lost" not in site.paths
 
 
+@pytest.mark.sweep
 def test_the_key_added_later_takes_the_rows_of_other_pages(project: Project, site: Site) -> None:
     site["/a?x=1"] = page("a", "/a")
     site["/a"] = page("a", "/a")

@@ -103,6 +103,7 @@ def test_a_data_dir_can_be_moved_between_two_starts(project: Project, site: Site
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_outputs_damaged_between_two_starts_are_repaired(project: Project, site: Site) -> None:
     library = Library(site, shelves=3, books=6)
     more = "appenders: {rows: {type: csv}, lines: {type: jsonl}, base: {type: sqlite}}\n"
@@ -173,6 +174,7 @@ def test_modules_in_the_working_directory_are_not_imported(project: Project, sit
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
 def test_a_full_stdout_ends_without_a_traceback(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=1).defs())

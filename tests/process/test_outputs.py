@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.sample import sampled
+
+from .killed_crawl import library_of, start_crawl
 from .library import Library
 from .project import Project, until
 from .site import Page, Site, html
 from .stopwatch import slowness
-from .test_deaths import library_of, start_crawl
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -35,7 +37,7 @@ def test_a_torn_tail_is_cut_to_what_is_recorded(project: Project, site: Site) ->
     assert project.output("book.jsonl").read_bytes().count(b"\n") == len(project.rows("book"))
 
 
-@pytest.mark.parametrize("damage", ["shortened", "deleted", "overwritten"])
+@pytest.mark.parametrize("damage", sampled(["shortened", "deleted", "overwritten"], 2))
 def test_a_file_that_is_not_as_recorded_is_rebuilt(project: Project, site: Site, damage: str) -> None:
     library = library_of(project, site, delay=0.02)
     running = start_crawl(project, site, "--max-pages", "30")
@@ -52,6 +54,7 @@ def test_a_file_that_is_not_as_recorded_is_rebuilt(project: Project, site: Site,
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to make fsync fail")
 @pytest.mark.parametrize("number", [1, 4, *(pytest.param(n, marks=pytest.mark.sweep) for n in (2, 3, 5, 6, 7, 8))])
 def test_data_that_fails_to_reach_the_disk_is_not_recorded(project: Project, site: Site, number: int) -> None:
@@ -84,6 +87,7 @@ def test_data_that_fails_to_reach_the_disk_is_not_recorded(project: Project, sit
     assert "Input/output error" in project.logs() or "disk I/O error" in project.logs()
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit to limit a running process")
 def test_an_appender_whose_files_cannot_grow_is_replaced(project: Project, site: Site) -> None:
     """Not even its heartbeat can be written; recorded rows stay in the files."""

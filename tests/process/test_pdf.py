@@ -106,6 +106,7 @@ def test_a_hostile_pdf_costs_its_own_job_alone(project: Project, site: Site) -> 
     assert project.query("SELECT count(*) FROM nodes") == [(project.nodes,)], "no node was replaced"
 
 
+@pytest.mark.sweep
 def test_stored_documents_are_read_again_tried_and_previewed(project: Project, site: Site) -> None:
     site["/1.pdf"] = typed(invoice("A-1", "12.50"))
     list_of(site, "/1.pdf")
@@ -126,6 +127,7 @@ def test_stored_documents_are_read_again_tried_and_previewed(project: Project, s
     assert site.paths == []
 
 
+@pytest.mark.sweep
 def test_try_and_shell_read_a_pdf(project: Project, site: Site) -> None:
     site["/1.pdf"] = typed(invoice("A-1", "12.50", "/terms.pdf"))
     site["/locked.pdf"] = typed(encrypted_pdf())
@@ -151,6 +153,7 @@ def test_try_and_shell_read_a_pdf(project: Project, site: Site) -> None:
     assert "Traceback" not in locked.err
 
 
+@pytest.mark.sweep
 def test_without_the_extra_the_reason_says_what_to_install(
     project: Project, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from .killed_crawl import rerun_under_kills
 from .library import Library
-from .project import Project, Running, until
+from .project import Project
 from .site import Page, Site, html
-from .test_deaths import kill, victims
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -87,6 +87,7 @@ def test_without_persist_a_second_run_extracts(project: Project, site: Site) -> 
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_pages_of_an_edited_data_def_are_extracted(project: Project, site: Site) -> None:
     library = Library(site)
     project.write(defs_of(library, "page", "more"))
@@ -189,27 +190,10 @@ def test_kills_while_rows_are_copied(project: Project, site: Site, kind: str) ->
     project.write(defs_of(library, "list", "page", "more"))
     project.crawl()
     first = run_of(project)
-    for attempt in range(8):
-        running = project.start("--backups", "1")
-        if attempt < 4:
-            _kill_while_copying(project, running, kind, rng, first)
-        done = running.wait()
-        if done.code == 0:
-            break
-        project.assert_no_process_left()
-    assert done.code == 0, done.err
-    project.assert_clean(done)
+    copied_rows = f"SELECT count(*) FROM rows WHERE run > {first}"
+    rerun_under_kills(project, kind, rng, count=copied_rows, until_at_most=200)
     second = run_of(project)
     assert second == first + 1
     assert project.count_rows("entry", "book") == library.rows()
     assert health(project, second) == health(project, first)
     assert page_events(project, second) == {"copied": library.size}
-
-
-def _kill_while_copying(project: Project, running: Running, kind: str, rng: random.Random, first: int) -> None:
-    """Kill once some rows of the second run are there."""
-    rows = rng.randint(1, 200)
-    count = f"SELECT count(*) FROM rows WHERE run > {first}"
-    until(lambda: running.exited or project.query(count)[0][0] >= rows)
-    if not running.exited:
-        kill(*victims(project, running, kind, rng))

@@ -58,6 +58,7 @@ def test_robots_txt_rules_for_our_user_agent_apply(project: Project, site: Site)
     assert all(exchange.request.headers["user-agent"].startswith("crawl-console/") for exchange in site.exchanges)
 
 
+@pytest.mark.sweep
 def test_robots_off_for_a_host_or_for_all(project: Project, site: Site) -> None:
     site["/robots.txt"] = "User-agent: *\nDisallow: /\n"
     site.fallback = ok
@@ -125,6 +126,7 @@ def test_delay_counts_redirects_and_robots_too(project: Project, site: Site) -> 
     assert_spaced(times, 0.25)
 
 
+@pytest.mark.sweep
 def test_delay_is_kept_over_a_resume(project: Project, site: Site) -> None:
     site.fallback = ok
     project.write(defs(*(site.url(f"/{n}") for n in range(8)), host="robots: false, delay: 0.8"))

@@ -176,6 +176,7 @@ def test_a_saved_drop_follows_the_links_of_stored_pages_anew(project: Project, s
     assert "2 pages keep their rows: no link leads to them any more" in events(project)
 
 
+@pytest.mark.sweep
 def test_check_plan_and_try_know_the_rules(project: Project, site: Site) -> None:
     site["/shelf"] = shelf("/book/1?ref=a", "/book/1?sid=3")
     site["/old"] = redirect("/shelf?sid=1")

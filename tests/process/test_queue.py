@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from .killed_crawl import start_crawl
 from .library import Library
 from .project import Project
 from .site import Site
 from .stopwatch import Stopwatch
-from .test_deaths import start_crawl
 
 pytestmark = pytest.mark.timeout(60)
 

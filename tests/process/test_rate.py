@@ -108,6 +108,7 @@ def test_two_data_dirs_keep_the_limits_of_a_host_together(project: Project, site
         assert_spaced(times, 0.1)
 
 
+@pytest.mark.sweep
 def test_a_host_clock_that_cannot_be_used_is_a_warning(project: Project, site: Site) -> None:
     site.fallback = ok
     (project.folder / "state").write_text("not a folder")
@@ -120,6 +121,7 @@ def test_a_host_clock_that_cannot_be_used_is_a_warning(project: Project, site: S
     assert max_concurrent(site) <= 2
 
 
+@pytest.mark.sweep
 def test_a_throttled_host_is_asked_one_request_at_a_time_on_average(project: Project, site: Site) -> None:
     site.fallback = lambda request: Page(html("x"), delay=0.1)
     project.write(defs(*addresses(site, 20), host="robots: false, throttle: auto"))

@@ -121,6 +121,7 @@ def test_the_first_record_that_leads_to_a_page_counts(project: Project, site: Si
     assert values(project, "detail") == [("/d/one", "p1-0", "t1", "")]
 
 
+@pytest.mark.sweep
 def test_a_link_that_would_carry_too_much_is_not_followed(project: Project, site: Site) -> None:
     shop = Shop(site, 1, 2)
     shop.category = "x" * 5_000
@@ -170,6 +171,7 @@ def test_an_edit_during_the_run_reaches_children_in_every_state(project: Project
     assert max(site.count(path) for path in site.paths) == 1
 
 
+@pytest.mark.sweep
 def test_a_retry_of_the_parent_reaches_the_children(project: Project, site: Site) -> None:
     shop = Shop(site, 2, 4)
     project.write(shop.defs())

@@ -80,6 +80,7 @@ def test_a_page_in_flight_ends_with_the_new_rows(project: Project, site: Site) -
     assert done.summary["rows"]["book"] == 3
 
 
+@pytest.mark.sweep
 def test_vanished_rows_are_reported(gated: GatedCrawl, project: Project, site: Site) -> None:
     running = gated.start()
     gated.write(gated.library.defs().replace("isbn: {selector: b,", "isbn: {selector: blink,"))
@@ -105,6 +106,7 @@ def test_a_missing_document_keeps_its_rows(gated: GatedCrawl, project: Project, 
     assert any("1 page could not be re-extracted and keep" in t for t in events(project)), events(project)
 
 
+@pytest.mark.sweep
 def test_new_only_leaves_done_pages_alone(project: Project, site: Site) -> None:
     gated = GatedCrawl(project, site)
     running = gated.start("--set", "on_reload=new_only")
@@ -120,6 +122,7 @@ def test_new_only_leaves_done_pages_alone(project: Project, site: Site) -> None:
     assert Counter(row["short"] for row in rows) == {"": 12, "0": 1}
 
 
+@pytest.mark.sweep
 def test_extract_on_a_done_run(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=3)
     text = library.defs().replace('      - {selector: "a.next", linkGroup: shelves}\n', "")

@@ -155,6 +155,7 @@ def count_slow(times: list[float]) -> int:
     return sum(later - earlier >= 0.3 for earlier, later in pairwise(times))
 
 
+@pytest.mark.sweep
 def test_a_delay_is_kept_from_the_next_request_on(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=40, delay=0.05)
     project.write(library.defs(concurrency=2))

@@ -143,6 +143,7 @@ def kill_during_reextraction(project: Project, site: Site, tmp_path: Path, seed:
     assert rows == 2 * 8 * 40
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("victim", sampled(["node", "append", "supervisor"], 2))
 def test_a_kill_while_pages_are_re_extracted(project: Project, site: Site, tmp_path: Path, victim: str) -> None:
     kill_during_reextraction(project, site, tmp_path, 7, victim)

@@ -9,10 +9,10 @@ from email.utils import formatdate
 
 import pytest
 
+from .killed_crawl import rerun_under_kills
 from .library import Library
-from .project import Project, Running, until
+from .project import Project
 from .site import Page, Request, Site, html
-from .test_deaths import kill, victims
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -120,6 +120,7 @@ def test_rows_that_name_their_run_are_extracted(project: Project, site: Site) ->
     assert first.isdisjoint(second)
 
 
+@pytest.mark.sweep
 def test_a_page_behind_a_redirect_is_asked_for_at_its_own_url(project: Project, site: Site) -> None:
     versions = Versions(site)
     versions["/new"] = html("<b>one</b>")
@@ -153,6 +154,7 @@ def test_a_304_that_nobody_asked_for_is_no_page(project: Project, site: Site) ->
     assert site.count("/a") == 2
 
 
+@pytest.mark.sweep
 def test_an_etag_names_no_variable_of_ours(project: Project, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY", "secret-of-the-operator")
     versions = Versions(site)
@@ -169,6 +171,7 @@ def test_an_etag_names_no_variable_of_ours(project: Project, site: Site, monkeyp
     assert all("secret-of-the-operator" not in str(e.request.headers) for e in site.exchanges)
 
 
+@pytest.mark.sweep
 def test_a_retry_fetches_the_page_anew(project: Project, site: Site) -> None:
     library, versions = versioned_library(site)
     project.write(defs_of(library))
@@ -191,28 +194,11 @@ def test_kills_while_pages_are_asked_for_again(project: Project, site: Site, kin
     project.write(defs_of(library))
     project.crawl()
     first = run_of(project)
-    for attempt in range(8):
-        running = project.start("--backups", "1")
-        if attempt < 4:
-            _kill_while_asking(project, running, kind, rng, first)
-        done = running.wait()
-        if done.code == 0:
-            break
-        project.assert_no_process_left()
-    assert done.code == 0, done.err
-    project.assert_clean(done)
+    done_pages = f"SELECT count(*) FROM jobs WHERE run > {first} AND state = 'DONE'"
+    rerun_under_kills(project, kind, rng, count=done_pages, until_at_most=100)
     assert run_of(project) == first + 1
     assert versions.take_statuses()[200] == library.size, "no body was fetched again"
     assert project.count_rows("entry", "book") == library.rows()
-
-
-def _kill_while_asking(project: Project, running: Running, kind: str, rng: random.Random, first: int) -> None:
-    """Kill once some pages of the second run are done."""
-    goal = rng.randint(1, 100)
-    count = f"SELECT count(*) FROM jobs WHERE run > {first} AND state = 'DONE'"
-    until(lambda: running.exited or project.query(count)[0][0] >= goal)
-    if not running.exited:
-        kill(*victims(project, running, kind, rng))
 
 
 def test_recrawl_serves_what_is_not_due_and_adapts(project: Project, site: Site) -> None:
@@ -237,6 +223,7 @@ def test_recrawl_serves_what_is_not_due_and_adapts(project: Project, site: Site)
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_each_group_keeps_its_own_live(project: Project, site: Site) -> None:
     for path in ("kept", "asked"):
         for number in range(10):

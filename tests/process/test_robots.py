@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from tests.sample import sampled
+
 from .gaps import assert_spaced
 from .project import Project, until
 from .raw_server import serve_raw
@@ -73,7 +75,7 @@ def test_an_unreadable_robots_txt_closes_its_host(project: Project) -> None:
             assert project.job(site.url("/a"))["reason"].startswith(reason)
 
 
-@pytest.mark.parametrize("body", ["chunked", "drip"])
+@pytest.mark.parametrize("body", sampled(["chunked", "drip"], 1))
 def test_a_body_that_never_ends_well_closes_its_host(project: Project, body: str) -> None:
     def respond(path: str, connection: socket.socket) -> None:
         if path != "/robots.txt":
@@ -102,6 +104,7 @@ def test_a_robots_txt_that_is_readable_at_the_second_attempt_opens_its_host(proj
     assert site.paths == ["/a"]
 
 
+@pytest.mark.sweep
 def test_a_closed_host_with_a_delay_ends_at_once(project: Project, site: Site) -> None:
     site["/robots.txt"] = Page("x", 503)
     project.write(defs(*(site.url(f"/{n}") for n in range(40)), host="delay: 5"))
@@ -286,6 +289,7 @@ def test_a_robots_txt_is_kept_for_a_day_across_runs(project: Project, site: Site
     assert site.paths == ["/a"] * 4
 
 
+@pytest.mark.sweep
 def test_an_unreadable_robots_txt_is_not_kept(project: Project, site: Site) -> None:
     site["/robots.txt"] = Page("x", 500)
     site.fallback = ok

@@ -139,6 +139,7 @@ def test_a_digest_keeps_the_delay_of_its_host(project: Project, site: Site) -> N
     assert second - first >= 0.4, "a node may be 50 ms late"
 
 
+@pytest.mark.sweep
 def test_a_wrong_password_fails_the_page_and_ends_the_run(project: Project, site: Site) -> None:
     site.fallback = lambda request: Page("who?", 401, {"WWW-Authenticate": 'Digest realm="r", nonce="n"'})
     write(project, site.url("/"), f"{key(site)}: {{robots: false, blocked: false, auth: {{digest: 'us:{SECRET}'}}}}")
@@ -267,6 +268,7 @@ def test_try_takes_the_same_route(project: Project, authority: Authority, modern
     assert SECRET not in tried.out + tried.err
 
 
+@pytest.mark.sweep
 def test_a_login_takes_the_route_of_its_host(
     project: Project, authority: Authority, modern: Site, proxy: ForwardProxy
 ) -> None:

@@ -101,6 +101,7 @@ def test_groups_that_reuse_pages_are_named_without_documents(project: Project, s
     assert warning not in project.run_command("check", "--defs", "defs").err
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("repaired", [True, False])
 def test_a_list_that_cannot_be_read_is_read_again(project: Project, site: Site, repaired: bool) -> None:
     site["/a"] = html("<b>1</b>")

@@ -220,6 +220,7 @@ def test_a_resumed_run_waits_for_the_passwords_of_its_list(project: Project, sit
     assert canaries(project.data) == {}
 
 
+@pytest.mark.sweep
 def test_a_job_whose_secret_is_gone_says_so(project: Project, site: Site) -> None:
     crawl_slowly(project, site, seeds="from: '-'")
     urls = "".join(f"http://us:{CANARIES['password']}@127.0.0.1:{site.port}/{n}\n" for n in range(60))
@@ -235,6 +236,7 @@ def test_a_job_whose_secret_is_gone_says_so(project: Project, site: Site) -> Non
     assert canaries(project.data) == {}
 
 
+@pytest.mark.sweep
 def test_a_typo_in_saved_defs_shows_and_stores_no_secret(project: Project, site: Site) -> None:
     crawl_slowly(project, site)
     running = project.start()

@@ -81,6 +81,7 @@ def test_a_finished_run_is_reopened_and_the_next_run_finishes_it(
     assert project.count_rows("entry").keys() == {row for row in library.rows() if row[0] == "entry"}
 
 
+@pytest.mark.sweep
 def test_they_stay_over_a_reload_and_a_resume(project: Project, site: Site, library: Library) -> None:
     running = held_crawl(project, site, library)
     for number in range(60):
@@ -100,6 +101,7 @@ def test_they_stay_over_a_reload_and_a_resume(project: Project, site: Site, libr
     assert done.summary["defs_version"] == 2
 
 
+@pytest.mark.sweep
 def test_they_count_as_written_in_the_defs(project: Project, site: Site, second_site: Site, library: Library) -> None:
     """A 404 is a failure, and the address guard lets a posted host through, also where links were skipped before."""
     site["/book/0-0"] = html(f'<b>ISBN 000-0</b><a href="{second_site.url("/linked")}">x</a>')
@@ -162,6 +164,7 @@ def test_without_a_run(project: Project) -> None:
     assert "no run yet" in posted.err
 
 
+@pytest.mark.sweep
 def test_a_run_that_is_ending_refuses(project: Project, site: Site, library: Library) -> None:
     running = held_crawl(project, site, library)
     assert project.run_with_data("cancel").code == 0

@@ -134,6 +134,7 @@ def test_a_receiver_that_fails_loses_answers_and_dies_has_exactly_the_rows(
     assert len(receiver.rows) == 2 * 48
 
 
+@pytest.mark.sweep
 def test_a_dead_receiver_delays_its_rows_alone_and_the_next_run_sends_them(
     project: Project, site: Site, receiver: Receiver
 ) -> None:
@@ -220,7 +221,7 @@ def test_kills_lose_nothing_in_files_and_receiver(project: Project, site: Site, 
     library = Library(site, shelves=8, books=8, delay=0.15)
     write_project(project, library, http(receiver), concurrency=2)
     receiver.loses = 0.2
-    running = project.start()
+    running = project.start(nodes=2)
     until(lambda: project.children("append") and project.children("node"))
     killed = 0
     for _ in range(4):
@@ -239,6 +240,7 @@ def test_kills_lose_nothing_in_files_and_receiver(project: Project, site: Site, 
     assert_received(project, receiver)
 
 
+@pytest.mark.sweep
 def test_a_program_that_cannot_be_run_is_named(project: Project, site: Site) -> None:
     write_project(project, Library(site, shelves=1, books=1), "{type: command, run: [no-such-program-x]}")
     done = project.start(nodes=1).wait(60)

@@ -120,6 +120,7 @@ def test_pages_whose_records_are_all_rejected_or_dropped_do_not_end_it(project: 
     assert site.paths[-1] == "/list?page=7"
 
 
+@pytest.mark.sweep
 def test_a_failed_page_leaves_the_series_open_and_a_retry_continues_it(project: Project, site: Site) -> None:
     site.fallback = listing(6)
     site["/list?page=4"] = Page(status=500)
@@ -151,6 +152,7 @@ def test_a_first_page_that_does_not_exist_is_a_failure(project: Project, site: S
     assert states(project) == [("FAILED", 1)]
 
 
+@pytest.mark.sweep
 def test_each_combination_of_the_other_ranges_is_a_series(
     project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +203,7 @@ def test_pages_that_links_reach_first_belong_to_the_series_all_the_same(project:
     assert "/list?page=11" not in site.paths
 
 
+@pytest.mark.sweep
 def test_an_edit_of_the_block_continues_a_series_that_ended_too_early(project: Project, site: Site) -> None:
     site.fallback = listing(4)
     slow = threading.Event()
@@ -227,7 +230,7 @@ def test_a_series_survives_kills(project: Project, site: Site, kills: tuple[int,
     site.fallback = lambda request: Page(pages(request).body, delay=0.02)
     write(project, site)
     for after in kills:
-        running = project.start()
+        running = project.start(nodes=2)
         wait_for_pages(site, running, after)
         os.kill(running.pid, signal.SIGKILL)
         running.wait()

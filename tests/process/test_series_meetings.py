@@ -58,6 +58,7 @@ def test_pager_links_into_many_series(project: Project, site: Site, nodes: int) 
     assert project.query("SELECT DISTINCT state, depth FROM jobs") == [("DONE", 0)]
 
 
+@pytest.mark.sweep
 def test_a_failed_page_that_joins_a_series_stays_failed(project: Project, site: Site) -> None:
     site.fallback = lambda request: page(1, numbers(request)["p"], (3, 4) if numbers(request)["p"] == 1 else ())
     site["/l?c=1&p=2"] = page(1, 2, delay=0.5)
@@ -79,6 +80,7 @@ def test_a_page_of_another_locator_of_the_name_joins_the_series(project: Project
     assert max(site.count(path) for path in site.paths) == 1
 
 
+@pytest.mark.sweep
 def test_an_edit_of_one_of_two_data_defs_changes_nothing_of_a_series(project: Project, site: Site) -> None:
     """The last page is repeated for ever: what tells is the blocks of all dataDefs, whichever are extracted again."""
     site.fallback = lambda request: page(1, min(3, numbers(request)["p"]))
@@ -151,6 +153,7 @@ hosts: {{"127.0.0.1": {{robots: false, concurrency: 8}}}}
 """
 
 
+@pytest.mark.sweep
 def test_values_that_change_follow_the_first_parent_or_go_away(project: Project, site: Site) -> None:
     def listing(name: str, delay: float) -> Page:
         blocks = (f'<p class="item"><b>b{name}-{n}</b><i>i{name}-{n}</i><a href="/x{n}">x</a></p>' for n in range(3))
@@ -171,6 +174,7 @@ def test_values_that_change_follow_the_first_parent_or_go_away(project: Project,
     assert len(site.paths) == 5
 
 
+@pytest.mark.sweep
 def test_values_pass_through_a_page_that_is_skipped_for_its_canonical_url(project: Project, site: Site) -> None:
     blocks = (f'<p class="item"><b>b{n}</b><i>i{n}</i><a href="/x{n}?ref=1">x</a></p>' for n in range(3))
     site["/l1"], site["/l2"] = html("".join(blocks)), html("")

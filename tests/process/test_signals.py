@@ -57,6 +57,7 @@ def test_first_signal_cancels_and_the_next_run_resumes(
     assert not set(fetched) & set(site.paths), "nothing is fetched twice"
 
 
+@pytest.mark.sweep
 def test_a_page_beyond_the_grace_is_incomplete_and_refetched_by_the_next_run(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=4)
     hold = threading.Event()
@@ -115,6 +116,7 @@ def test_two_signals_at_once_kill(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_signal_while_starting(project: Project, site: Site) -> None:
     library = slow_library(project, site)
     for wait in (0.3, 0.45, 0.6):

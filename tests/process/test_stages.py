@@ -74,7 +74,6 @@ def library_of(project: Project, site: Site, **more: float) -> Library:
             (0.8, "cancel"),
         ],
         1,
-        2,
         4,
     ),
 )
@@ -181,6 +180,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.sweep
 def test_a_run_is_driven_by_events_and_not_by_the_clock(project: Project, site: Site) -> None:
     """A supervisor that ticks every six seconds still ends a run soon after its nodes ran out of work.
 

@@ -132,6 +132,7 @@ def test_a_pause_survives_a_restart_and_is_shown(project: Project, site: Site) -
     finish(project, again, library)
 
 
+@pytest.mark.sweep
 def test_one_group_is_paused_and_the_other_continues(project: Project, site: Site) -> None:
     library, running = start_crawl(project, site, nodes=2)
     assert project.run_with_data("pause", "books").code == 0
@@ -166,6 +167,7 @@ def test_an_unknown_name_is_refused(project: Project, site: Site, command: list[
     assert "no supervisor is running" in gone.err
 
 
+@pytest.mark.sweep
 def test_a_stopped_group_skips_its_rest_and_what_is_found_later(project: Project, site: Site) -> None:
     """Also after a restart; `resume` lifts it, and a retry of the skipped jobs brings the rest back."""
     library, running = start_crawl(project, site, nodes=1, delay=0.3)

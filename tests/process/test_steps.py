@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.sample import sampled
+
 from .project import Project
 from .site import Site
 from .stepped_shop import SteppedShop
@@ -30,7 +32,7 @@ def test_rows_go_through_a_step(shop: SteppedShop, project: Project) -> None:
 @pytest.mark.parametrize(
     ("trouble", "reason"),
     [
-        ("error", "own/mark: three is bad"),
+        pytest.param("error", "own/mark: three is bad", marks=pytest.mark.sweep),
         ("exception", "own/mark: ZeroDivisionError: division by zero (plugins/shop.py:"),
         pytest.param("quit", "own/mark: SystemExit: 3 (plugins/shop.py:", marks=pytest.mark.sweep),
         ("exit", "own/mark: its extraction process died twice (exit 7"),
@@ -54,7 +56,7 @@ def test_a_fault_costs_one_job_and_the_rows_of_one_task(
 
 @pytest.mark.parametrize(
     ("trouble", "outcome"),
-    [("warning", ("warning", "odd")), ("not applicable", ("not_applicable", "")), ("print", ("ok", ""))],
+    sampled([("warning", ("warning", "odd")), ("not applicable", ("not_applicable", "")), ("print", ("ok", ""))], 1),
 )
 def test_other_outcomes_keep_the_rows(
     shop: SteppedShop, project: Project, trouble: str, outcome: tuple[str, str]
@@ -68,12 +70,14 @@ def test_other_outcomes_keep_the_rows(
     assert results(project)[outcome] == (3 if trouble != "print" else shop.size)
 
 
+@pytest.mark.sweep
 def test_a_leak_costs_no_job(shop: SteppedShop, project: Project) -> None:
     shop.write("leak")
     project.crawl()
     assert project.count_rows("scored", "named") == shop.scored() + shop.named()
 
 
+@pytest.mark.sweep
 def test_retry_works_a_failed_job_from_its_stored_document(shop: SteppedShop, project: Project, site: Site) -> None:
     shop.write("error")
     project.crawl(code=1)

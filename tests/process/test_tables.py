@@ -132,6 +132,7 @@ def test_a_saved_table_is_re_extracted(project: Project, site: Site) -> None:
     assert site.paths.count("/a") == 1
 
 
+@pytest.mark.sweep
 def test_a_resumed_run_keeps_the_base_of_its_tables(project: Project, site: Site) -> None:
     write_site(site)
     site["/b"] = Page(site.pages["/b"].body, delay=30)  # type: ignore[union-attr]

@@ -91,6 +91,7 @@ def test_an_interrupted_run_keeps_its_documents_until_it_is_finished(project: Pr
     assert stored_paths(project, site) == shelves(library)
 
 
+@pytest.mark.sweep
 def test_what_a_kill_left_is_deleted_at_the_next_start(project: Project, site: Site) -> None:
     library = Library(site)
     project.write(library.defs())

@@ -64,6 +64,7 @@ def test_an_interrupt_typed_at_the_terminal_cancels_gracefully(project: Project,
     assert len(site.paths) == len(set(site.paths))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_a_node_that_starts_ignores_signals_of_the_terminal(
     project: Project, site: Site, number: signal.Signals
@@ -81,6 +82,7 @@ def test_a_node_that_starts_ignores_signals_of_the_terminal(
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_nodes_and_appender_ignore_sighup(project: Project, site: Site) -> None:
     """Huey would restart itself on SIGHUP; our processes ignore it."""
     library = Library(site, shelves=5, books=5, delay=0.1)

@@ -184,6 +184,7 @@ def test_files_and_stdin_use_the_given_url(project: Project, site: Site) -> None
     assert site.paths == []
 
 
+@pytest.mark.sweep
 def test_stored_pages_are_tried_and_compared_without_the_network(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=8)
     project.write(library.defs())

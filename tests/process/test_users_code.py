@@ -119,7 +119,7 @@ class Slow:
 """
     steps = "{recordDefault: {slow: {class: shop.Slow, previous: filter, next: appender, limit: 90}}}"
     write(project, site, plugin, steps=steps)
-    running = project.start()
+    running = project.start(nodes=2)
     assert until(lambda: (project.data / "crawl.db").exists() and stored_checkpoint(project) == [("half",)])
     [node] = project.children("node")
     os.kill(node, signal.SIGKILL)
@@ -162,13 +162,14 @@ def test_a_locator_creator_follows_the_url_of_each_row(project: Project, site: S
     assert [row["title"] for row in project.rows("other")] == ["x"]
 
 
+@pytest.mark.sweep
 def test_a_plugin_edited_under_load_with_a_node_killed(project: Project, site: Site) -> None:
     shop = SteppedShop(project, site, size=400)
     for number in range(1, 400):
         site[f"/i/{number}"] = Page(html(f"<h1>Item {number}</h1><i>{number}.50</i>"), delay=0.02)
     shop.write(factor=2)
     project.nodes = 2
-    running = project.start()
+    running = project.start(nodes=2)
     assert until(lambda: project.status()["jobs"]["done"] > 50)
     shop.write_plugin(3)
     assert until(lambda: project.status()["defs_version"] == 2)
@@ -183,6 +184,7 @@ def test_a_plugin_edited_under_load_with_a_node_killed(project: Project, site: S
     assert project.query(units) == [(1,)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "change", ["signature", *(pytest.param(change, marks=pytest.mark.sweep) for change in ("deleted", "syntax"))]
 )
@@ -192,7 +194,7 @@ def test_a_plugin_broken_while_a_crawl_runs_keeps_the_old_version(project: Proje
         site[f"/i/{number}"] = Page(html(f"<h1>Item {number}</h1><i>{number}.50</i>"), delay=0.3)
     shop.write()
     project.nodes = 1
-    running = project.start()
+    running = project.start(nodes=2)
     assert until(lambda: project.status()["jobs"]["done"] > 0)
     plugin = project.defs / "plugins" / "shop.py"
     match change:

@@ -12,6 +12,7 @@ from engine.fetch.decompress import body_too_large
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import OutgoingRequest
 from engine.fetch.response import FetchResponse, parse_retry_after, redirect_target
+from engine.fetch.retry_policy import FOUND
 from engine.model.definition import Definitions, TaskGroup
 from engine.model.step import ChainStep, Outcome, StepResult
 from engine.node.loading.messages import Loaded, LoaderWarning, NotLoaded, encode_task
@@ -19,9 +20,6 @@ from engine.node.loading.pool import LoaderPool, LoaderUnavailable
 from engine.node.loading.process import LoaderDied, LoaderProcess
 from engine.node.steps.context import cut_text
 from engine.settings import Settings
-
-_FOLLOWED = 302
-"""The status by which a URL that a loader was led to counts as the target of a redirect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +186,7 @@ def _final_url(sent: str, text: str) -> str | None:
     """The URL that a loader was led to, without credentials; None: it is that of the request. Raises _NoUrl."""
     target = None
     if urls.is_http_url(text):
-        target, _ = redirect_target(_FOLLOWED, text.encode("utf-8", "replace"), sent)
+        target, _ = redirect_target(FOUND, text.encode("utf-8", "replace"), sent)
     if target is None:
         raise _NoUrl("the url of its PageResponse is no http or https URL")
     return None if target == sent else target

@@ -11,7 +11,7 @@ _RENEW = "UPDATE hosts SET login = 'WANTED', login_number = login_number + 1, lo
 _TURN_OFF = "UPDATE hosts SET login = 'OFF', lost_in_row = 0 WHERE id = ?"
 _COMPLETE = """
 UPDATE hosts SET login = 'DONE', login_number = login_number + 1, login_failure = NULL
-WHERE id = ? AND login = 'WANTED' RETURNING key
+WHERE id = ? AND login = 'WANTED'
 """
 _FAIL = "UPDATE hosts SET login = 'FAILED', login_failure = ? WHERE id = ? AND login = 'WANTED' RETURNING key"
 _ABANDON = """
@@ -23,7 +23,6 @@ RETURNING key
 _GET_FAILURE = "SELECT login_failure FROM hosts WHERE id = ?"
 _COUNT_LOST = "UPDATE hosts SET lost_in_row = lost_in_row + 1 WHERE id = ? RETURNING lost_in_row"
 _RESET_LOST = "UPDATE hosts SET lost_in_row = 0 WHERE lost_in_row > 0 AND id IN (SELECT value FROM json_each(?))"
-_PAUSE = "UPDATE hosts SET paused = 2 WHERE id = ? AND paused = 0"
 _LIST_FAILED = "SELECT id FROM hosts WHERE run = ? AND login = 'FAILED'"
 _LIST_DONE = "SELECT id FROM hosts WHERE run = ? AND login = 'DONE'"
 _LIST_FAILED_OF_JOBS = """
@@ -32,6 +31,7 @@ CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host 
 """
 LOST_PAUSE = 2
 """`hosts.paused` where a lost login, and no operator, has paused the host."""
+_PAUSE = f"UPDATE hosts SET paused = {LOST_PAUSE} WHERE id = ? AND paused = 0"
 
 
 class HostLogin(NamedTuple):
@@ -63,10 +63,9 @@ def turn_off(db: Database, host: int) -> None:
     db.execute(_TURN_OFF, (host,))
 
 
-def complete(db: Database, host: int) -> str | None:
-    """The login has been made; returns the host's key, None where none is wanted any more."""
-    key = db.value(_COMPLETE, (host,))
-    return None if key is None else str(key)
+def complete(db: Database, host: int) -> None:
+    """The login has been made; nothing where none is wanted any more."""
+    db.execute(_COMPLETE, (host,))
 
 
 def fail(db: Database, host: int, reason: str) -> str | None:

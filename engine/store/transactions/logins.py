@@ -20,10 +20,10 @@ _MAX_LOST_IN_ROW = 3
 def ensure_job(db: Database, run: int, host: int, host_key: str, origin: str, rule: LoginRule) -> None:
     """Create the job that logs in to a host, in the open transaction; nothing if it is there."""
     sequence = sequences.ensure(db, run, "", host, JobKind.LOGIN, None)
-    jobs.add_login(db, run, sequence, resolve_url(origin, rule), login_key(host_key))
+    jobs.add_login(db, run, sequence, login_page_url(origin, rule), login_key(host_key))
 
 
-def resolve_url(origin: str, rule: LoginRule) -> str:
+def login_page_url(origin: str, rule: LoginRule) -> str:
     """The URL of a host's login page."""
     return urls.join(f"{origin}/", rule.url) or f"{origin}/"
 

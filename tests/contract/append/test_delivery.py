@@ -113,6 +113,7 @@ def test_rows_that_are_taken_back_after_a_crash_change_no_batch(
     assert harness.output("sink").rows == 2
 
 
+@pytest.mark.sweep
 def test_a_kill_at_any_step_loses_nothing_and_changes_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after each commit of the loop, and each request to the class."""
     left = -1

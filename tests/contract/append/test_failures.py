@@ -16,6 +16,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.tables import outputs, rows, supervisors
 from tests.contract.append.harness import TYPES, Harness, book, books, recorded, run_until_idle
+from tests.sample import sampled
 
 
 @pytest.fixture(params=TYPES)
@@ -70,7 +71,7 @@ class KillAtStep:
         return Fragile
 
 
-@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("type_", sampled(TYPES, TYPES.index("sqlite")))
 def test_a_kill_at_any_step_loses_and_doubles_nothing(
     type_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

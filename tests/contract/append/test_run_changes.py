@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.append.change_lines import create_encoder
+from engine.append.change_lines import create_change_encoder
 from engine.append.run_changes import ComparedDef, RowComparison, Undecided
 from engine.model.change_scope import ChangeScope
 from engine.model.content_digest import row_digests
@@ -125,7 +125,7 @@ class TwoRuns:
             scope = ChangeScope.of_data_def(self.defs, new)
             earlier = find_earlier_run(self.db, self.run, data_def)
             found = RowComparison(self.db, entries, compared, scope, old=earlier, new=self.run)
-            encoder = create_encoder(format_, compared, {}, escape_formulas=True)
+            encoder = create_change_encoder(format_, compared, {}, escape_formulas=True)
             stream = io.BytesIO(encoder.header() + encoder.lines(found.changes()))
         return stream.getvalue().decode().splitlines(), found.undecided
 

@@ -1,0 +1,63 @@
+"""Crawls whose processes are killed, and how their victims are chosen."""
+
+import os
+import random
+import signal
+
+from .library import Library
+from .project import Project, Running, until
+from .site import Site
+
+KINDS = ["node", "append", "supervisor", "any", "several"]
+
+
+def library_of(project: Project, site: Site, delay: float = 0.05) -> Library:
+    library = Library(site, shelves=8, books=8, delay=delay)
+    project.write(library.defs(concurrency=6, more="appenders: {rows: {type: csv}, lines: {type: jsonl}}\n"))
+    return library
+
+
+def start_crawl(project: Project, site: Site, *arguments: str, fetched: int = 6) -> Running:
+    running = project.start(*arguments)
+    assert until(lambda: len(site.paths) >= fetched or running.exited), running.err
+    assert not running.exited, running.err
+    return running
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def victims(project: Project, running: Running, kind: str, rng: random.Random) -> list[int]:
+    children = project.children("node") + project.children("append")
+    match kind:
+        case "supervisor":
+            return [running.pid]
+        case "any":
+            return [rng.choice([*children, running.pid])]
+        case "several":
+            all_pids = [*children, running.pid]
+            return rng.sample(all_pids, rng.randint(1, len(all_pids)))
+    pids = project.children(kind)
+    return [rng.choice(pids)] if pids else []
+
+
+def rerun_under_kills(project: Project, kind: str, rng: random.Random, *, count: str, until_at_most: int) -> None:
+    """A new run that is killed four times, each time once `count`, a query, gives a random number; then it may end."""
+    for attempt in range(8):
+        running = project.start("--backups", "1", nodes=2)
+        if attempt < 4:
+            goal = rng.randint(1, until_at_most)
+            until(lambda running=running, goal=goal: running.exited or project.query(count)[0][0] >= goal)
+            if not running.exited:
+                kill(*victims(project, running, kind, rng))
+        done = running.wait()
+        if done.code == 0:
+            break
+        project.assert_no_process_left()
+    assert done.code == 0, done.err
+    project.assert_clean(done)
