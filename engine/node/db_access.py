@@ -1,7 +1,7 @@
 """The fetch loop's access to the store: reads run on its own thread, the one write on another."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -70,13 +70,13 @@ class DbAccess:
         stored = documents.list_stored(self._reader, run, [key], float("inf"))
         return stored[key][-1] if stored else None
 
-    def newest_document(self, key: bytes) -> tuple[StoredPage, bytes | None] | None:
-        """The newest good document of a request, of whatever run, and its digest; None: there is none."""
-        return documents.find_newest(self._reader, key)
+    def newest_documents(self, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:
+        """By key the newest good document of a request, of whatever run, and its digest."""
+        return documents.list_newest(self._reader, keys)
 
-    def page_headers(self, page: int) -> tuple[tuple[str, str], ...]:
-        """The response headers of a stored page; none where it is missing."""
-        return self._pages.read_headers(page)
+    def page_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:
+        """By stored page its response headers; pages that are missing are left out."""
+        return self._pages.list_headers(pages)
 
     def page_body(self, page: int) -> StoredBody | None:
         """The bytes of a stored page, with its X-Robots-Tag headers."""
@@ -116,10 +116,9 @@ class DbAccess:
         """Where a run has a file with that content; None: nowhere."""
         return files.find_path(self._reader, run, digest)
 
-    def row_sources(self, page: int, data_defs: Iterable[int]) -> dict[int, RowSource]:
-        """By id of the dataDef: the job whose rows of a stored page may be copied."""
-        sources = row_sources.find(self._reader, [(page, data_def) for data_def in data_defs])
-        return {data_def: source for (_, data_def), source in sources.items()}
+    def row_sources(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], RowSource]:
+        """By stored page and id of the dataDef: the job whose rows of the page may be copied."""
+        return row_sources.find(self._reader, pairs)
 
     def document_links(self, page: int, context: bytes) -> list[ExtractedLink] | None:
         """The kept links of a stored page; None: they are not kept."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,10 @@ _TICK_SECONDS = 0.1
 
 class JobRunner(Protocol):
     """Runs one job: the pipeline, as the fetch loop sees it."""
+
+    def prepare(self, jobs: Sequence[LeasedJob]) -> None:
+        """Read what these jobs need of the store, all at once; they run soon."""
+        ...
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its request; or the outcome that gives it back."""
@@ -135,7 +139,8 @@ class FetchLoop(threading.Thread):
         await self._pipeline.aclose()
 
     def _start_jobs(self, jobs: list[LeasedJob]) -> None:
-        assert self._loop is not None
+        assert self._loop is not None and self._pipeline is not None
+        self._pipeline.prepare(jobs)
         for job in jobs:
             task = self._loop.create_task(self._run_job(job))
             self._slots[job.lease_key] = _Slot(task, time.monotonic(), released=self._releasing)

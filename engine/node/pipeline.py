@@ -1,7 +1,9 @@
 """Processes a job: wait → robots.txt → stored page or fetch → extraction; retries failed requests."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 
+from engine.errors import CrawlError
 from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.fetch.client import Fetcher
 from engine.fetch.robots import product_token
@@ -79,6 +81,7 @@ class Pipeline:
             file_parts=file_parts,
         )
         row_reuse, file_rows = RowReuse(def_cache, db_access), FileRows(def_cache)
+        self._row_reuse = row_reuse
         self._reextractor = Reextractor(
             db_access=db_access,
             page_extractor=page_extractor,
@@ -87,6 +90,7 @@ class Pipeline:
             file_rows=file_rows,
         )
         revalidation, login_guard = Revalidation(def_cache, db_access), LoginGuard(def_cache)
+        self._revalidation = revalidation
         self._pages = PageProcessor(
             sender=self._sender,
             db_access=db_access,
@@ -131,6 +135,13 @@ class Pipeline:
         )  # fmt: skip
         self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, robots_cache, agent)
 
+    def prepare(self, jobs: Sequence[LeasedJob]) -> None:
+        """Read what the store has of the pages of these jobs, all at once. What cannot be read now, each job reads."""
+        with contextlib.suppress(CrawlError):
+            versions = self._revalidation.load(jobs)
+            stored = [(job, job.stored or versions.get(job.lease_key)) for job in jobs]
+            self._row_reuse.load([(job, page) for job, page in stored if page is not None])
+
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its request, if it sends one; or the outcome that gives it back."""
         if job.kind is JobKind.EXTRACT or job.stored is not None or job.login_failed:
@@ -162,6 +173,8 @@ class Pipeline:
     def forget(self, job: LeasedJob) -> None:
         """Free what is kept of a job, however it ended."""
         self._sender.forget(job)
+        self._revalidation.forget(job)
+        self._row_reuse.forget(job)
 
     async def aclose(self) -> None:
         """Close all connections, end the extraction processes."""

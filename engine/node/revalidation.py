@@ -1,6 +1,7 @@
 """Finds the stored version of a page about to be requested, and the headers that ask for a newer one only."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from engine.fetch.response import parse_http_date
 from engine.model.job import JobKind, LeasedJob, Request, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.node.document_keys import next_document_key
 from engine.store.pages.documents import NewDocument
 
 _ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
@@ -31,24 +33,42 @@ class StoredVersion(NamedTuple):
 
 
 class Revalidation:
-    """One for each node; used on the fetch loop's thread. Groups that always fetch anew do without."""
+    """One for each node; used on the fetch loop's thread. Groups that always fetch anew do without.
+
+    What the store has of the pages of a lease is read at once, when the lease arrives.
+    """
 
     def __init__(self, def_cache: DefCache, db_access: DbAccess) -> None:
         self._def_cache = def_cache
         self._db_access = db_access
+        self._loaded: dict[tuple[int, int], tuple[bytes, StoredVersion | None]] = {}
+        """By lease key of a job: the key of its document, and what there is of it."""
+
+    def load(self, jobs: Iterable[LeasedJob]) -> dict[tuple[int, int], StoredPage]:
+        """Read the stored versions of the pages that these jobs ask for; returns them by lease key."""
+        keys = {job.lease_key: next_document_key(job) for job in jobs if job.stored is None and self._compares(job)}
+        versions = self._read(list(keys.values())) if keys else {}
+        self._loaded |= {lease_key: (key, versions.get(key)) for lease_key, key in keys.items()}
+        return {lease_key: versions[key].stored for lease_key, key in keys.items() if key in versions}
+
+    def forget(self, job: LeasedJob) -> None:
+        """Free what was loaded for a job, however it ended."""
+        self._loaded.pop(job.lease_key, None)
 
     def find(self, job: LeasedJob, chain: RedirectChain) -> StoredVersion | None:
         """The newest stored version of the page that the chain is at; None: none, or the job's group needs none."""
+        if not self._compares(job) or not chain.request.is_plain_get:
+            return None
+        key = chain.keys[-1]
+        loaded_key, version = self._loaded.pop(job.lease_key, (None, None))
+        if loaded_key != key:  # the target of a redirect, or a further attempt
+            version = self._read([key]).get(key)
+        if version is None or not version.conditions:
+            return version
         group = self._def_cache.task_group(job.defs_version, job.group)
-        if not (group.revalidate or group.recrawl) or job.kind is not JobKind.PAGE or not chain.request.is_plain_get:
-            return None
-        newest = self._db_access.newest_document(chain.keys[-1])
-        if newest is None:
-            return None
-        stored, digest = newest
         if not group.revalidate or any(name.lower() in _CONDITIONS for name, _ in chain.request.headers):
-            return StoredVersion(stored, digest)
-        return StoredVersion(stored, digest, list_conditions(self._db_access.page_headers(stored.page)))
+            return version._replace(conditions=())
+        return version
 
     def recrawl_after(self, job: LeasedJob, before: StoredVersion | None, document: NewDocument | None) -> float | None:
         """Seconds after which the page is asked for again; None: its group does not say. No document: it is unchanged.
@@ -62,6 +82,20 @@ class Revalidation:
             return recrawl.clamp(None)
         changed = document is not None and document.digest != before.digest
         return recrawl.following(before.stored.recrawl_after, changed=changed)
+
+    def _compares(self, job: LeasedJob) -> bool:
+        if job.kind is not JobKind.PAGE:
+            return False
+        group = self._def_cache.task_group(job.defs_version, job.group)
+        return group.revalidate or group.recrawl is not None
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
+        newest = self._db_access.newest_documents(keys)
+        headers = self._db_access.page_headers([stored.page for stored, _ in newest.values()])
+        return {
+            key: StoredVersion(stored, digest, list_conditions(headers.get(stored.page, ())))
+            for key, (stored, digest) in newest.items()
+        }
 
 
 def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,6 @@
 """Finds rows that a job copies instead of extracting them, and says what later jobs may reuse of its own page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine import urls
@@ -11,6 +11,7 @@ from engine.node.def_cache import DefCache
 from engine.node.page_extraction import PageExtraction
 from engine.store.pages import document_links
 from engine.store.pages.body import new_compressor
+from engine.store.tables.row_sources import RowSource
 from engine.store.transactions.outcome import CopiedRows, JobOutcome
 
 
@@ -33,13 +34,30 @@ class RowReuse:
         self._def_cache = def_cache
         self._db_access = db_access
         self._compressor = new_compressor()
+        self._loaded: dict[tuple[int, int], tuple[int, dict[int, RowSource]]] = {}
+        """By lease key of a job: a stored page, and by dataDef id whose rows of it may be copied."""
+
+    def load(self, pages: Iterable[tuple[LeasedJob, StoredPage]]) -> None:
+        """Read the sources of stored pages that these jobs may need, all at once."""
+        wanted = [(job, stored.page, self._def_cache.copied_data_defs(job)) for job, stored in pages]
+        pairs = [(page, data_def) for job, page, copied in wanted if job.page_number is None for data_def in copied]
+        if not pairs:
+            return
+        found = self._db_access.row_sources(pairs)
+        for job, page, copied in wanted:
+            sources = {data_def: found[page, data_def] for data_def in copied if (page, data_def) in found}
+            self._loaded[job.lease_key] = page, sources
+
+    def forget(self, job: LeasedJob) -> None:
+        """Free what was loaded for a job, however it ended."""
+        self._loaded.pop(job.lease_key, None)
 
     def find(self, job: LeasedJob, stored: StoredPage | None) -> PageReuse | None:
         """What may be reused of a stored page now; the commit decides again. None: its group reuses nothing."""
         copied = self._def_cache.copied_data_defs(job)
         if not copied or job.page_number is not None:
             return None
-        sources = self._db_access.row_sources(stored.page, copied) if stored is not None else {}
+        sources = self._sources(job, stored, copied) if stored is not None else {}
         if stored is None or not sources:
             return PageReuse()
         compiled = self._def_cache.compiled_data_defs(job)
@@ -75,6 +93,13 @@ class RowReuse:
             context = self._link_context(job, url)
             if context is not None:
                 outcome.kept_links = (context, document_links.encode(extraction.links, self._compressor))
+
+    def _sources(self, job: LeasedJob, stored: StoredPage, copied: Iterable[int]) -> Mapping[int, RowSource]:
+        page, sources = self._loaded.pop(job.lease_key, (None, {}))
+        if page == stored.page:
+            return sources
+        found = self._db_access.row_sources([(stored.page, data_def) for data_def in copied])
+        return {data_def: source for (_, data_def), source in found.items()}
 
     def _link_context(self, job: LeasedJob, url: str) -> bytes | None:
         host_rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))

@@ -8,11 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
-from engine.fetch.redirects import build_redirect_request
-from engine.fetch.retry_policy import FOUND
 from engine.model.job import JobKind, LeasedJob, StoredPage
-from engine.model.job_key import document_key
 from engine.node.capacity import Capacity
+from engine.node.document_keys import next_document_key
 from engine.node.freshness import FreshnessRules
 from engine.node.intake import Intake
 from engine.node.ringer import Ringer
@@ -154,7 +152,7 @@ def _attach_documents(db: Database, jobs: Sequence[LeasedJob], freshness: Freshn
     pages = [job for job in jobs if job.kind is JobKind.PAGE]
     if not pages:
         return list(jobs)
-    keys = {job.id: _document_key(job) for job in pages}
+    keys = {job.id: next_document_key(job) for job in pages}
     oldest = min(freshness.oldest(job) for job in pages)
     stored = documents.list_stored(db, pages[0].run, list(keys.values()), oldest)
     if not stored:
@@ -166,11 +164,3 @@ def _with_document(job: LeasedJob, stored: Sequence[StoredPage], freshness: Fres
     """The job with the newest of its documents that is fresh for it: those of other jobs may be older."""
     fresh = next((document for document in reversed(stored) if freshness.is_fresh(job, document)), None)
     return job if fresh is None else job._replace(stored=fresh)
-
-
-def _document_key(job: LeasedJob) -> bytes:
-    """The key of the document that the job's next request fetches. A redirect to another origin drops credentials."""
-    request = job.request
-    if job.target is not None and request.variant:
-        request = build_redirect_request(request, FOUND, job.url, job.target)
-    return document_key(job.target or job.url, request.method, request.body, request.variant)

@@ -221,7 +221,7 @@ def test_a_node_that_is_killed_leaves_no_program(shop: SteppedShop, project: Pro
     program = "import sys, time\nfor line in sys.stdin:\n    time.sleep(60)\n"
     write(shop, [sys.executable, "plugins/stuck_score.py"], limit="30")
     (project.defs / "plugins" / "stuck_score.py").write_text(program)
-    running = project.start(nodes=2)
+    running = project.start()
     assert until(lambda: commands(project))
     [stuck] = commands(project)
     [node] = project.children("node")

@@ -119,7 +119,7 @@ class Slow:
 """
     steps = "{recordDefault: {slow: {class: shop.Slow, previous: filter, next: appender, limit: 90}}}"
     write(project, site, plugin, steps=steps)
-    running = project.start(nodes=2)
+    running = project.start()
     assert until(lambda: (project.data / "crawl.db").exists() and stored_checkpoint(project) == [("half",)])
     [node] = project.children("node")
     os.kill(node, signal.SIGKILL)

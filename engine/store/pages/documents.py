@@ -34,9 +34,9 @@ SELECT k.key, d.run = ?1 OR d.checked_run IS ?1, {_COLUMNS} FROM (
 WHERE NOT d.pruned AND (d.run = ?1 OR d.checked_run IS ?1 OR ({_GOOD} AND {_ASKED_AT} > ?2))
 ORDER BY d.fetched_at
 """
-_FIND_NEWEST = f"""
-SELECT {_COLUMNS}, d.digest FROM documents d WHERE d.key = ? AND NOT d.pruned AND {_GOOD}
-ORDER BY d.fetched_at DESC LIMIT 1
+_LIST_NEWEST = f"""
+SELECT d.key, d.digest, {_COLUMNS} FROM documents d WHERE d.key IN ({{keys}}) AND NOT d.pruned AND {_GOOD}
+ORDER BY d.fetched_at
 """
 _MARK_CHECKED = """
 WITH c (id, checked_at, run, recrawl_after) AS ({values})
@@ -55,6 +55,7 @@ _DELETE_ALIASES_OF_KEYS = "DELETE FROM document_aliases WHERE key IN ({keys}) AN
 _BODY = "SELECT headers, body FROM pages WHERE id = ?"
 _METADATA = "SELECT url, status, content_type, size, fetched_at FROM documents WHERE id = ?"
 _HEADERS = "SELECT headers FROM pages WHERE id = ?"
+_LIST_HEADERS = "SELECT id, headers FROM pages WHERE id IN (SELECT value FROM json_each(?))"
 _PAGE_IDS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT ?"
 _EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE id IN ({ids})"
 _DIGESTS = "SELECT d.id, d.digest FROM json_each(?) i CROSS JOIN documents d ON d.id = i.value"
@@ -180,9 +181,9 @@ class PageStore:
         body = Body(self._compressor.decompress(frame), frame, self._compressor.decompress)
         return StoredBody(body, _robots_tags(headers))
 
-    def read_headers(self, page: int) -> tuple[tuple[str, str], ...]:
-        """The response headers of a page; none where it is missing."""
-        return get_headers(self._db, page)
+    def list_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:
+        """By page its response headers; pages that are missing are left out."""
+        return {page: _to_headers(headers) for page, headers in self._db.all(_LIST_HEADERS, (id_list(pages),))}
 
     def reconcile(self, crawl: Database, run: int) -> int:
         """Invalidate documents whose bodies are missing, because this file was lost or replaced by an older copy.
@@ -273,10 +274,10 @@ def list_stored(db: Database, run: int, keys: Sequence[bytes], oldest: float) ->
     return stored
 
 
-def find_newest(db: Database, key: bytes) -> tuple[StoredPage, bytes | None] | None:
-    """The newest good document that was fetched under a key, of whatever run, and its digest; None: there is none."""
-    row = db.one(_FIND_NEWEST, (key,))
-    return None if row is None else (_to_stored_page(row[:-1]), row[-1])
+def list_newest(db: Database, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:
+    """By key the newest good document that was fetched under it, of whatever run, and its digest."""
+    newest = {bytes(row[0]): row for row in db.all(_LIST_NEWEST.format(keys=placeholders(keys)), keys)}
+    return {key: (_to_stored_page(columns), digest) for key, (_, digest, *columns) in newest.items()}
 
 
 def _to_stored_page(columns: Sequence[Any], *, of_this_run: bool = False) -> StoredPage:
@@ -321,4 +322,8 @@ def get_metadata(db: Database, document: int) -> tuple[str, int, str, int, float
 def get_headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
     """The response headers of a document, from pages.db."""
     headers = pages.value(_HEADERS, (document,))
-    return tuple((str(name), str(value)) for name, value in orjson.loads(headers)) if headers else ()
+    return _to_headers(headers) if headers else ()
+
+
+def _to_headers(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple([(name, value) for name, value in orjson.loads(text)])

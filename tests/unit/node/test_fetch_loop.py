@@ -2,7 +2,7 @@
 
 import asyncio
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -20,6 +20,9 @@ class FakePipeline:
         self.admitted: list[int] = []
         self.sent: list[int] = []
         self.closed = False
+
+    def prepare(self, jobs: Sequence[LeasedJob]) -> None:
+        pass
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         self.admitted.append(job.id)

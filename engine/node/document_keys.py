@@ -1,0 +1,14 @@
+"""The key of the document that the next request of a job fetches."""
+
+from engine.fetch.redirects import build_redirect_request
+from engine.fetch.retry_policy import FOUND
+from engine.model.job import LeasedJob
+from engine.model.job_key import document_key
+
+
+def next_document_key(job: LeasedJob) -> bytes:
+    """The key. A redirect to another origin drops credentials."""
+    request = job.request
+    if job.target is not None and request.variant:
+        request = build_redirect_request(request, FOUND, job.url, job.target)
+    return document_key(job.target or job.url, request.method, request.body, request.variant)
