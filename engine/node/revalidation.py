@@ -109,6 +109,12 @@ def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, st
     etag, modified = received.get("etag", "").strip(), received.get("last-modified", "").strip()
     if len(etag) <= _MAX_ETAG and _ETAG.fullmatch(etag) and "%{" not in etag:
         conditions.append(("If-None-Match", etag))
-    if modified.isascii() and modified.isprintable() and "%{" not in modified and parse_http_date(modified) is not None:
+    if (
+        modified
+        and modified.isascii()
+        and modified.isprintable()
+        and "%{" not in modified
+        and parse_http_date(modified) is not None
+    ):
         conditions.append(("If-Modified-Since", modified))
     return tuple(conditions)

@@ -22,11 +22,7 @@ SELECT s.run, s.grp, r.digest FROM json_each(?) i CROSS JOIN rows r ON r.job = i
 CROSS JOIN jobs j ON j.id = r.job CROSS JOIN sequences s ON s.id = j.sequence
 WHERE r.data_def NOT IN (SELECT value FROM json_each(?))
 """
-_COPIED_ROWS = """
-SELECT s.run, s.grp, r.id, r.digest, CASE WHEN r.digest IS NULL THEN CAST(r.data AS TEXT) END
-FROM json_each(?) i CROSS JOIN rows r ON r.job = i.value
-CROSS JOIN jobs j ON j.id = r.job CROSS JOIN sequences s ON s.id = j.sequence WHERE r.data_def = ?
-"""
+_TEXT = "SELECT CAST(data AS TEXT) FROM rows WHERE id = ?"
 _SET_DIGEST = "UPDATE rows SET digest = ? WHERE id = ?"
 _HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = 'content_sums'"
 _IS_SUMMED = "SELECT summed FROM runs WHERE seq = ?"
@@ -86,19 +82,18 @@ def subtract_rows(db: Database, jobs: str, kept: str) -> None:
         move(db, run, of_groups)
 
 
-def add_copied_rows(db: Database, jobs: str, data_def: int, name: str) -> None:
-    """Add the rows of a dataDef that were copied to these jobs (a JSON list).
+def add_copied_rows(db: Database, run: int, data_def: str, copied: Iterable[tuple[str, int, bytes | None]]) -> None:
+    """Add rows of a dataDef that were copied: the group, id and digest of each.
 
     Copies of rows without a digest, which were made before sums were recorded, get one.
     """
-    changes: dict[int, dict[str, ContentSum]] = {}
-    for run, group, row, digest, text in db.all(_COPIED_ROWS, (jobs, data_def)):
+    changes: dict[str, ContentSum] = {}
+    for group, row, digest in copied:
         if digest is None:
-            [digest] = row_digests(name, [text])
+            [digest] = row_digests(data_def, [db.value(_TEXT, (row,))])
             db.execute(_SET_DIGEST, (digest, row))
-        changes.setdefault(int(run), {}).setdefault(str(group), ContentSum()).add_rows((digest,), 1)
-    for run, of_groups in changes.items():
-        move(db, run, of_groups)
+        changes.setdefault(group, ContentSum()).add_rows((digest,), 1)
+    move(db, run, changes)
 
 
 def list_sums(db: Database, run: int) -> dict[str, ContentSum]:

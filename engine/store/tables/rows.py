@@ -18,7 +18,7 @@ _ADD_LARGE = (
 _COPY = """
 INSERT INTO rows (run, job, data_def, data, digest)
 SELECT ?, c.value ->> 0, r.data_def, r.data, r.digest FROM json_each(?) c CROSS JOIN rows r ON r.job = c.value ->> 1
-WHERE r.data_def = ?
+WHERE r.data_def = ? RETURNING id, job, digest
 """
 _BATCH = 1_024
 _COUNT = """
@@ -105,12 +105,12 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
         db.execute_values(_ADD, short)
 
 
-def copy(db: Database, run: int, data_def: int, jobs: Sequence[tuple[int, int]]) -> int:
-    """Append the rows that jobs made of a dataDef to other jobs: pairs of the new job and the source. Returns how many.
+def copy(db: Database, run: int, data_def: int, jobs: Sequence[tuple[int, int]]) -> list[tuple[int, int, bytes | None]]:
+    """Append the rows that jobs made of a dataDef to other jobs: pairs of the new job and the source.
 
-    The rows get new ids: readers that continue by id read them like any others.
+    Returns id, job and digest of each. The ids are new: readers that continue by id read them like any others.
     """
-    return int(db.execute(_COPY, (run, orjson.dumps(jobs).decode(), data_def)).rowcount)
+    return db.all(_COPY, (run, orjson.dumps(jobs).decode(), data_def))
 
 
 def add_counts(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from engine.model.job import JobState
-from engine.store.db.connector import Database, id_list
+from engine.store.db.connector import Database
 from engine.store.pages import document_links
 from engine.store.tables import content_sums, health, row_sources, rows
 from engine.store.tables.health import PageHealth
@@ -36,6 +36,7 @@ def copy_rows(db: Database, run: int, outcomes: Sequence[JobOutcome], sources: S
     """Copy the rows of the sources with new ids, and count them as those of an extraction."""
     copies: dict[tuple[str, int], list[tuple[int, int]]] = {}
     pages: list[PageHealth] = []
+    groups = {f.job.id: f.job.group for f in outcomes}
     for f in outcomes:
         for copy in f.copies:
             assert f.page is not None, "a copy has a document"
@@ -43,9 +44,9 @@ def copy_rows(db: Database, run: int, outcomes: Sequence[JobOutcome], sources: S
             copies.setdefault((copy.data_def, copy.data_def_id), []).append((f.job.id, source.job))
             pages.append(PageHealth(f.job.id, f.job.host, copy.data_def_id, source.counts(copy.fields), copy.defaulted))
     for (name, data_def), jobs in copies.items():
-        if count := rows.copy(db, run, data_def, jobs):
-            rows.add_counts(db, run, name, count, 0)
-            content_sums.add_copied_rows(db, id_list(job for job, _ in jobs), data_def, name)
+        if copied := rows.copy(db, run, data_def, jobs):
+            rows.add_counts(db, run, name, len(copied), 0)
+            content_sums.add_copied_rows(db, run, name, [(groups[job], id_, digest) for id_, job, digest in copied])
     health.add(db, run, pages)
 
 
