@@ -140,10 +140,10 @@ class FetchLoop(threading.Thread):
 
     def _start_jobs(self, jobs: list[LeasedJob]) -> None:
         assert self._loop is not None and self._pipeline is not None
-        self._pipeline.prepare(jobs)
         for job in jobs:
             task = self._loop.create_task(self._run_job(job))
             self._slots[job.lease_key] = _Slot(task, time.monotonic(), released=self._releasing)
+        self._pipeline.prepare(jobs)  # before the first of them runs; they run also if it fails
 
     async def _run_job(self, job: LeasedJob) -> None:
         assert self._pipeline is not None

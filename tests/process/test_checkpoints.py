@@ -164,6 +164,7 @@ def test_after_sigkill_of_the_supervisor_no_unfinished_step_is_complete(project:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_changed_defs_invalidate_dependent_steps_and_nothing_else(project: Project, site: Site) -> None:
     library, hold = library_with_gate(project, site)
     running = project.start("--grace", "0.5")

@@ -137,6 +137,7 @@ def test_what_a_program_does_wrong_costs_one_job(
     assert project.query("SELECT count(*) FROM nodes") == [(1,)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("trouble", ["two lines", "chatty"])
 def test_rows_never_belong_to_another_page(shop: SteppedShop, project: Project, trouble: str) -> None:
     write(shop, [sys.executable, "plugins/score.py", trouble])

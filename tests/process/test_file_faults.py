@@ -211,6 +211,7 @@ def test_a_file_that_the_disk_has_no_room_for_fails_and_no_other(project: Projec
     assert values_of(project, "paper") == {"a": None, "b": paper(b"%PDF b")}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("whom", ["node", "supervisor"])
 def test_a_kill_in_the_middle_of_a_download_loses_no_byte_of_it(project: Project, site: Site, whom: str) -> None:
     """What is on disk is not asked for again, and the row is written once."""

@@ -24,6 +24,7 @@ def body_of(request: Request) -> str:
     return request.body.decode()
 
 
+@pytest.mark.sweep
 def test_each_combination_is_fetched_once_in_spite_of_a_kill(
     project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

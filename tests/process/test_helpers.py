@@ -15,6 +15,7 @@ from .site import Site
 pytestmark = pytest.mark.timeout(120)
 
 
+@pytest.mark.sweep
 def test_they_are_ready_before_the_nodes_and_end_after_all_others(
     project: Project, site: Site, helpers: Helpers
 ) -> None:

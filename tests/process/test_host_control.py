@@ -76,6 +76,7 @@ def test_concurrency_and_delay_outlive_a_reload_and_a_resume(project: Project, s
     finish(project, running, library)
 
 
+@pytest.mark.sweep
 def test_a_delay_never_goes_under_the_crawl_delay(project: Project, site: Site) -> None:
     site["/robots.txt"] = Page("User-agent: *\nCrawl-delay: 0.4\n", headers={"Content-Type": "text/plain"})
     _, running = start(project, site, robots=True, delay=0)

@@ -12,7 +12,6 @@ from tests.hostile.server import HostileServer, serve_hostile
 from tests.hostile.transports import open_transport
 from tests.process.project import Project
 from tests.process.site import Site
-from tests.sample import sampled
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -55,7 +54,8 @@ def test_a_sample_of_hostile_answers_hurts_no_good_page(tmp_path: Path, good: Si
     assert states["deep-list-items"] == states["reopened-2000"] == states["bomb-gzip-nested"] == "FAILED"
 
 
-@pytest.mark.parametrize("name", sampled(["http2", "proxy", "tls", "tunnel"], 0))
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["http2", "proxy", "tls", "tunnel"])
 def test_a_sample_over_each_transport_hurts_no_good_page(tmp_path: Path, good: Site, name: str) -> None:
     (tmp_path / "files").mkdir()
     with open_transport(name, tmp_path / "files") as transport, serve_hostile(ANSWERS, transport) as server:

@@ -36,6 +36,7 @@ def retried(project: Project) -> list[str]:
     return [text for (text,) in texts]
 
 
+@pytest.mark.sweep
 def test_the_example_loads_pages_through_a_helper_process(shop: LoadedShop, project: Project, site: Site) -> None:
     shop.write_example()
     site["/robots.txt"] = "User-agent: *\nDisallow: /i/7"
@@ -157,6 +158,7 @@ def test_a_leak_costs_a_process_and_no_attempt(shop: LoadedShop, project: Projec
     assert len(shop.loader_pids()) == (4 if sys.platform.startswith("linux") else 1)
 
 
+@pytest.mark.sweep
 def test_a_class_that_cannot_be_created_fails_its_jobs_with_the_reason(shop: LoadedShop, project: Project) -> None:
     shop.write()
     (shop.plugins / "shop.py").write_text("import no_such_module\n\nclass Fetch:\n    def load(self, r, c): ...\n")
@@ -166,6 +168,7 @@ def test_a_class_that_cannot_be_created_fails_its_jobs_with_the_reason(shop: Loa
     assert reason.startswith("own/loader: plugins/shop.py cannot be loaded: ModuleNotFoundError: No module named")
 
 
+@pytest.mark.sweep
 @linux
 def test_killed_at_random_the_rows_stay_exact(project: Project, site: Site) -> None:
     project.nodes = 2

@@ -26,6 +26,7 @@ def shop(project: Project, site: Site) -> LoadedShop:
     return LoadedShop(project, site, size=12)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("workers", sampled([1, 3], 1))
 def test_the_delay_of_a_host_holds_between_loads(shop: LoadedShop, project: Project, site: Site, workers: int) -> None:
     project.nodes = 2

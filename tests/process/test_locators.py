@@ -53,6 +53,7 @@ def test_a_locator_expands_to_at_most_100000_urls(project: Project, site: Site) 
     assert site.exchanges == []
 
 
+@pytest.mark.sweep
 def test_many_locators(project: Project, site: Site) -> None:
     site.fallback = ok
     fetched = crawl(project, f'{{url: "{site.url("/{1..3000}")}"}}', "--set", "host_concurrency=64", seconds=90)

@@ -191,6 +191,7 @@ def test_of_four_started_at_once_one_runs(project: Project, site: Site) -> None:
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_a_dead_holder_does_not_block_the_next(project: Project, site: Site) -> None:
     library = Library(site, shelves=4, delay=0.2)
     project.write(library.defs(concurrency=2))

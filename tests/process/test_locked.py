@@ -108,6 +108,7 @@ def test_a_start_waits_for_a_locked_database_and_can_be_cancelled(project: Proje
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("signals", "code", "seconds"), [pytest.param(1, 143, 11.0, marks=pytest.mark.sweep), (2, 137, 9.0)]
 )

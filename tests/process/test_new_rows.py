@@ -116,6 +116,7 @@ def test_a_changed_key_changes_what_counts_as_new(project: Project, site: Site) 
     assert file_rows(project, "keyed") == [("b", "9")]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("victim", ["append", "supervisor"])
 def test_a_kill_does_not_change_which_rows_are_new(project: Project, site: Site, victim: str) -> None:
     small = Library(site, shelves=2, books=6)

@@ -156,6 +156,7 @@ def wait_for_pages(site: Site, running: Running, count: int) -> None:
     assert until(lambda: len(set(site.paths)) >= count or running.exited), running.err
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kills", [(11,), pytest.param((4, 11, 20), marks=pytest.mark.sweep)])
 def test_a_chain_survives_kills_and_an_edit(project: Project, site: Site, kills: tuple[int, ...]) -> None:
     cursors: list[object] = [*(f"c{number}" for number in range(1, 30)), None]

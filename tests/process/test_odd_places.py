@@ -82,6 +82,7 @@ def test_an_empty_database_has_no_run(project: Project, command: str) -> None:
     assert project.run_with_data("export").code == 0
 
 
+@pytest.mark.sweep
 def test_strange_paths(project: Project, site: Site) -> None:
     library = Library(site, shelves=1)
     project.write(library.defs())
@@ -94,6 +95,7 @@ def test_strange_paths(project: Project, site: Site) -> None:
     assert project.status()["state"] == "DONE"
 
 
+@pytest.mark.sweep
 def test_a_data_dir_can_be_moved_between_two_starts(project: Project, site: Site) -> None:
     library = Library(site, shelves=3)
     project.write(library.defs())

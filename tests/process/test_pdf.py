@@ -206,6 +206,7 @@ def test_users_parsers_get_the_bytes_of_every_pdf(project: Project, site: Site) 
     assert [row["heading"] for row in project.rows("terms")] == ["Terms"], "links of its dataDef are followed"
 
 
+@pytest.mark.sweep
 def test_a_killed_reader_costs_no_document(project: Project, site: Site) -> None:
     for number in range(3):
         site[f"/{number}.pdf"] = typed(repeated_page_pdf(1_500))

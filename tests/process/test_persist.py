@@ -183,6 +183,7 @@ def test_pages_with_a_rejected_record_are_extracted_again(project: Project, site
     assert project.query(f"{rejections}{second}") == project.query(f"{rejections}{first}") != []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", [pytest.param("node", marks=pytest.mark.sweep), "several"])
 def test_kills_while_rows_are_copied(project: Project, site: Site, kind: str) -> None:
     rng = random.Random(kind)

@@ -180,6 +180,7 @@ def test_retry_after_of_a_429_holds_the_whole_host_back(project: Project, site: 
     assert site.count("/3") == 2
 
 
+@pytest.mark.sweep
 def test_other_hosts_continue_while_one_backs_off(project: Project, site: Site, second_site: Site) -> None:
     site.fallback = lambda request: (
         Page("slow down", 429, {"Retry-After": "3"}) if request.attempt == 1 else ok(request)

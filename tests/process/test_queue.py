@@ -93,6 +93,7 @@ def test_queue_db_damaged_under_load_sweep(project: Project, site: Site, seed: i
     crawl_under_damage(project, site, seed, 12.0)
 
 
+@pytest.mark.sweep
 def test_a_damaged_queue_db_at_the_start_is_replaced(project: Project, site: Site) -> None:
     library = Library(site, shelves=1)
     project.write(library.defs())

@@ -151,6 +151,7 @@ def test_an_edit_of_a_carried_field_reaches_the_children_without_a_request(
     assert project.query("SELECT count(*) FROM jobs WHERE state <> 'DONE'") == [(0,)]
 
 
+@pytest.mark.sweep
 def test_an_edit_during_the_run_reaches_children_in_every_state(project: Project, site: Site) -> None:
     shop = Shop(site, 6, 8, delay=0.03)
     project.write(shop.defs())
@@ -189,6 +190,7 @@ def wait_for_pages(site: Site, running: Running, count: int) -> None:
     assert until(lambda: len(set(site.paths)) >= count or running.exited), running.err
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kills", [(30, 90), pytest.param((5, 30, 70, 110), marks=pytest.mark.sweep)])
 def test_kills_lose_and_double_nothing(project: Project, site: Site, kills: tuple[int, ...]) -> None:
     shop = Shop(site, 8, 8, delay=0.01)

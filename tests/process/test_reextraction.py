@@ -176,6 +176,7 @@ def test_hosts_do_not_slow_a_re_extraction(project: Project, site: Site) -> None
     assert len(project.rows("book")) == 40
 
 
+@pytest.mark.sweep
 def test_re_extraction_resumes_after_a_supervisor_kill(project: Project, site: Site) -> None:
     gated = GatedCrawl(project, site, shelves=6, books=20)
     running = gated.start()

@@ -142,6 +142,7 @@ def test_a_robots_txt_counts_in_its_first_500_kib(project: Project, site: Site, 
     assert project.job(site.url("/a"))["reason"] == "robots.txt disallows it (line 2: Disallow: /a)"
 
 
+@pytest.mark.sweep
 def test_an_endless_robots_txt_is_read_no_further(project: Project) -> None:
     sent: list[int] = []
 
@@ -162,6 +163,7 @@ def test_an_endless_robots_txt_is_read_no_further(project: Project) -> None:
     assert sum(sent) < 20_000_000, "what the sockets hold at most"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("hops", [5, 6])
 def test_five_redirects_of_a_robots_txt_are_followed(
     project: Project, site: Site, second_site: Site, hops: int
@@ -186,6 +188,7 @@ def test_five_redirects_of_a_robots_txt_are_followed(
 # Its rules.
 
 
+@pytest.mark.sweep
 def test_groups_match_the_name_of_the_setting_user_agent(project: Project, site: Site) -> None:
     site["/robots.txt"] = "User-agent: acme\nDisallow: /b\n\nUser-agent: Acme-Prices\nDisallow: /a\n"
     site.fallback = ok

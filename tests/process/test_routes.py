@@ -169,6 +169,7 @@ def test_proxies_take_turns_past_a_dead_one(project: Project, site: Site, proxy:
     assert_no_secret(project, done)
 
 
+@pytest.mark.sweep
 def test_a_proxy_that_is_down_fails_the_pages_with_a_clear_reason(project: Project, site: Site) -> None:
     site.fallback = numbered
     write(project, site.url("/"), f"{key(site)}: {{robots: false, proxy: 'http://us:{SECRET}@127.0.0.1:1'}}")

@@ -57,6 +57,7 @@ def test_into_a_running_crawl(project: Project, site: Site, library: Library, tm
     project.assert_clean(done)
 
 
+@pytest.mark.sweep
 def test_from_standard_input_while_the_pipe_goes_on(project: Project, site: Site, library: Library) -> None:
     running = held_crawl(project, site, library)
     urls = "\n".join(extra(site, 50)).encode()

@@ -104,7 +104,7 @@ def test_a_receiver_that_fails_loses_answers_and_dies_has_exactly_the_rows(
     project: Project, site: Site, receiver: Receiver
 ) -> None:
     """Half the posts fail, some are stored without an answer, it dies twice, and a def is edited meanwhile."""
-    library = Library(site, shelves=8, books=6, delay=0.1)
+    library = Library(site, shelves=8, books=6, delay=0.4)  # the def is edited before the last page
     write_project(project, library, http(receiver), concurrency=4)
     receiver.refuses, receiver.loses = 0.4, 0.1
     running = project.start(nodes=1)
@@ -216,6 +216,7 @@ def test_a_program_gets_each_row_until_it_acknowledges_it(project: Project, site
     project.assert_clean(done)
 
 
+@pytest.mark.sweep
 def test_kills_lose_nothing_in_files_and_receiver(project: Project, site: Site, receiver: Receiver) -> None:
     rng = random.Random(3)
     library = Library(site, shelves=8, books=8, delay=0.15)

@@ -144,6 +144,7 @@ def test_hangup_does_not_end_a_headless_run(project: Project, site: Site) -> Non
     assert project.count_rows("entry", "book") == library.rows()
 
 
+@pytest.mark.sweep
 def test_interrupt_of_the_whole_foreground_group(project: Project, site: Site) -> None:
     library = slow_library(project, site)
     running = start_crawl(project, site)

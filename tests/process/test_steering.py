@@ -152,6 +152,7 @@ def test_one_group_is_paused_and_the_other_continues(project: Project, site: Sit
     finish(project, running, library)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("command", [["drain", "n7"], ["restart", "n7"], ["kill", "n7"], ["pause", "nothing"]])
 def test_an_unknown_name_is_refused(project: Project, site: Site, command: list[str]) -> None:
     _, running = start_crawl(project, site, nodes=1, delay=0.3)

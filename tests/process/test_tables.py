@@ -117,6 +117,7 @@ def test_a_table_without_its_end_fails_its_task_and_says_why(project: Project, s
     assert site.paths == [], "the stored pages are read again"
 
 
+@pytest.mark.sweep
 def test_a_saved_table_is_re_extracted(project: Project, site: Site) -> None:
     write_site(site, delay=0.5)
     project.write(DEFS.format(base=site.url("")))

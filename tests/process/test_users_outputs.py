@@ -197,6 +197,7 @@ def test_a_run_whose_class_never_works_ends_and_the_next_run_writes_its_rows(
     assert next(o for o in project.status()["appenders"] if o["name"] == "own/book")["error"] is None
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("class_", [pytest.param("Tabs", marks=pytest.mark.sweep), "Journal"])
 def test_kills_of_the_class_and_of_the_appender_lose_and_double_nothing(
     project: Project, site: Site, class_: str

@@ -62,6 +62,7 @@ def test_summary_keys_of_lists_are_those_of_the_contract(project: Project, site:
     assert {frozenset(n) for n in summary["nodes"]} == {frozenset({"id", "role", "state", "heart", "done", "failed"})}
 
 
+@pytest.mark.sweep
 def test_every_datadef_has_a_file_with_its_header(project: Project, site: Site) -> None:
     project.write(Library(site).defs())
     running = project.start()
@@ -165,6 +166,7 @@ def test_progress_as_json_stays_json_when_it_is_stopped(project: Project, site: 
     assert all(json.loads(line)["jobs"] for line in done.err.splitlines())
 
 
+@pytest.mark.sweep
 def test_progress_as_json_is_json(project: Project, site: Site) -> None:
     project.write(Library(site, shelves=6, delay=0.2).defs())
     lines = project.crawl("--progress", "json").err.splitlines()
