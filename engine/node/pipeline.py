@@ -139,8 +139,8 @@ class Pipeline:
         """Read what the store has of the pages of these jobs, all at once. What cannot be read now, each job reads."""
         with contextlib.suppress(CrawlError):
             versions = self._revalidation.load(jobs)
-            stored = [(job, job.stored or versions.get(job.lease_key)) for job in jobs]
-            self._row_reuse.load([(job, page) for job, page in stored if page is not None])
+            stored = [(job, page) for job in jobs if (page := job.stored or versions.get(job.lease_key)) is not None]
+            self._row_reuse.load(stored)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its request, if it sends one; or the outcome that gives it back."""
