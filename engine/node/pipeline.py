@@ -80,25 +80,23 @@ class Pipeline:
             shared_jars=shared_jars,
             file_parts=file_parts,
         )
-        row_reuse, file_rows = RowReuse(def_cache, db_access), FileRows(def_cache)
-        self._row_reuse = row_reuse
+        self._row_reuse, file_rows = RowReuse(def_cache, db_access), FileRows(def_cache)
         self._reextractor = Reextractor(
             db_access=db_access,
             page_extractor=page_extractor,
             outcomes=self._outcomes,
-            row_reuse=row_reuse,
+            row_reuse=self._row_reuse,
             file_rows=file_rows,
         )
-        revalidation, login_guard = Revalidation(def_cache, db_access), LoginGuard(def_cache)
-        self._revalidation = revalidation
+        self._revalidation, login_guard = Revalidation(def_cache, db_access), LoginGuard(def_cache)
         self._pages = PageProcessor(
             sender=self._sender,
             db_access=db_access,
             page_extractor=page_extractor,
             outcomes=self._outcomes,
-            row_reuse=row_reuse,
+            row_reuse=self._row_reuse,
             file_rows=file_rows,
-            revalidation=revalidation,
+            revalidation=self._revalidation,
             login_guard=login_guard,
             meta_noindex=settings.meta_noindex,
         )
@@ -114,7 +112,7 @@ class Pipeline:
             outcomes=self._outcomes,
             redirect_rule=self._redirect_rule,
             login_guard=login_guard,
-            revalidation=revalidation,
+            revalidation=self._revalidation,
         )
         self._login_handler: LoginHandler | None = None
         if login_page_reader is not None:

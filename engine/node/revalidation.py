@@ -109,12 +109,7 @@ def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, st
     etag, modified = received.get("etag", "").strip(), received.get("last-modified", "").strip()
     if len(etag) <= _MAX_ETAG and _ETAG.fullmatch(etag) and "%{" not in etag:
         conditions.append(("If-None-Match", etag))
-    if (
-        modified
-        and modified.isascii()
-        and modified.isprintable()
-        and "%{" not in modified
-        and parse_http_date(modified) is not None
-    ):
+    is_plain = modified.isascii() and modified.isprintable() and "%{" not in modified
+    if modified and is_plain and parse_http_date(modified) is not None:
         conditions.append(("If-Modified-Since", modified))
     return tuple(conditions)
