@@ -9,7 +9,7 @@ import orjson
 
 from engine.append.row_json import decode_as_text, split_fields
 from engine.model.change_scope import ChangeScope
-from engine.model.content_digest import row_digests
+from engine.model.content_digest import row_digest
 from engine.store.db.connector import Database
 from engine.store.read import run_comparison
 from engine.store.read.run_comparison import JUDGED, NOT_REACHED, ComparedRow
@@ -117,7 +117,7 @@ class RowComparison:
             fields = split_fields(text)
             content = _hash([fields.get(name) for name in self._compared.common_columns])
         else:
-            content = row.digest or row_digests(self._compared.name, [text])[0]
+            content = row.digest or row_digest(self._compared.name, text)
         key = content
         if self._compared.key:
             decoded = decode_as_text(text)

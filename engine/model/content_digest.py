@@ -3,7 +3,7 @@
 A sum is taken modulo 2^128, so that what was added can be subtracted again, in any order.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 from xxhash import xxh3_128_digest
@@ -12,15 +12,38 @@ DIGEST_BYTES = 16
 _MODULUS = 1 << (8 * DIGEST_BYTES)
 
 
-def row_digests(data_def: str, texts: Iterable[str | bytes | memoryview]) -> list[bytes]:
+class Digests:
+    """Digests in one piece of memory: a page may have hundreds of thousands of rows."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: bytes = b"") -> None:
+        """`packed`: the digests, one behind the other."""
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed) // DIGEST_BYTES
+
+    def __iter__(self) -> Iterator[bytes]:
+        packed = self._packed
+        return (packed[start : start + DIGEST_BYTES] for start in range(0, len(packed), DIGEST_BYTES))
+
+
+def row_digests(data_def: str, texts: Iterable[str | bytes | memoryview]) -> Digests:
     """The digest of each row of a dataDef: of its name and of the row's JSON text. About 0.5 µs a row."""
     base = blake2b(data_def.encode("utf-8", "surrogatepass") + b"\0", digest_size=DIGEST_BYTES)
-    digests = []
+    packed = bytearray()
     for text in texts:
         digest = base.copy()
         digest.update(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
-        digests.append(digest.digest())
-    return digests
+        packed += digest.digest()
+    return Digests(bytes(packed))
+
+
+def row_digest(data_def: str, text: str) -> bytes:
+    """The digest of one row."""
+    [digest] = row_digests(data_def, (text,))
+    return digest
 
 
 def body_digest(body: bytes) -> bytes:
@@ -43,7 +66,7 @@ def is_document(digest: bytes, url: str, status: int, body: bytes) -> bool:
 
 def add_digests(total: int, digests: Iterable[bytes | None]) -> int:
     """A sum with these digests added; None counts as zero."""
-    return (total + sum([int.from_bytes(digest, "big") for digest in digests if digest is not None])) % _MODULUS
+    return (total + sum(int.from_bytes(digest, "big") for digest in digests if digest is not None)) % _MODULUS
 
 
 def sum_to_bytes(total: int) -> bytes:

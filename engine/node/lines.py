@@ -1,6 +1,7 @@
 """Lines of text in the memory they were received in: decoded while they are read, so that they are not there twice."""
 
 import codecs
+import re
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import chain
@@ -14,8 +15,11 @@ _BLOCK_BYTES = 256 * 1024
 _EAGER_BYTES = 64 * 1024
 _PACKED_FROM = 1_000_000
 """Bytes from which lines are compressed: about 2 ms for each, and most take a tenth of the memory."""
+_LEAST_GAIN = 4
+"""Lines stay as they are where they do not become so many times smaller: a long one is read in its place then."""
 _PACKED_LEVEL, _MAX_WINDOW = 1, 1 << 23
 _LINE_FEED = b"\n"
+_LINE_END = re.compile(_LINE_FEED)
 _PIECE_CHARACTERS = 250_000
 
 Item = TypeVar("Item")
@@ -38,8 +42,26 @@ class Lines:
 
     def __iter__(self) -> Iterator[str | memoryview]:
         """Decode block by block. Raises ValueError where a line is not ended, is no UTF-8, or cannot be unpacked."""
+        return self._unpacked_lines() if self._packed else self._lines_in_place()
+
+    def _lines_in_place(self) -> Iterator[str | memoryview]:
+        start = 0
+        while start < self._size:
+            block = bytes(self._part[start : start + _BLOCK_BYTES])
+            end = block.rfind(_LINE_FEED)
+            if end >= 0:
+                yield from _decode(memoryview(block)[:end])
+                start += end + 1
+                continue
+            ended = _LINE_END.search(self._part, start + len(block))
+            if ended is None:
+                raise ValueError("a line is not ended")
+            yield from _decode(self._part[start : ended.start()])
+            start = ended.end()
+
+    def _unpacked_lines(self) -> Iterator[str | memoryview]:
         rest = BytesIO()
-        for block in self._unpacked_blocks() if self._packed else self._blocks():
+        for block in self._unpacked_blocks():
             whole = block.rfind(_LINE_FEED) + 1
             if not whole:
                 rest.write(block)
@@ -54,10 +76,6 @@ class Lines:
             rest.write(memoryview(block)[whole:])
         if rest.tell():
             raise ValueError("a line is not ended")
-
-    def _blocks(self) -> Iterator[bytes]:
-        for start in range(0, self._size, _BLOCK_BYTES):
-            yield bytes(self._part[start : start + _BLOCK_BYTES])
 
     def _unpacked_blocks(self) -> Iterator[bytes]:
         left = self._size
@@ -78,7 +96,8 @@ def pack_lines(texts: Texts) -> tuple[bytes, int]:
     joined = f"{text}\n".encode() if len(texts) else b""
     size = len(joined)
     if size >= _PACKED_FROM:
-        joined = zstandard.ZstdCompressor(level=_PACKED_LEVEL).compress(joined)
+        packed = zstandard.ZstdCompressor(level=_PACKED_LEVEL).compress(joined)
+        joined = packed if len(packed) * _LEAST_GAIN <= size else joined
     return joined, size
 
 

@@ -19,6 +19,7 @@ from engine.store.tables.events import Event
 
 _LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
 _ADD_PAGE = "INSERT INTO pages (id, headers, body) {values}"
+_ADD_LARGE_PAGE = "INSERT INTO pages (id, headers, body) VALUES (?, ?, zeroblob(?))"
 _ADD = """
 INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest, recrawl_after) {values}
 """
@@ -133,9 +134,9 @@ class PageStore:
     ) -> None:
         """The arguments are those of `Database.open`."""
         self._db = Database.open(
-            folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=read_only
+            folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=True
         )
-        if not read_only:
+        if not read_only:  # and no larger cache: it appends, and reads little of what it wrote
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         self._compressor = BodyCompressor(self._db)
 
@@ -143,7 +144,7 @@ class PageStore:
         """Store bodies durably; returns the ids of their pages, in order.
 
         Large bodies are compressed and written one by one, so that only one of their frames is in memory, unless they
-        are packed already.
+        are packed already. A large frame is written piece by piece: as a parameter, SQLite would hold it twice.
         """
         for document in documents:
             _ = document.digest  # before the transactions, and while large bodies are in memory
@@ -158,7 +159,12 @@ class PageStore:
                 frame = frames.get(id(document))
                 if frame is None:
                     frame = document.body.frame or self._compressor.compress([document.body.read()])[0]
-                pages.append((page, orjson.dumps(document.headers).decode(), frame))
+                headers = orjson.dumps(document.headers).decode()
+                if len(frame) > _LARGE_BODY_BYTES:
+                    self._db.execute(_ADD_LARGE_PAGE, (page, headers, len(frame)))
+                    self._db.write_blob("pages", "body", page, memoryview(frame))
+                else:
+                    pages.append((page, headers, frame))
                 if document.size > _LARGE_BODY_BYTES:
                     self._db.execute_values(_ADD_PAGE, pages)
                     pages = []

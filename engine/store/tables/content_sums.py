@@ -7,7 +7,7 @@ was stored with the row or document, not one of its present content: that may be
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from engine.model.content_digest import add_digests, row_digests, sum_to_bytes
+from engine.model.content_digest import add_digests, row_digest, sum_to_bytes
 from engine.store.db.connector import Database, placeholders
 
 _LIST = "SELECT grp, documents, document_sum, rows, row_sum FROM content_sums WHERE run = ?"
@@ -90,7 +90,7 @@ def add_copied_rows(db: Database, run: int, data_def: str, copied: Iterable[tupl
     changes: dict[str, ContentSum] = {}
     for group, row, digest in copied:
         if digest is None:
-            [digest] = row_digests(data_def, [db.value(_TEXT, (row,))])
+            digest = row_digest(data_def, db.value(_TEXT, (row,)))
             db.execute(_SET_DIGEST, (digest, row))
         changes.setdefault(group, ContentSum()).add_rows((digest,), 1)
     move(db, run, changes)

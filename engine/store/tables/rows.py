@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
+from engine.model.content_digest import Digests
 from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
 from engine.store.tables import content_sums
@@ -74,7 +75,7 @@ class NewRows(NamedTuple):
     job: int
     data_def: int
     texts: Texts
-    digests: Sequence[bytes] = ()
+    digests: Digests = Digests()
     """Of each row; empty: none are stored."""
 
 

@@ -1,9 +1,10 @@
 """The outcome of a leased job, with the rows, child jobs and document it made."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
+from engine.model.content_digest import Digests
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
@@ -43,7 +44,7 @@ class ExtractedRows(NamedTuple):
     data_def: str
     data_def_id: int
     texts: Texts
-    digests: Sequence[bytes] = ()
+    digests: Digests = Digests()
     """Of each row; the commit computes those that are missing."""
 
 

@@ -12,7 +12,7 @@ import pytest
 from engine.append.change_lines import create_change_encoder
 from engine.append.run_changes import ComparedDef, RowComparison, Undecided
 from engine.model.change_scope import ChangeScope
-from engine.model.content_digest import row_digests
+from engine.model.content_digest import Digests, row_digests
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job_key import link_key, locator_key
 from engine.model.link import Link
@@ -91,7 +91,7 @@ class TwoRuns:
                 ) if name == data_def
             ] or [0]  # fmt: skip
             if texts:
-                made = row_digests(data_def, texts) if digests else ()
+                made = row_digests(data_def, texts) if digests else Digests()
                 rows.add(self.db, self.run, [NewRows(job, unit, texts, made)])
                 rows.add_counts(self.db, self.run, data_def, len(texts), 0)
         return int(job)

@@ -252,6 +252,19 @@ def test_many_lines_are_packed_and_read_back(lines: list[str]) -> None:
             read_lines(memoryview(part), count, bytes_)
 
 
+@pytest.mark.parametrize("lengths", [(1_500_000,), (9, 262_143, 0, 262_144, 262_145, 900_000, 3), (900_000, 700_000)])
+def test_lines_that_compression_does_not_make_smaller_are_read_in_their_place(lengths: tuple[int, ...]) -> None:
+    rng = random.Random(5)
+    lines = [rng.randbytes((length + 1) // 2).hex()[:length] for length in lengths]
+    packed, size = pack_lines(lines)
+    assert len(packed) == size == sum(lengths) + len(lengths)
+    read = list(read_lines(memoryview(packed), len(lines), size))
+    assert [as_text(line) for line in read] == lines
+    assert [line.obj is packed for line in read if isinstance(line, memoryview)] == [
+        True for length in lengths if length > 262_144
+    ]
+
+
 def test_an_answer_above_its_limit_is_neither_sent_nor_read() -> None:
     page = ExtractedPage(((0, ('{"a":"%s"}' % ("x" * 2_000_000),)),), LINKS, 0, (), 0)
     message = wire.encode_page("html", 0, page, max_bytes=2_001_000)
