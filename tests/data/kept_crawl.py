@@ -1,6 +1,7 @@
 """The crawl whose data dir is kept for each schema: begun once by `make_dump`, continued by a test ever after."""
 
 import contextlib
+import fcntl
 import socket
 import threading
 import time
@@ -54,15 +55,17 @@ class KeptCrawl:
 @contextlib.contextmanager
 def serve_kept_crawl() -> Iterator[KeptCrawl]:
     """The crawl's site, at its port; waits while another test uses that. Raises OSError if it stays in use."""
-    deadline = time.monotonic() + _PORT_WAIT_SECONDS
-    while not _is_port_free() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    site = Site()
-    site.open(PORT)
-    try:
-        yield KeptCrawl(site)
-    finally:
-        site.close()
+    with Path(__file__).open() as own:
+        fcntl.flock(own, fcntl.LOCK_EX)  # tests in other processes look for the port at the same moment
+        deadline = time.monotonic() + _PORT_WAIT_SECONDS
+        while not _is_port_free() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        site = Site()
+        site.open(PORT)
+        try:
+            yield KeptCrawl(site)
+        finally:
+            site.close()
 
 
 def load_dump(dump: Path, folder: Path) -> None:
