@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.hostile.answer import page
+from tests.hostile.answer import MAX_BODY, page
 from tests.hostile.catalogue import PARTS, all_answers
-from tests.hostile.crawl import MAX_BODY, Measured, crawl, serve_good_pages
+from tests.hostile.crawl import Measured, crawl, serve_good_pages
 from tests.hostile.server import serve_hostile
 from tests.hostile.transports import NAMES, open_transport
 from tests.process.site import serve_site
@@ -47,14 +47,15 @@ def main() -> int:
         serve_good_pages(site)
         with serve_hostile({LARGE.name: LARGE}, transport) as server:
             [calm] = crawl(Path(folder) / "large", site, server, LARGE)
-        node_limit = calm.node_last + 2 * MAX_BODY
-        print(f"base of a node: {calm.node_last / 1e6:.0f} MB; its limit: {node_limit / 1e6:.0f} MB")
+        limit = calm.node_last + 2 * MAX_BODY
+        print(f"base of a node: {calm.node_last / 1e6:.0f} MB; its limit by default: {limit / 1e6:.0f} MB")
         for number in itertools.count():
             group = chosen[number * options.at_once : (number + 1) * options.at_once]
             if not group:
                 break
             with serve_hostile(answers, transport) as server:
                 results = crawl(Path(folder) / str(number), site, server, *group, seconds=options.seconds)
+            node_limit = calm.node_last + 2 * max(answer.max_body for answer in group)
             for measured in results:
                 faults = measured.faults + (["memory of the node"] if measured.node_peak > node_limit else [])
                 harmful += bool(faults)

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+MAX_BODY = 10_000_000
+"""The default setting, bytes."""
 CRAWL_SETTINGS = {"deadline": "5", "max_attempts": "1", "parse_limit": "3"}
 """Settings of every crawl, so that the limits of a hostile job are reached soon."""
 
@@ -67,6 +69,11 @@ class HostileAnswer:
     """On top of `CRAWL_SETTINGS`."""
     slow: bool = False
     """Whether its sending takes up the deadline of a request."""
+
+    @property
+    def max_body(self) -> int:
+        """Bytes that its body may have."""
+        return int((self.settings or {}).get("max_body", MAX_BODY))
 
     @property
     def limit(self) -> float:

@@ -11,8 +11,8 @@ from tests.process.project import Project
 from tests.process.site import Page, Request, Site, html
 
 GOOD_PAGES = 200
-MAX_BODY, PARSE_MEMORY = 10_000_000, 400_000_000
-"""The default settings, bytes."""
+PARSE_MEMORY = 400_000_000
+"""The default setting, bytes."""
 _DEFS = """\
 locatorGroups:
   good: {{locators: [{{name: good, url: "{good}/good/{{1..{count}}}"}}]}}

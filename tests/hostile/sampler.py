@@ -29,7 +29,7 @@ class MemorySampler(threading.Thread):
         self._ended = threading.Event()
         self.node_peak = 0
         self.node_last = 0
-        """Resident size of a node in the last sample that had one."""
+        """Resident size of the larger node in the last sample that had one."""
         self.extraction_peak = 0
         self.extraction_cpu = 0.0
         """Most processor time of one extraction process."""
@@ -44,10 +44,10 @@ class MemorySampler(threading.Thread):
 
     def _sample(self, processes: dict[int, Process]) -> None:
         nodes = {p.pid for p in processes.values() if p.parent == self._supervisor and "engine.node" in p.command}
+        self.node_last = max((processes[pid].resident for pid in nodes), default=self.node_last)
         for process in processes.values():
             if process.pid in nodes:
                 self.node_peak = max(self.node_peak, process.resident)
-                self.node_last = process.resident
             elif self._is_below(process, nodes, processes):
                 self.extraction_peak = max(self.extraction_peak, process.resident)
                 self.extraction_cpu = max(self.extraction_cpu, process.cpu)

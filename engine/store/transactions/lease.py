@@ -33,7 +33,8 @@ LEASING_STATES = ("SEEDING", "READY", "DRAINING")
 """The states of a run in which its jobs are leased."""
 _RESERVED_SECONDS = 1.0
 """How far ahead a lease reserves the send times of a host with a delay."""
-_SKIP_BATCH = 5000
+_SKIP_BATCH = 1_000
+"""SQLite keeps what they were in memory, until the savepoint is released: their URLs may be long."""
 _FETCHING_DIVISOR, _WAITING_DIVISOR = 2, 8
 """Divisors of the slots that re-extraction takes while pages are fetched, and while fetches wait for a slot."""
 _LIMIT_REACHED = -1
