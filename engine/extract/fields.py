@@ -10,9 +10,8 @@ from engine.extract.budget import Budget
 from engine.extract.convert import Converter, converter_for, default_converter_for
 from engine.extract.cost import Cost
 from engine.extract.human_dates import ANY_FORMAT, HumanDates
-from engine.extract.json_expression import JsonExpression
 from engine.extract.json_value import MISSING
-from engine.extract.node_value import JsonValue, read_node
+from engine.extract.node_value import JsonValue, json_value_text, read_node
 from engine.extract.patterns import PatternTimeout, TimedPattern
 from engine.extract.selectors import JmesPathSelector, PageSelector, Scope, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, FieldConverter, no_converters
@@ -70,7 +69,8 @@ class FieldReader:
         self._read_node = read_node if field.whitespace is None else read_verbatim
         self._edit = self._match_text if field.whitespace is None and not field.replace else self._edit_text
         self._convert_text = self._choose_converter()
-        self._json_path: JsonExpression | None = None
+        self._is_text = field.type == "str"
+        self._search_json: Callable[[Any], Any] = _find_nothing
         self.read_value: Callable[[Scope, Budget], Any] = self._choose_reader()
         """Reads the value in a page or block: a JSON type or `Decimal`, None when missing.
 
@@ -110,8 +110,8 @@ class FieldReader:
         if field.value is not None:
             return self._read_constant
         if isinstance(self._selector, JmesPathSelector) and not self._changes_json:
-            self._json_path = self._selector.expression
-            return self._read_json_value
+            self._search_json = self._selector.expression.search
+            return self._read_json_values if field.all else self._read_json_value
         return self._read_all if field.all else self._read_first
 
     @property
@@ -119,7 +119,7 @@ class FieldReader:
         """Whether it reads more of JSON than the text of one value, or changes that text."""
         field = self._field
         changes_text = field.match or field.replace or field.whitespace or field.convert
-        return bool(field.all or field.type == "json" or field.attribute != "text" or changes_text)
+        return bool(field.type == "json" or field.attribute != "text" or changes_text)
 
     def _choose_converter(self) -> Callable[[str, Budget], Any]:
         if self._field.type in ("url", "file"):
@@ -141,16 +141,31 @@ class FieldReader:
 
     def _read_json_value(self, scope: Scope, budget: Budget) -> Any:
         """As `_read_first` does, in half the time: API answers have hundreds of records."""
-        assert self._json_path is not None
         document = scope.value
-        value = None if document is MISSING else self._json_path.search(document)
+        value = None if document is MISSING else self._search_json(document)
         if type(value) is list:
             value = next((item for item in value if item is not None), None)
-        text = value if type(value) is str else None if value is None else read_node(JsonValue(value), "text")
+        text = value if type(value) is str else json_value_text(value)
         if text:
             budget.charge(text)
             text = " ".join(text.split())
-        return self._convert_text(text, budget) if text else self._or_default(None, budget)
+        if not text:
+            return self._or_default(None, budget)
+        return text if self._is_text else self._convert_text(text, budget)
+
+    def _read_json_values(self, scope: Scope, budget: Budget) -> Any:
+        """As `_read_all` does, in half the time."""
+        document = scope.value
+        found = None if document is MISSING else self._search_json(document)
+        texts = []
+        for value in found if isinstance(found, list) else (found,):
+            budget.time_budget.check_patience()
+            text = value if type(value) is str else json_value_text(value)
+            if text:
+                budget.charge(text)
+                texts.append(" ".join(text.split()))
+        kept = [text if self._is_text else self._convert_text(text, budget) for text in texts if text]
+        return self._or_default(kept, budget)
 
     def _read_all(self, scope: Scope, budget: Budget) -> Any:
         texts = [self._read_text(node, budget) for node in self._selector.all(scope)]
@@ -322,3 +337,7 @@ class FieldReader:
 
     def _rejected(self, reason: str) -> RecordRejected:
         return RecordRejected(self.path, self._field.place, reason)
+
+
+def _find_nothing(_document: Any) -> None:
+    """The search of a field that reads no JSON."""

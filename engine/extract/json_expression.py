@@ -20,8 +20,7 @@ class JsonExpression:
         self.search: Callable[[Any], Any] = self._search_safely
         """What the expression selects in a JSON value; None if it selects nothing, or does not fit the value."""
         if _PATH.fullmatch(text):
-            self._parts = _split_at_lists(_STEP.findall(text.removeprefix("@")))
-            self.search = self._read_name if len(self._parts) == 1 and len(self._parts[0]) == 1 else self._read_path
+            self.search = _compile_path(_STEP.findall(text.removeprefix("@")))
             return
         import jmespath  # takes 10 ms, and few defs need it
 
@@ -36,49 +35,53 @@ class JsonExpression:
         except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError):
             return None
 
-    def _read_name(self, value: Any) -> Any:
-        return self._parts[0][0](value)
 
-    def _read_path(self, value: Any) -> Any:
-        """Read the first part; each further one goes through the values of the list before it."""
-        first, *others = self._parts
-        value = _walk(value, first)
+def _compile_path(steps: list[str]) -> _Step:
+    """A function for a path: each part behind a `[]` goes through the values of the list before it."""
+    parts: list[list[str | int]] = [[]]
+    for step in steps:
+        if step == "[]":
+            parts.append([])
+        else:
+            parts[-1].append(int(step[1:-1]) if step[0] == "[" else step.strip('"'))
+    first, *others = [_compile_part(part) for part in parts]
+    return _through_lists(first, others) if others else first
+
+
+def _through_lists(first: _Step, others: list[_Step]) -> _Step:
+    def read(value: Any) -> Any:
+        value = first(value)
         for part in others:
             if type(value) is not list:
                 return None
             flat = [inner for item in value for inner in (item if type(item) is list else (item,))]
-            value = [_walk(item, part) for item in flat] if part else flat
-            value = [item for item in value if item is not None]
+            value = [found for item in flat if (found := part(item)) is not None]
         return value
 
-
-def _split_at_lists(steps: list[str]) -> list[tuple[_Step, ...]]:
-    """The steps between the `[]` of a path."""
-    parts: list[list[_Step]] = [[]]
-    for step in steps:
-        if step == "[]":
-            parts.append([])
-        elif step[0] == "[":
-            parts[-1].append(_index(int(step[1:-1])))
-        else:
-            parts[-1].append(_member(step.strip('"')))
-    return [tuple(part) for part in parts]
+    return read
 
 
-def _walk(value: Any, steps: tuple[_Step, ...]) -> Any:
-    for step in steps:
-        value = step(value)
-        if value is None:
-            return None
-    return value
+def _compile_part(steps: list[str | int]) -> _Step:
+    """A function for names and indexes alone. The most common parts, one or two names, have the shortest ones."""
+    match steps:
+        case [str(name)]:
+            return lambda value: value.get(name) if type(value) is dict else None
+        case [str(outer), str(inner)]:
 
+            def read_two(value: Any) -> Any:
+                value = value.get(outer) if type(value) is dict else None
+                return value.get(inner) if type(value) is dict else None
 
-def _member(name: str) -> _Step:
-    return lambda value: value.get(name) if type(value) is dict else None
+            return read_two
 
-
-def _index(at: int) -> _Step:
     def read(value: Any) -> Any:
-        return value[at] if type(value) is list and -len(value) <= at < len(value) else None
+        for step in steps:
+            if isinstance(step, str):
+                value = value.get(step) if type(value) is dict else None
+            elif type(value) is list and -len(value) <= step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
 
     return read

@@ -113,6 +113,11 @@ def _read_json(value: Any, attribute: str) -> str | None:
         if not isinstance(value, dict):
             return None
         value = value.get(attribute)
+    return json_value_text(value)
+
+
+def json_value_text(value: Any) -> str | None:
+    """The text of a JSON value: of a string itself, of a list or an object its JSON; None when it is null."""
     if isinstance(value, str):
         return value
     if type(value) is int:  # not a bool

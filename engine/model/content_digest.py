@@ -3,12 +3,14 @@
 A sum is taken modulo 2^128, so that what was added can be subtracted again, in any order.
 """
 
+import struct
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 from xxhash import xxh3_128_digest
 
 DIGEST_BYTES = 16
+_BYTES_TO_UNPACK = 1_024 * DIGEST_BYTES
 _MODULUS = 1 << (8 * DIGEST_BYTES)
 
 
@@ -23,6 +25,15 @@ class Digests:
 
     def __len__(self) -> int:
         return len(self._packed) // DIGEST_BYTES
+
+    def sum(self) -> int:
+        """The sum of all digests, as `add_digests` adds them."""
+        total = 0
+        for start in range(0, len(self._packed), _BYTES_TO_UNPACK):
+            piece = self._packed[start : start + _BYTES_TO_UNPACK]
+            words = struct.unpack(f">{len(piece) // 8}Q", piece)
+            total += (sum(words[::2]) << 64) + sum(words[1::2])
+        return total % _MODULUS
 
     def __iter__(self) -> Iterator[bytes]:
         packed = self._packed

@@ -9,7 +9,7 @@ from engine.errors import StorageError
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages.body import new_compressor
 
-_DICTIONARIES_TO_TRY = "SELECT id, body FROM dictionaries ORDER BY id = ? DESC, id DESC LIMIT ?"
+_DICTIONARIES_TO_TRY = "SELECT id, body FROM dictionaries ORDER BY id = ? DESC, id DESC LIMIT +?"
 _ADD_DICTIONARY = "INSERT INTO dictionaries (id, body) VALUES (?, ?)"
 _DICTIONARY = "SELECT body FROM dictionaries WHERE id = ?"
 

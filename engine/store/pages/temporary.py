@@ -15,7 +15,7 @@ _KEEP = "DELETE FROM temporary_documents WHERE run = ? AND document IN (SELECT v
 _HAS_ANY = "SELECT EXISTS (SELECT 1 FROM temporary_documents)"
 _NEXT = """
 SELECT t.run, t.document, t.grp, r.defs_version FROM temporary_documents t JOIN runs r ON r.seq = t.run
-WHERE t.run = (SELECT min(run) FROM temporary_documents WHERE run <= ?) LIMIT ?
+WHERE t.run = (SELECT min(run) FROM temporary_documents WHERE run <= ?) LIMIT +?
 """
 
 

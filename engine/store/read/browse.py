@@ -46,16 +46,16 @@ LEFT JOIN nodes n ON n.epoch = j.node
 """
 _IN_WINDOW = """
 SELECT {columns} FROM jobs j {others} WHERE j.id BETWEEN ? AND ? AND +j.run = ?{conditions}
-ORDER BY j.id {order} LIMIT ?
+ORDER BY j.id {order} LIMIT +?
 """
 _AMONG_IDS = """
 SELECT {columns} FROM jobs j {others} WHERE j.id IN ({ids}) AND j.id BETWEEN ? AND ?{conditions}
-ORDER BY j.id {order} LIMIT ?
+ORDER BY j.id {order} LIMIT +?
 """
 _FAILED = """
 SELECT {columns} FROM jobs j INDEXED BY jobs_failed {others}
 WHERE j.run = ? AND j.state = 'FAILED' AND (coalesce(j.changed_at, 0), j.id) {beyond} (?, ?){conditions}
-ORDER BY coalesce(j.changed_at, 0) {order}, j.id {order} LIMIT ?
+ORDER BY coalesce(j.changed_at, 0) {order}, j.id {order} LIMIT +?
 """
 _ID_QUERIES = {
     "ready": """

@@ -23,7 +23,7 @@ FROM (
         AND NOT EXISTS (
             SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
                 AND t.run = j.run AND NOT ({has_body} AND t.target IS NULL AND {other_body}))
-    ORDER BY j.priority DESC, j.id LIMIT ?)
+    ORDER BY j.priority DESC, j.id LIMIT +?)
 """
 _HAS_BODY = "(j.target IS NULL AND (j.link_request IS NOT NULL OR (j.page_key IS NULL AND j.origin = 'locator')))"
 _BODY = f"coalesce(j.link_request ->> '{BODY_PATH}', l.request ->> '$.body')"

@@ -10,7 +10,7 @@ _ROWS = """
 SELECT r.id, r.job, coalesce(s.grp, ''), d.name, r.digest, CAST(r.data AS BLOB)
 FROM rows r LEFT JOIN jobs j ON j.id = r.job LEFT JOIN sequences s ON s.id = j.sequence
 JOIN data_defs d ON d.id = r.data_def
-WHERE r.id > ? AND r.run = ? ORDER BY r.id LIMIT ?
+WHERE r.id > ? AND r.run = ? ORDER BY r.id LIMIT +?
 """
 _LAST_ROW = "SELECT max(id) FROM rows"
 _LAST_JOB = "SELECT max(id) FROM jobs"
@@ -19,7 +19,7 @@ _DOCUMENTS = """
 SELECT j.id, s.grp, j.state = 'DONE', d.id, d.url, d.status, d.digest, coalesce(d.pruned, j.document IS NULL)
 FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence LEFT JOIN documents d ON d.id = j.document
 WHERE j.id > ? AND j.id < ? AND +j.run = ? AND (j.document IS NOT NULL OR (j.state = 'DONE' AND s.kind = 'page'))
-ORDER BY j.id LIMIT ?
+ORDER BY j.id LIMIT +?
 """
 _MISCOUNTED_PAGES = """
 SELECT job, (SELECT name FROM data_defs d WHERE d.id = data_def), expected - present FROM (

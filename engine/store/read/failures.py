@@ -10,19 +10,19 @@ from engine.store.tables.events import Event
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
-ORDER BY coalesce(changed_at, 0), id LIMIT ?
+ORDER BY coalesce(changed_at, 0), id LIMIT +?
 """
 _GROUPS = """
 SELECT h.key, f.reason, sum(f.jobs) AS jobs, json_group_array(DISTINCT s.grp)
 FROM sequences s CROSS JOIN failures f ON f.sequence = s.id JOIN hosts h ON h.id = s.host
 WHERE s.run = :run AND s.kind = 'page' AND (:host IS NULL OR h.key = :host)
-GROUP BY h.key, f.reason ORDER BY jobs DESC, h.key, f.reason LIMIT :limit
+GROUP BY h.key, f.reason ORDER BY jobs DESC, h.key, f.reason LIMIT +:limit
 """
 _ERRORS_OF_HOST = """
 SELECT e.id FROM events e CROSS JOIN jobs j ON j.id = e.job CROSS JOIN sequences s ON s.id = j.sequence
     CROSS JOIN hosts h ON h.id = s.host
 WHERE e.id > (SELECT max(id) FROM events) - :searched AND e.run = :run AND e.level <> 'INFO' AND h.key = :host
-ORDER BY e.id DESC LIMIT :limit
+ORDER BY e.id DESC LIMIT +:limit
 """
 _SEARCHED_EVENTS = 50_000
 

@@ -11,7 +11,7 @@ SELECT r.seq, r.id, r.state, r.reason, r.created_at, r.ended_at, r.seconds, r.de
     (SELECT total(done) FROM sequences WHERE run = r.seq AND kind = 'page'),
     (SELECT total(failed) FROM sequences WHERE run = r.seq AND kind = 'page'),
     (SELECT total(rows) FROM row_counts WHERE run = r.seq)
-FROM runs r ORDER BY r.seq DESC LIMIT ?
+FROM runs r ORDER BY r.seq DESC LIMIT +?
 """
 
 

@@ -19,7 +19,7 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status, h.records, h.records_rejected,
     coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency,
     h.login
-FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ? ORDER BY h.id LIMIT ?
+FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ? ORDER BY h.id LIMIT +?
 """
 
 

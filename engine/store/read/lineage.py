@@ -13,7 +13,7 @@ WITH RECURSIVE line (id, parent, url, depth, step) AS (
     WHERE l.step < ?)
 SELECT id, url, depth FROM line ORDER BY step
 """
-_CHILDREN = "SELECT id, url, state FROM jobs WHERE parent = ? ORDER BY id LIMIT ?"
+_CHILDREN = "SELECT id, url, state FROM jobs WHERE parent = ? ORDER BY id LIMIT +?"
 _COUNT_CHILDREN = "SELECT state, count(*) FROM jobs WHERE parent = ? GROUP BY state ORDER BY state"
 _MAX_ANCESTORS, _MAX_CHILDREN = 50, 200
 

@@ -23,7 +23,7 @@ _IDS = "SELECT id FROM data_defs WHERE name = ?"
 _ROWS = """
 SELECT id, job, digest, CASE WHEN :with_text OR coalesce(length(digest), 0) = 0 THEN CAST(data AS TEXT) END FROM rows
 WHERE id > :after AND id < :end AND run = :run AND data_def IN (SELECT value FROM json_each(:data_defs))
-ORDER BY id LIMIT :limit
+ORDER BY id LIMIT +:limit
 """
 _TEXTS = "SELECT id, CAST(data AS TEXT) FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 

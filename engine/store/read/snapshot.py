@@ -20,7 +20,7 @@ from engine.store.tables.supervisors import HelperRow
 _SEQUENCES = """
 SELECT s.id, s.grp, h.key, s.ready, s.delayed, s.taken, s.done, s.failed, s.skipped, s.incomplete, s.paused
 FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ? AND s.kind = 'page'
-ORDER BY s.taken DESC, s.ready DESC, s.id LIMIT ?
+ORDER BY s.taken DESC, s.ready DESC, s.id LIMIT +?
 """
 _TOTALS = """
 SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + delayed), sum(taken), sum(delayed),
@@ -44,7 +44,7 @@ _APPENDER = """
 SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORDER BY epoch DESC LIMIT 1
 """
 _BACKLOG = """
-SELECT d.name, count(*) FROM (SELECT data_def FROM rows WHERE run = ? AND id > ? LIMIT ?) r
+SELECT d.name, count(*) FROM (SELECT data_def FROM rows WHERE run = ? AND id > ? LIMIT +?) r
 JOIN data_defs d ON d.id = r.data_def GROUP BY d.name
 """
 _MAX_BACKLOG = 10_001

@@ -32,7 +32,7 @@ LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = :group
 LEFT JOIN page_defs n ON n.version = :version AND n.grp = :group
 WHERE e.sequence = :sequence AND e.state = 'READY' AND e.not_before IS NULL AND e.crashes {suspect}
-ORDER BY e.priority DESC, e.id LIMIT :limit
+ORDER BY e.priority DESC, e.id LIMIT +:limit
 """
 _DUE = _CANDIDATES.format(suspect="= 0", index="")
 _SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect")

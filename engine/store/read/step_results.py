@@ -12,7 +12,7 @@ _COLUMNS = "r.id, r.job, coalesce(j.target, j.url), r.grp, r.task, r.step, r.out
 # CROSS JOIN: read results in the order of ids, and look up their jobs
 _IN_WINDOW = f"""
 SELECT {_COLUMNS} FROM results r {{index}} CROSS JOIN jobs j ON j.id = r.job
-WHERE r.id BETWEEN ? AND ? AND r.run = ?{{conditions}} ORDER BY r.id {{order}} LIMIT ?
+WHERE r.id BETWEEN ? AND ? AND r.run = ?{{conditions}} ORDER BY r.id {{order}} LIMIT +?
 """
 _LAST_ID = "SELECT max(id) FROM results"
 _UNLISTED = """

@@ -21,7 +21,7 @@ _BY_ID = f"{_JOB} AND (j.state <> 'FAILED' OR d.key <> x'') WHERE j.id = ? AND s
 _BY_IDENTITY = f"{_JOB} WHERE j.run = ? AND j.identity IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
 _BY_PAGE = f"{_JOB} WHERE j.run = ? AND j.page_key IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
 _DOCUMENTS = """
-SELECT id, url, pruned FROM documents WHERE id < ? AND status BETWEEN 200 AND 299 ORDER BY id DESC LIMIT ?
+SELECT id, url, pruned FROM documents WHERE id < ? AND status BETWEEN 200 AND 299 ORDER BY id DESC LIMIT +?
 """
 _ROWS = """
 SELECT CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def

@@ -10,7 +10,7 @@ from engine.store.db.connector import Database
 _SUBMIT = "INSERT INTO commands (supervisor, name, arguments, given_at) VALUES (?, ?, ?, ?) RETURNING id"
 _NEW = """
 SELECT id, CAST(name AS BLOB), coalesce(substr(CAST(arguments AS BLOB), 1, ?), x'') FROM commands
-WHERE supervisor = ? AND state = 'NEW' ORDER BY id LIMIT ?
+WHERE supervisor = ? AND state = 'NEW' ORDER BY id LIMIT +?
 """
 _END = "UPDATE commands SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state = 'NEW'"
 _EXPIRE = "UPDATE commands SET state = 'EXPIRED', ended_at = ? WHERE state = 'NEW' AND supervisor <> ?"

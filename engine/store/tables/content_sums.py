@@ -7,7 +7,7 @@ was stored with the row or document, not one of its present content: that may be
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from engine.model.content_digest import add_digests, row_digest, sum_to_bytes
+from engine.model.content_digest import Digests, add_digests, row_digest, sum_to_bytes
 from engine.store.db.connector import Database, placeholders
 
 _LIST = "SELECT grp, documents, document_sum, rows, row_sum FROM content_sums WHERE run = ?"
@@ -37,10 +37,15 @@ class ContentSum:
     rows: int = 0
     row_sum: int = 0
 
-    def add_rows(self, digests: Iterable[bytes | None], count: int) -> None:
+    def add_rows(self, digests: Digests, count: int) -> None:
         """Add rows."""
         self.rows += count
-        self.row_sum = add_digests(self.row_sum, digests)
+        self.row_sum += digests.sum()
+
+    def add_row(self, digest: bytes | None) -> None:
+        """Add one row."""
+        self.rows += 1
+        self.row_sum = add_digests(self.row_sum, (digest,))
 
     def add_document(self, digest: bytes | None) -> None:
         """Add the document of a job."""
@@ -92,7 +97,7 @@ def add_copied_rows(db: Database, run: int, data_def: str, copied: Iterable[tupl
         if digest is None:
             digest = row_digest(data_def, db.value(_TEXT, (row,)))
             db.execute(_SET_DIGEST, (digest, row))
-        changes.setdefault(group, ContentSum()).add_rows((digest,), 1)
+        changes.setdefault(group, ContentSum()).add_row(digest)
     move(db, run, changes)
 
 

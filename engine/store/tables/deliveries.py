@@ -22,7 +22,7 @@ FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value JOIN data_defs d ON d.i
 JOIN deliveries v ON v.run = ? AND v.data_def = d.name AND v.offered >= r.id
 WHERE r.data_def NOT IN (SELECT value FROM json_each(?)) ORDER BY r.id
 """
-_LIST = "SELECT id, row, newest FROM withdrawals WHERE delivery = ? AND id > ? ORDER BY id LIMIT ?"
+_LIST = "SELECT id, row, newest FROM withdrawals WHERE delivery = ? AND id > ? ORDER BY id LIMIT +?"
 _FIRST_TAKEN_BACK = "SELECT min(row) FROM withdrawals WHERE delivery = ? AND id > ? AND row > ? AND row <= ?"
 _BEGIN = "UPDATE deliveries SET batch = ?, offered = max(offered, ?) WHERE id = ?"
 _DISCOUNT = "UPDATE withdrawals SET counted = 0 WHERE delivery = ? AND row > ? AND row <= ?"

@@ -10,19 +10,19 @@ from engine.store.db.filter import ALL_EVENTS, EventFilter, event_conditions, jo
 Level = Literal["INFO", "WARNING", "ERROR"]
 
 _ADD = "INSERT INTO events (run, at, level, source, kind, job, text) {values}"
-_AFTER = "SELECT id, at, level, source, kind, job, text FROM events WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
+_AFTER = "SELECT id, at, level, source, kind, job, text FROM events WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
 _LAST = "SELECT max(id) FROM events"
 _IN_WINDOW = """
 SELECT id, at, level, source, kind, job, text FROM events WHERE id BETWEEN ? AND ? AND run = ?{conditions}
-ORDER BY id {order} LIMIT ?
+ORDER BY id {order} LIMIT +?
 """
-_OF_JOB = "SELECT id, at, level, source, kind, job, text FROM events WHERE job = ? ORDER BY id DESC LIMIT ?"
+_OF_JOB = "SELECT id, at, level, source, kind, job, text FROM events WHERE job = ? ORDER BY id DESC LIMIT +?"
 _BY_IDS = """
 SELECT id, at, level, source, kind, job, text FROM events WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC
 """
 _WINDOW = 20_000
 _CHUNK = 1_000
-_TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
+_TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT +?"
 
 
 class Event(NamedTuple):

@@ -19,7 +19,7 @@ WHERE jobs.state IN {source_states(JOB_TRANSITIONS, JobState.READY)} AND jobs.st
 """
 _DROP = """
 DELETE FROM jobs WHERE id IN (
-    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?) AND page IS NOT NULL
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT +?) AND page IS NOT NULL
 """
 _DROP_OF_PAGES = """
 DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value

@@ -14,7 +14,7 @@ CROSS JOIN jobs j ON j.id = i.value AND j.state = 'DONE' CROSS JOIN files f ON f
 """
 _PATH_OF_HASH = "SELECT path FROM files WHERE run = ? AND hash = ? ORDER BY id LIMIT 1"
 _LIST = """
-SELECT max(job), path, max(size), max(hash) FROM files WHERE run = ? AND path > ? GROUP BY path ORDER BY path LIMIT ?
+SELECT max(job), path, max(size), max(hash) FROM files WHERE run = ? AND path > ? GROUP BY path ORDER BY path LIMIT +?
 """
 _HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = 'files'"
 

@@ -21,7 +21,7 @@ _IS_COMPLETE = """
 NOT EXISTS (SELECT 1 FROM held_files f CROSS JOIN jobs j ON j.id = f.file
     WHERE f.held = h.id AND j.state IN ('READY', 'TAKEN', 'INCOMPLETE'))
 """
-_COMPLETE_OF_RUN = f"SELECT h.id FROM held_rows h WHERE h.run = ? AND {_IS_COMPLETE} ORDER BY h.id LIMIT ?"
+_COMPLETE_OF_RUN = f"SELECT h.id FROM held_rows h WHERE h.run = ? AND {_IS_COMPLETE} ORDER BY h.id LIMIT +?"
 # CROSS JOIN: each row by its id, each of its files by theirs
 _COMPLETE = f"""
 SELECT h.id, h.job, h.data_def, d.name, s.grp, h.data, h.files FROM json_each(?) i

@@ -9,7 +9,7 @@ _FIND = """
 SELECT key FROM hosts WHERE run = :run AND (key = :name OR rtrim(rtrim(key, '0123456789'), ':') = :name)
 ORDER BY key LIMIT 3
 """
-_LIST_SOME = "SELECT key FROM hosts WHERE run = ? ORDER BY key LIMIT ?"
+_LIST_SOME = "SELECT key FROM hosts WHERE run = ? ORDER BY key LIMIT +?"
 _COUNT_PAUSED = "SELECT count(*) FROM hosts WHERE run = ? AND paused"
 _SET = """
 UPDATE hosts SET paused = coalesce(:paused, paused), operator_delay = coalesce(:delay, operator_delay),

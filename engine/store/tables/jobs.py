@@ -109,12 +109,12 @@ _FIND_ENDED = "SELECT id FROM jobs WHERE run = ? AND identity = ? AND state IN (
 _RESUME = f"UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {NOW} WHERE run = ? AND state = 'INCOMPLETE'"
 _SKIP = f"""
 UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {NOW} WHERE id IN (
-    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT +?
 ) AND state IN {_states_before(JobState.SKIPPED, JobState.TAKEN)}
 """
 _SKIP_DELAYED = """
 UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
-    SELECT id FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL AND +sequence = ? LIMIT ?)
+    SELECT id FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL AND +sequence = ? LIMIT +?)
 """
 # two parts, each with an index: a condition on both states would read all jobs
 _REQUEUE_SKIPPED = f"""
@@ -123,7 +123,7 @@ UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
         reason = :reason OR reason GLOB 'maxPages *' OR reason GLOB 'address *' OR reason GLOB 'robots.txt *')
     UNION ALL
     SELECT id FROM jobs WHERE sequence = :sequence AND state = 'FAILED' AND reason GLOB 'robots.txt *'
-    LIMIT :limit
+    LIMIT +:limit
 ) AND state IN {_states_before(JobState.READY)}
 """
 _DROP = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))"

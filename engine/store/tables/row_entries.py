@@ -24,14 +24,14 @@ SELECT key, content, side, row, job FROM entries WHERE id >= ? AND id < ? ORDER 
 """
 _ADD_PAIRS = "INSERT INTO pairs (old, new, job) {values}"
 _ADD_PAGES = "INSERT INTO pages (job, verdict, host) {values}"
-_MISSING_JOBS = "SELECT DISTINCT job FROM pairs WHERE new IS NULL AND job > ? ORDER BY job LIMIT ?"
+_MISSING_JOBS = "SELECT DISTINCT job FROM pairs WHERE new IS NULL AND job > ? ORDER BY job LIMIT +?"
 _HOSTS = "SELECT DISTINCT host FROM pages WHERE verdict = ?"
-_PRESENT = "SELECT old, new FROM pairs WHERE new > ? ORDER BY new LIMIT ?"
+_PRESENT = "SELECT old, new FROM pairs WHERE new > ? ORDER BY new LIMIT +?"
 _OF_VANISHED = """
 FROM pairs p JOIN pages ON pages.job = p.job WHERE p.new IS NULL AND p.old > :after
     AND pages.verdict = :judged AND pages.host NOT IN (SELECT value FROM json_each(:unsure))
 """
-_VANISHED = f"SELECT p.old {_OF_VANISHED} ORDER BY p.old LIMIT :limit"
+_VANISHED = f"SELECT p.old {_OF_VANISHED} ORDER BY p.old LIMIT +:limit"
 _COUNT_VANISHED = f"SELECT count(*) {_OF_VANISHED}"
 _COUNT_MISSING = """
 SELECT pages.verdict, count(*) FROM pairs p JOIN pages ON pages.job = p.job WHERE p.new IS NULL GROUP BY pages.verdict

@@ -1,7 +1,7 @@
 """Writes the tables `rows`, `row_counts` and `rejections`."""
 
 from collections.abc import Sequence
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import NamedTuple
 
 import orjson
@@ -32,14 +32,14 @@ ON CONFLICT (run, data_def) DO UPDATE SET waiting = waiting + excluded.waiting
 """
 _WAITING = "SELECT data_def, waiting FROM row_counts WHERE run = ? AND waiting > 0 ORDER BY data_def"
 _HAS_WAITING = "SELECT count(*) FROM sqlite_schema WHERE name = 'held_rows'"
-_AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
-_AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? ORDER BY id LIMIT ?"
+_AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
+_AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? ORDER BY id LIMIT +?"
 _LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
 _LAST_OF_ALL_RUNS = "SELECT max(id) FROM rows"
 _BETWEEN = "SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?"
 _BY_DATA_DEF = """
 SELECT r.id, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
-WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT ?
+WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT +?
 """
 _COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
 _DELETE_BY_JOB = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
@@ -64,7 +64,7 @@ DELETE FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
 """
 _OF_JOB = """
 SELECT r.id, d.name, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
-WHERE r.job = ? ORDER BY r.id LIMIT ?
+WHERE r.job = ? ORDER BY r.id LIMIT +?
 """
 _NAMES = "SELECT id, name FROM data_defs"
 
@@ -86,12 +86,14 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
     query here reads it as text.
     """
     # as bytearrays, which are bound a microsecond faster than bytes: Python looks for no adapter
-    new = (
-        (run, job, data_def, text, digest)
+    new = chain.from_iterable(
+        zip(repeat(run), repeat(job), repeat(data_def), texts, map(bytearray, digests) if digests else repeat(None))
         for job, data_def, texts, digests in rows
-        for text, digest in zip(texts, map(bytearray, digests) if digests else repeat(None))  # noqa: B905 - `repeat` has no end
     )
     while batch := list(islice(new, _BATCH)):
+        if {type(row[3]) for row in batch} == {str}:
+            db.execute_values(_ADD, batch)
+            continue
         short: list[tuple[int, int, int, str, bytearray | None]] = []
         for run_, job, data_def, text, digest in batch:
             if isinstance(text, str):

@@ -46,7 +46,7 @@ _ELIGIBLE = "rung_at IS NULL AND " + _HAS_DUE_JOBS.format(taken=_TAKEN, host_lim
 _SENDABLE = _HAS_DUE_JOBS.format(taken=_TAKEN, host_limit=EFFECTIVE_CONCURRENCY)
 _LIST_SENDABLE = f"""
 SELECT id FROM sequences WHERE run = :run AND rung_at IS NOT NULL AND {_SENDABLE}
-UNION ALL SELECT id FROM sequences WHERE run = :run AND rung_at IS NULL AND {_SENDABLE} LIMIT :limit
+UNION ALL SELECT id FROM sequences WHERE run = :run AND rung_at IS NULL AND {_SENDABLE} LIMIT +:limit
 """
 _RING = f"UPDATE sequences SET rung_at = :now WHERE {{which}} AND {_ELIGIBLE} RETURNING id"
 _RING_HOSTS = _RING.format(which="host IN (SELECT value FROM json_each(:hosts))")
@@ -55,7 +55,7 @@ _RING_EXTRACTS = """
 UPDATE sequences SET rung_at = ?
 WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
 """
-_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT ?"
+_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT +?"
 _LEAST_BUSY_FIRST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
 _ANSWER_RING = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _RING_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
@@ -103,7 +103,7 @@ _MARK_RECHECKED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
 _UNSETTLED = """
 SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0)
 UNION ALL SELECT id, kind, 3 FROM sequences WHERE run = ? AND paused = 2 AND absent = 0 AND ready + delayed > 0
-LIMIT ?
+LIMIT +?
 """
 _COUNT_OPEN_EXTRACTS = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
 _COUNT_FAILED_EXTRACTS = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"

@@ -17,7 +17,7 @@ WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
 """
 _PLACES = """
 SELECT s.kind, s.grp, h.key, s.ready > 0 FROM hosts h CROSS JOIN sequences s ON s.host = h.id
-WHERE h.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC, s.id LIMIT ?
+WHERE h.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC, s.id LIMIT +?
 """
 
 

@@ -24,7 +24,7 @@ def check_rows(batch: Sequence[ContentRow], findings: Mapping[str, GroupFindings
         of_group = findings.get(row.group)
         if of_group is None:
             continue
-        of_group.present.add_rows((row.digest,), 1)
+        of_group.present.add_row(row.digest)
         if row.id in damaged:
             of_group.damaged_rows[row.data_def] += 1
             of_group.damaged_pages.add(row.job)
