@@ -62,17 +62,10 @@ def _through_lists(first: _Step, others: list[_Step]) -> _Step:
 
 
 def _compile_part(steps: list[str | int]) -> _Step:
-    """A function for names and indexes alone. The most common parts, one or two names, have the shortest ones."""
+    """A function for names and indexes alone. The most common part, one name, has a shorter one."""
     match steps:
         case [str(name)]:
             return lambda value: value.get(name) if type(value) is dict else None
-        case [str(outer), str(inner)]:
-
-            def read_two(value: Any) -> Any:
-                value = value.get(outer) if type(value) is dict else None
-                return value.get(inner) if type(value) is dict else None
-
-            return read_two
 
     def read(value: Any) -> Any:
         for step in steps:

@@ -146,6 +146,12 @@ def test_sql_is_only_in_the_store_and_the_sqlite_output():
     assert {name: sql for name, sql in elsewhere.items() if sql} == {}
 
 
+def test_no_query_is_compiled_again_for_its_limit():
+    plain = re.compile(r"LIMIT [?:]")
+    compiled = {name: [text for text in texts(tree) if plain.search(text)] for name, (_, tree) in sources().items()}
+    assert {name: sql for name, sql in compiled.items() if sql} == {}
+
+
 def test_class_names_are_unique():
     modules = defaultdict(list)
     for name, (_, tree) in sources().items():

@@ -1,4 +1,7 @@
-"""A SQLite connection: pragmas, transactions, many rows in one statement; raises our own errors."""
+"""A SQLite connection: pragmas, transactions, many rows in one statement; raises our own errors.
+
+A limit is written `LIMIT +?`: SQLite compiles a query with `LIMIT ?` again at each binding (decision 056).
+"""
 
 import contextlib
 import importlib

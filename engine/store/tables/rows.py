@@ -1,8 +1,8 @@
 """Writes the tables `rows`, `row_counts` and `rejections`."""
 
 from collections.abc import Sequence
-from itertools import chain, islice, repeat
-from typing import NamedTuple
+from itertools import chain, groupby, islice, repeat
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -91,21 +91,20 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
         for job, data_def, texts, digests in rows
     )
     while batch := list(islice(new, _BATCH)):
-        if {type(row[3]) for row in batch} == {str}:
-            db.execute_values(_ADD, batch)
-            continue
-        short: list[tuple[int, int, int, str, bytearray | None]] = []
-        for run_, job, data_def, text, digest in batch:
-            if isinstance(text, str):
-                short.append((run_, job, data_def, text, digest))
-                continue
-            db.execute_values(_ADD, short)
-            short = []
-            # only blobs of zeros at the end of a row take no memory
-            [(id_,)] = db.all(_ADD_LARGE, (run_, job, data_def, len(text), len(digest or b"")))
-            db.write_blob("rows", "data", id_, text)
-            db.write_blob("rows", "digest", id_, memoryview(digest or b""))
-        db.execute_values(_ADD, short)
+        for kind, group in groupby(batch, lambda row: type(row[3])):
+            if kind is str:
+                db.execute_values(_ADD, list(group))
+            else:
+                for row in group:
+                    _add_large(db, *row)
+
+
+def _add_large(db: Database, run: int, job: int, data_def: int, text: Any, digest: bytearray | None) -> None:
+    """Append a row whose text is a memoryview."""
+    # only blobs of zeros at the end of a row take no memory
+    [(id_,)] = db.all(_ADD_LARGE, (run, job, data_def, len(text), len(digest or b"")))
+    db.write_blob("rows", "data", id_, text)
+    db.write_blob("rows", "digest", id_, memoryview(digest or b""))
 
 
 def copy(db: Database, run: int, data_def: int, jobs: Sequence[tuple[int, int]]) -> list[tuple[int, int, bytes | None]]:

@@ -4,7 +4,7 @@ from hashlib import blake2b
 
 import pytest
 
-from engine.model.content_digest import add_digests, body_digest, document_digest, is_document
+from engine.model.content_digest import add_digests, body_digest, document_digest, is_document, row_digests
 
 BODY = b"<h1>a page</h1>" * 5_000
 
@@ -32,3 +32,9 @@ def test_a_sum_loses_what_is_subtracted() -> None:
     one, two = body_digest(b"one"), body_digest(b"two")
     total = add_digests(0, [one, two, None])
     assert total - add_digests(0, [two]) == add_digests(0, [one])
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_024, 2_500])
+def test_the_sum_of_packed_digests_is_that_of_each(count: int) -> None:
+    digests = row_digests("book", map(str, range(count)))
+    assert digests.sum() == add_digests(0, digests)
