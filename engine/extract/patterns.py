@@ -19,8 +19,11 @@ PAGE_LIMIT = 1.0
 
 
 _HARMLESS_ESCAPE = re.compile(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
-_NOT_LINEAR = re.compile(r"[*+?{(\\]")
-"""Without these a pattern has no quantifier, group or reference: it cannot backtrack."""
+_NOT_BOUNDED = re.compile(r"[{(\\]")
+"""Without these a pattern has no group or reference: `_unlimited_length` bounds how it backtracks."""
+_UNLIMITED_CHARACTERS, _UNLIMITED_STEPS = 10_000, 2_500
+"""Length of text, and steps of backtracking, up to which a search takes less than 0.1 ms and has no time limit: that
+would take ten times as long as most searches."""
 
 MAX_REPLACED_CHARACTERS = 10_000_000
 """Of the texts that replace matches in one value: a pattern may match at every character."""
@@ -83,11 +86,11 @@ class TimeBudget:
 class TimedPattern:
     """A compiled pattern. Raises `ValueError` if it cannot be compiled."""
 
-    __slots__ = ("_compiled", "_is_linear", "_releases_lock", "quoted")
+    __slots__ = ("_compiled", "_releases_lock", "_unlimited_length", "quoted")
 
     def __init__(self, text: str) -> None:
         self._releases_lock = False
-        self._is_linear = _NOT_LINEAR.search(_HARMLESS_ESCAPE.sub("", text)) is None
+        self._unlimited_length = _unlimited_length(text)
         self.quoted = repr(text if len(text) <= 60 else text[:59] + "…")
         try:
             self._compiled = regex.compile(text)
@@ -104,8 +107,11 @@ class TimedPattern:
         group = 1 if self._compiled.groups else 0
         matches: list[str] = []
         began, allowed = time.monotonic(), budget.remaining_for(self)
+        unlimited = len(text) <= self._unlimited_length
         try:
-            for match in self._compiled.finditer(text, timeout=allowed, concurrent=True):
+            for match in self._compiled.finditer(
+                text, timeout=None if unlimited else allowed, concurrent=not unlimited
+            ):
                 matches.append(match.group(group) or "")
                 if len(matches) >= limit:
                     break
@@ -117,8 +123,6 @@ class TimedPattern:
 
     def has_match(self, text: str, budget: TimeBudget) -> bool:
         """Whether the pattern matches anywhere in the text, such as a URL. Raises `PatternTimeout`."""
-        if self._is_linear:  # a time limit would take ten times as long as the search
-            return self._compiled.search(text) is not None
         return self._search(self._compiled.search, text, budget) is not None
 
     def fullmatch(self, text: str, budget: TimeBudget) -> bool:
@@ -149,6 +153,9 @@ class TimedPattern:
         return self._search(substitute, text, budget)
 
     def _search(self, search: Callable[..., _T], text: str, budget: TimeBudget) -> _T:
+        if len(text) <= self._unlimited_length:
+            budget.check_patience()
+            return search(text)
         allowed = budget.remaining_for(self)
         patience = budget.patience_left
         if patience is not None:
@@ -168,3 +175,17 @@ class TimedPattern:
             raise PatternTimeout(f"the pattern {self.quoted} did not finish within {allowed:g} s") from None
         finally:
             budget.record(self, time.monotonic() - began)
+
+
+def _unlimited_length(pattern: str) -> int:
+    """The longest text that is searched without a time limit; negative: none is.
+
+    At each of n characters a search tries each repeat (`*`, `+`) with up to n lengths, and each `?` twice.
+    """
+    bare = _HARMLESS_ESCAPE.sub("", pattern)
+    if _NOT_BOUNDED.search(bare):
+        return -1
+    repeats, choices = bare.count("*") + bare.count("+"), 1 << bare.count("?")
+    if repeats == 0:
+        return _UNLIMITED_CHARACTERS // choices
+    return int((_UNLIMITED_STEPS / choices) ** (1 / (1 + repeats)))

@@ -1,0 +1,38 @@
+"""Users' patterns: the same results with and without a time limit, and the limit where a search could be long."""
+
+import re
+
+import pytest
+
+from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
+
+PATTERNS = (r"\.html?$", "[£,]", r"\d+", r"[A-Z]+-\d+", "a|ab|abc", r"(\d+) of", r"x{2}", r"^\s*", "ab?c?", r"\.")
+TEXTS = ("", "£1,234.50", "http://shop.test/items/COF-00012.html", "3 of 15 xx abc", "1,2,3 " * 4000)
+"""The last one is longer than any text that is searched without a limit."""
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("text", TEXTS, ids=["empty", "price", "url", "words", "long"])
+def test_matches_are_those_of_the_standard_library(pattern: str, text: str) -> None:
+    timed, expected, budget = TimedPattern(pattern), re.compile(pattern), TimeBudget(5)
+    first = expected.search(text)
+    group = expected.groups and 1
+    assert timed.has_match(text, budget) is (first is not None)
+    assert timed.find(text, budget) == (None if first is None else first.group(group))
+    assert timed.find_all(text, budget, limit=50_000) == [match.group(group) for match in expected.finditer(text)]
+    assert timed.fullmatch(text, budget) is (expected.fullmatch(text) is not None)
+    assert timed.replace("", text, budget) == expected.sub("", text)
+    assert timed.replace(r"<\g<0>>", text, budget) == expected.sub(r"<\g<0>>", text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(a|aa)+$", "a" * 60 + "!"),
+        ("[ab]*[ab]*[ab]*[ab]*[cd]", "ab" * 300),
+        ("[ab]+[ab]+[ab]+[cd]", "ab" * 1_000),
+    ],
+)
+def test_a_search_that_backtracks_too_much_ends_at_its_limit(pattern: str, text: str) -> None:
+    with pytest.raises(PatternTimeout, match="did not finish within"):
+        TimedPattern(pattern).has_match(text, TimeBudget(5))
