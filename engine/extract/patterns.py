@@ -180,12 +180,13 @@ class TimedPattern:
 def _unlimited_length(pattern: str) -> int:
     """The longest text that is searched without a time limit; negative: none is.
 
-    At each of n characters a search tries each repeat (`*`, `+`) with up to n lengths, and each `?` twice.
+    At each of n characters a search tries each alternative, each repeat (`*`, `+`) with up to n lengths, and each `?`
+    twice.
     """
     bare = _HARMLESS_ESCAPE.sub("", pattern)
     if _NOT_BOUNDED.search(bare):
         return -1
-    repeats, choices = bare.count("*") + bare.count("+"), 1 << bare.count("?")
+    repeats, choices = bare.count("*") + bare.count("+"), (1 + bare.count("|")) << bare.count("?")
     if repeats == 0:
         return _UNLIMITED_CHARACTERS // choices
     return int((_UNLIMITED_STEPS / choices) ** (1 / (1 + repeats)))
