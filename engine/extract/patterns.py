@@ -20,10 +20,10 @@ PAGE_LIMIT = 1.0
 
 _HARMLESS_ESCAPE = re.compile(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
 _NOT_BOUNDED = re.compile(r"[{(\\]")
-"""Without these a pattern has no group or reference: `_unlimited_length` bounds how it backtracks."""
-_UNLIMITED_CHARACTERS, _UNLIMITED_STEPS = 10_000, 2_500
-"""Length of text, and steps of backtracking, up to which a search takes less than 0.1 ms and has no time limit: that
-would take ten times as long as most searches."""
+"""Without these a pattern has no group, counted repeat or reference: `_unlimited_length` bounds how it backtracks."""
+_UNLIMITED_CHARACTERS, _UNLIMITED_STEPS = 1_000, 2_500
+"""Length of text, and steps of backtracking, up to which a search has no time limit, which would take longer than most
+searches. At most 2 ms, for a long pattern or where each character is replaced."""
 
 MAX_REPLACED_CHARACTERS = 10_000_000
 """Of the texts that replace matches in one value: a pattern may match at every character."""
@@ -107,11 +107,8 @@ class TimedPattern:
         group = 1 if self._compiled.groups else 0
         matches: list[str] = []
         began, allowed = time.monotonic(), budget.remaining_for(self)
-        unlimited = len(text) <= self._unlimited_length
         try:
-            for match in self._compiled.finditer(
-                text, timeout=None if unlimited else allowed, concurrent=not unlimited
-            ):
+            for match in self._compiled.finditer(text, timeout=allowed, concurrent=True):
                 matches.append(match.group(group) or "")
                 if len(matches) >= limit:
                     break
@@ -153,28 +150,32 @@ class TimedPattern:
         return self._search(substitute, text, budget)
 
     def _search(self, search: Callable[..., _T], text: str, budget: TimeBudget) -> _T:
-        if len(text) <= self._unlimited_length:
-            budget.check_patience()
-            return search(text)
         allowed = budget.remaining_for(self)
         patience = budget.patience_left
         if patience is not None:
             try:
-                return search(text, timeout=min(allowed, patience), concurrent=False)
+                return self._search_within(min(allowed, patience), search, text, concurrent=False)
             except TimeoutError:
                 raise OutOfTime from None
         began = time.monotonic()
         try:
             if not self._releases_lock:
                 try:
-                    return search(text, timeout=min(allowed, _LOCKED_SEARCH_LIMIT), concurrent=False)
+                    seconds = min(allowed, _LOCKED_SEARCH_LIMIT)
+                    return self._search_within(seconds, search, text, concurrent=False)
                 except TimeoutError:
                     self._releases_lock = True
-            return search(text, timeout=allowed, concurrent=True)
+            return self._search_within(allowed, search, text, concurrent=True)
         except TimeoutError:
             raise PatternTimeout(f"the pattern {self.quoted} did not finish within {allowed:g} s") from None
         finally:
             budget.record(self, time.monotonic() - began)
+
+    def _search_within(self, seconds: float, search: Callable[..., _T], text: str, *, concurrent: bool) -> _T:
+        """Raises TimeoutError. Without a time limit where the search cannot take long."""
+        if len(text) <= self._unlimited_length:
+            return search(text)
+        return search(text, timeout=seconds, concurrent=concurrent)
 
 
 def _unlimited_length(pattern: str) -> int:
