@@ -15,14 +15,26 @@ _IDLE_BATCH_DIVISOR = 2
 """Half of them in a node with free slots: its hosts limit it, and wait for the places that a commit frees."""
 
 
+_MAX_ACTIVE_BESIDE_SERIES = 4
+"""Jobs in slots up to which the next page of a series is leased before the commit of the one before. With more of
+them, a commit serves so many pages that a transaction more for each would cost more than it saves."""
+
+
 class CommitQueue:
-    """Passes outcomes from the fetch loop to the committer: 3/4 of the node's jobs, or what 50 ms bring."""
+    """Passes outcomes from the fetch loop to the committer: 3/4 of the node's jobs, or what 50 ms bring.
+
+    A page that leads to one page is offered first: once that is leased, its commit can wait for those that follow.
+    """
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._condition = threading.Condition()
         self._pending: list[JobOutcome] = []
         self._pending_since = 0.0
+        self._leading: list[JobOutcome] = []
+        """Those that lead to one page, and are not offered yet."""
+        self._continued = 0
+        """How many lead to a page that is leased already."""
         self._closed = False
 
     def put(self, outcome: JobOutcome) -> None:
@@ -32,7 +44,10 @@ class CommitQueue:
                 self._pending_since = time.monotonic()
                 self._condition.notify()
             self._pending.append(outcome)
-            if self._is_batch_ready():
+            if outcome.leads_to_one_page and self._capacity.active < _MAX_ACTIVE_BESIDE_SERIES:
+                self._leading.append(outcome)
+                self._condition.notify()
+            elif self._is_batch_ready():
                 self._condition.notify()
 
     def close(self) -> None:
@@ -41,14 +56,29 @@ class CommitQueue:
             self._closed = True
             self._condition.notify()
 
+    def take_leading(self) -> list[JobOutcome]:
+        """The outcomes that lead to one page each, none twice; they stay pending."""
+        with self._condition:
+            leading, self._leading = self._leading, []
+            return leading
+
+    def mark_continued(self) -> None:
+        """Note that the page to which a pending outcome leads is leased: the batch need not be ready for its sake."""
+        with self._condition:
+            self._continued += 1
+
     def take(self) -> list[JobOutcome] | None:
-        """The next batch. Empty where none became ready within a second or so; None once the queue is closed."""
+        """The next batch. Empty where none became ready within a second or so, or an outcome leads to one page.
+
+        None once the queue is closed.
+        """
         with self._condition:
             batch = self._ready_batch()
             if batch or (self._closed and not self._pending):
                 return batch or None
-            left = self._pending_since + MAX_WAIT_SECONDS - time.monotonic()
-            self._condition.wait(left if self._pending else _IDLE_WAIT_SECONDS)
+            if not self._leading:
+                left = self._pending_since + MAX_WAIT_SECONDS - time.monotonic()
+                self._condition.wait(left if self._pending else _IDLE_WAIT_SECONDS)
             return self._ready_batch()
 
     def _ready_batch(self) -> list[JobOutcome]:
@@ -58,10 +88,12 @@ class CommitQueue:
         if waited < MAX_WAIT_SECONDS and not self._closed and not self._is_batch_ready():
             return []
         batch, self._pending = self._pending, []
+        self._leading, self._continued = [], 0
         return batch
 
     def _is_batch_ready(self) -> bool:
-        pending, held = len(self._pending), self._capacity.held
+        pending = len(self._pending) - self._continued - len(self._leading)
+        held = self._capacity.held - self._continued
         if held <= self._capacity.concurrency:
             return pending * _IDLE_BATCH_DIVISOR >= held
         return pending * _BATCH_DENOMINATOR >= held * _BATCH_NUMERATOR

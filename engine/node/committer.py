@@ -20,6 +20,7 @@ from engine.store.db.schema import CRAWL
 from engine.store.pages.documents import PageStore
 from engine.store.transactions.children import commit_children
 from engine.store.transactions.commit import CommitResult, commit
+from engine.store.transactions.next_page import lease_next_page
 from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
@@ -92,6 +93,9 @@ class Committer(threading.Thread):
                 self.ticked_at = time.monotonic()
                 if batch:
                     self._commit_with_retry(db, pages, batch)
+                for outcome in self._queue.take_leading():
+                    if self._lease_next_page(db, outcome):
+                        self._queue.mark_continued()
                 self._host_meter.flush(db)
             self._host_meter.flush(db, at_once=True)
             db.close()
@@ -100,6 +104,32 @@ class Committer(threading.Thread):
             self._on_fenced()
         except CrawlError as error:
             self._on_error(error)
+
+    def _lease_next_page(self, db: Database, outcome: JobOutcome) -> bool:
+        """Lease the page to which a finished one leads, so that its request need not wait; whether there is a job."""
+        leaser = self._leaser
+        with self._capacity.lease_lock:
+            request = leaser.lease_request([]) if leaser is not None and leaser.accepts_jobs else None
+            if leaser is None or request is None:
+                return False
+            children = outcome.children
+            try:
+                result = lease_next_page(db, self._run, outcome, self._placements, boottime(), request)
+            except Fenced:
+                raise
+            except CrawlError:  # the commit of the page does the same, and reports what keeps it from that
+                return False
+            if result is None:
+                return False
+            outcome.children = ()
+            if result.leased:
+                leaser.dispatch(db, result.leased)
+                self._capacity.mark_refilled()
+        self._seen_set.add(child.identity for child in children)
+        self._ringer.ring(result.ring)
+        for due in result.due:
+            self._ringer.arm(due)
+        return bool(result.leased)
 
     def _commit_with_retry(self, db: Database, pages: PageStore, batch: list[JobOutcome]) -> None:
         """Commit a batch; retry while the database is busy or the disk is full, so that nothing is dropped."""

@@ -25,6 +25,7 @@ _BEGIN_RETRY_SECONDS = 0.001
 _BLOCKED_BUSY_SECONDS = 0.05
 _DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 """The second and third: the shared index of the write-ahead log cannot grow."""
+_SYNCHRONOUS = {True: "PRAGMA synchronous = FULL", False: "PRAGMA synchronous = NORMAL"}
 _CACHE_KB, _SMALL_CACHE_KB = 4_000, 500
 _BLOB_PIECE_BYTES = 64 * 1024
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
@@ -33,8 +34,9 @@ _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 class Database:
     """One connection, used by one thread at a time. Every write happens inside `transaction()`."""
 
-    def __init__(self, connection: Any, path: Path, busy_seconds: float) -> None:
+    def __init__(self, connection: Any, path: Path, busy_seconds: float, durable: bool = True) -> None:
         self._connection = connection
+        self._durable = durable
         self._statements: dict[tuple[str, int, int], str] = {}
         self.busy_seconds = busy_seconds
         self.blocked_since: float | None = None
@@ -72,7 +74,7 @@ class Database:
             )
         except sqlite3.Error as error:
             raise StorageError(f"{path}: {error}", "Check that the folder exists and may be written.") from error
-        database = cls(connection, path, busy_seconds)
+        database = cls(connection, path, busy_seconds, durable)
         if read_only:
             database.execute("PRAGMA query_only = 1")
         else:
@@ -80,7 +82,7 @@ class Database:
                 database.execute(f"PRAGMA page_size = {page_size}")
             # processes that create the file at the same time block each other here, and SQLite does not wait
             retry_busy(lambda: database.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
-            database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            database.execute(_SYNCHRONOUS[durable])
         database.execute(f"PRAGMA cache_size = {-(_SMALL_CACHE_KB if small_cache else _CACHE_KB)}")
         return database
 
@@ -172,6 +174,19 @@ class Database:
         except BaseException:
             self._rollback()
             raise
+
+    @contextlib.contextmanager
+    def light_transaction(self) -> Iterator["Database"]:
+        """A write transaction without fsync: a power loss may undo it, until a later durable one is committed.
+
+        For writes that are made again where they are missing. Raises DatabaseBusy, StorageError.
+        """
+        self.execute(_SYNCHRONOUS[False])
+        try:
+            with self.transaction():
+                yield self
+        finally:
+            self.execute(_SYNCHRONOUS[self._durable])
 
     def checkpoint(self, seconds: float) -> bool:
         """Copy the write-ahead log into the file and empty it; False if others still read it after `seconds`.

@@ -200,6 +200,23 @@ class JobOutcome:
         return any(result.outcome == "error" for _, _, result in self.results)
 
     @property
+    def leads_to_one_page(self) -> bool:
+        """Whether its page leads to one further page, as those of a series do, and to nothing else.
+
+        Not where other jobs of the site wait for what its commit writes: the cookies that it changed, and the next send
+        time of its host.
+        """
+        return (
+            len(self.children) == 1
+            and self.children[0].kind is JobKind.PAGE
+            and self.state is JobState.DONE
+            and self.job.kind is JobKind.PAGE
+            and self.later_children is None
+            and not self.changed_jars
+            and not self.job.delay
+        )
+
+    @property
     def row_data_defs(self) -> list[str]:
         """The dataDefs of its rows, extracted and copied."""
         return [made.data_def for of_kind in (self.rows, self.held, self.copies) for made in of_kind]
