@@ -81,6 +81,17 @@ def test_a_series_ends_with_its_first_empty_page(project: Project, site: Site) -
     assert len(site.paths) == 8, "a new run asks again"
 
 
+def test_the_pages_of_a_series_share_commits(project: Project, site: Site) -> None:
+    """The next page is asked for while the finished one waits for others, not after a commit for each."""
+    site.fallback = listing(60)
+    write(project, site)
+    project.crawl()
+    assert ids(project) == expected(60)
+    assert site.paths == [f"/list?page={page}" for page in range(1, 62)]
+    ((commits,),) = project.query("SELECT count(DISTINCT changed_at) FROM jobs")
+    assert commits <= 30, "a commit for two pages at least, on whatever machine"
+
+
 def test_a_site_that_repeats_its_last_page_for_ever(project: Project, site: Site) -> None:
     site.fallback = lambda request: listing(5, lambda page: items(min(page, 5)))(
         request if int(request.path.partition("=")[2]) <= 5 else Request(

@@ -17,6 +17,7 @@ from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.quota import quota
 from engine.store.tables import hosts, jobs, nodes, runs, sequences
 from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.next_page import lease_next_page
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from tests.contract.store.harness import Page, StoreHarness, again, failed, moved
 
@@ -190,6 +191,30 @@ class Model(RuleBasedStateMachine):
         assert not result.leased or refill
         assert all(len(result.leased) == 1 and not held for job in result.leased if job.crashes), "a suspect runs alone"
         self.takes(node, result.leased)
+
+    def advance(self, node: int, outcome: JobOutcome, commits: bool) -> None:
+        """Lease the page to which a finished one leads; then, with `commits`, commit that one."""
+        request = self.store.lease_request(
+            node=node, free=4, held=sum(holder == node for _, holder in self.live.values())
+        )
+        before = self.all_tables()
+        if node in self.dead:
+            with pytest.raises(Fenced):
+                lease_next_page(self.db, self.store.run, outcome, self.store.places, self.store.now, request)
+            assert self.all_tables() == before
+            return
+        result = lease_next_page(self.db, self.store.run, outcome, self.store.places, self.store.now, request)
+        if self.live.get(outcome.job.id) != (outcome.job.lease, node):
+            assert result is None
+            assert self.all_tables() == before
+            return
+        assert result is not None
+        self.expected_pages |= {(child.group, child.url) for child in outcome.children}
+        outcome.children = ()
+        self.ring(result.ring)
+        self.takes(node, result.leased)
+        if commits:
+            self.commit(node, [outcome], keep=False)
 
     def release(self, node: int, *, crashed: bool) -> None:
         with self.db.transaction():

@@ -146,6 +146,13 @@ class Crawl(Model):
         self.commit_all(node, links)
 
     @precondition(lambda self: self.results)
+    @rule(data=st.data(), page=pages, commits=st.booleans())
+    def a_page_leads_to_one_page(self, data: Any, page: Page, commits: bool) -> None:
+        """It is leased before the commit of the page, which may come now, later, or never."""
+        node, job = data.draw(st.sampled_from(self.results))
+        self.advance(node, self.result(job, "done", [page]), commits)
+
+    @precondition(lambda self: self.results)
     @rule(data=st.data())
     def a_job_is_redirected(self, data: Any) -> None:
         node, job = data.draw(st.sampled_from(self.results))

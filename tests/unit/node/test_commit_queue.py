@@ -8,7 +8,7 @@ import pytest
 from engine.model.job import JobState
 from engine.node.capacity import ActiveJobs, Capacity
 from engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.transactions.outcome import ChildJob, JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 
@@ -63,3 +63,65 @@ def test_a_finished_job_wakes_a_waiting_committer() -> None:
     timer.start()
     assert take_batch(queue) == 1
     assert time.monotonic() - started < 0.8, "an idle wait takes a second"
+
+
+def outcome_leading_on(number: int, pages: int = 1) -> JobOutcome:
+    children = tuple(
+        ChildJob("g", "a:80", "http://a", f"http://a/{number}/{page}", 0, 0, b"%d %d" % (number, page))
+        for page in range(pages)
+    )
+    return JobOutcome(job=leased(number), state=JobState.DONE, children=children)
+
+
+def test_a_page_that_leads_to_one_page_is_offered_first_and_its_commit_waits_for_later_ones() -> None:
+    queue = queue_of(1)
+    started = time.monotonic()
+    queue.put(outcome_leading_on(0))
+    assert queue.take() == [], "not ready: the next page may be leased first"
+    assert [outcome.job.id for outcome in queue.take_leading()] == [0]
+    assert queue.take_leading() == []
+    queue.mark_continued()
+    queue._capacity.add_leased([leased(1)])
+    queue.put(JobOutcome(job=leased(1), state=JobState.DONE))
+    assert take_batch(queue) == 2, "the last page of the series makes the batch ready"
+    assert time.monotonic() - started < MAX_WAIT_SECONDS
+
+
+def test_a_series_that_continues_is_committed_after_50_ms() -> None:
+    queue = queue_of(2)
+    started = time.monotonic()
+    queue.put(outcome_leading_on(0))
+    queue.take_leading()
+    queue.mark_continued()
+    assert take_batch(queue) == 1
+    assert time.monotonic() - started >= MAX_WAIT_SECONDS
+
+
+def test_a_page_whose_next_one_cannot_be_leased_is_committed_at_once() -> None:
+    queue = queue_of(1)
+    started = time.monotonic()
+    queue.put(outcome_leading_on(0))
+    assert len(queue.take_leading()) == 1
+    assert take_batch(queue) == 1
+    assert time.monotonic() - started < MAX_WAIT_SECONDS
+
+
+@pytest.mark.parametrize("pages", [0, 2])
+def test_a_page_that_leads_to_none_or_several_pages_is_not_offered(pages: int) -> None:
+    queue = queue_of(1)
+    queue.put(outcome_leading_on(0, pages))
+    assert queue.take_leading() == []
+    assert take_batch(queue) == 1
+
+
+def test_nothing_is_offered_beside_many_jobs_in_slots_and_nothing_twice() -> None:
+    active = ActiveJobs(submitted=8)
+    capacity = Capacity(32, active_jobs=active, wakeup=threading.Event())
+    capacity.add_leased([leased(number) for number in range(9)])
+    queue = CommitQueue(capacity)
+    queue.put(outcome_leading_on(0))
+    assert queue.take_leading() == []
+    active.completed = 8
+    queue.put(outcome_leading_on(1))
+    assert take_batch(queue) == 2
+    assert queue.take_leading() == [], "it is in the batch"
