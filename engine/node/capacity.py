@@ -54,11 +54,6 @@ class Capacity:
         """Whether the node works a job that has crashed a node before, which runs alone."""
 
     @property
-    def active(self) -> int:
-        """Jobs in slots, or on their way to one."""
-        return self._active_jobs.count
-
-    @property
     def free(self) -> int:
         """Jobs the node may lease: its free slots and a few more, so that no slot idles.
 

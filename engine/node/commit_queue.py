@@ -15,9 +15,9 @@ _IDLE_BATCH_DIVISOR = 2
 """Half of them in a node with free slots: its hosts limit it, and wait for the places that a commit frees."""
 
 
-_MAX_ACTIVE_BESIDE_SERIES = 4
-"""Jobs in slots up to which the next page of a series is leased before the commit of the one before. With more of
-them, a commit serves so many pages that a transaction more for each would cost more than it saves."""
+_MAX_SERIES = 4
+"""The next page of a series is leased before the commit of the one before in a node that has so few series, and nothing
+else. With more, a commit serves so many pages that a transaction more for each would cost more than it saves."""
 
 
 class CommitQueue:
@@ -44,7 +44,7 @@ class CommitQueue:
                 self._pending_since = time.monotonic()
                 self._condition.notify()
             self._pending.append(outcome)
-            if outcome.leads_to_one_page and self._capacity.active < _MAX_ACTIVE_BESIDE_SERIES:
+            if outcome.leads_to_one_page and self._capacity.held - self._continued <= _MAX_SERIES:
                 self._leading.append(outcome)
                 self._condition.notify()
             elif self._is_batch_ready():

@@ -316,7 +316,9 @@ def estimate_tree_bytes(body: bytes, limit: int) -> int:
 
 def within_depth(link: ExtractedLink, depth: int, group: TaskGroup) -> bool:
     """Whether a page at that depth (links from its locator) is within the limits of the link and of its group."""
-    return all(limit is None or depth <= limit for limit in (link.max_depth, group.max_depth))
+    if link.max_depth is not None and depth > link.max_depth:
+        return False
+    return group.max_depth is None or depth <= group.max_depth
 
 
 def encode_row(row: Any) -> str:

@@ -114,14 +114,15 @@ def test_a_page_that_leads_to_none_or_several_pages_is_not_offered(pages: int) -
     assert take_batch(queue) == 1
 
 
-def test_nothing_is_offered_beside_many_jobs_in_slots_and_nothing_twice() -> None:
-    active = ActiveJobs(submitted=8)
-    capacity = Capacity(32, active_jobs=active, wakeup=threading.Event())
-    capacity.add_leased([leased(number) for number in range(9)])
-    queue = CommitQueue(capacity)
+def test_nothing_is_offered_beside_many_jobs() -> None:
+    queue = queue_of(9)
     queue.put(outcome_leading_on(0))
     assert queue.take_leading() == []
-    active.completed = 8
-    queue.put(outcome_leading_on(1))
-    assert take_batch(queue) == 2
-    assert queue.take_leading() == [], "it is in the batch"
+
+
+def test_nothing_is_offered_that_is_committed() -> None:
+    queue = queue_of(4)
+    queue.put(outcome_leading_on(0))
+    finish(queue, 2)
+    assert take_batch(queue) == 3
+    assert queue.take_leading() == []
