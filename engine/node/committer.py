@@ -122,13 +122,11 @@ class Committer(threading.Thread):
             if result is None:
                 return False
             outcome.children = ()
-            if result.leased:
-                leaser.dispatch(db, result.leased)
-                self._capacity.mark_refilled()
+            leaser.dispatch(db, result.leased)
         self._seen_set.add(child.identity for child in children)
         self._ringer.ring(result.ring)
-        for due in result.due:
-            self._ringer.arm(due)
+        if result.due is not None:
+            self._ringer.arm(result.due)
         return bool(result.leased)
 
     def _commit_with_retry(self, db: Database, pages: PageStore, batch: list[JobOutcome]) -> None:

@@ -25,7 +25,6 @@ _BEGIN_RETRY_SECONDS = 0.001
 _BLOCKED_BUSY_SECONDS = 0.05
 _DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 """The second and third: the shared index of the write-ahead log cannot grow."""
-_SYNCHRONOUS = {True: "PRAGMA synchronous = FULL", False: "PRAGMA synchronous = NORMAL"}
 _CACHE_KB, _SMALL_CACHE_KB = 4_000, 500
 _BLOB_PIECE_BYTES = 64 * 1024
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
@@ -37,6 +36,8 @@ class Database:
     def __init__(self, connection: Any, path: Path, busy_seconds: float, durable: bool = True) -> None:
         self._connection = connection
         self._durable = durable
+        self._synchronous: bool | None = None
+        """Whether commits wait for the disk now; None: as SQLite was built."""
         self._statements: dict[tuple[str, int, int], str] = {}
         self.busy_seconds = busy_seconds
         self.blocked_since: float | None = None
@@ -82,7 +83,7 @@ class Database:
                 database.execute(f"PRAGMA page_size = {page_size}")
             # processes that create the file at the same time block each other here, and SQLite does not wait
             retry_busy(lambda: database.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
-            database.execute(_SYNCHRONOUS[durable])
+            database._set_synchronous(durable)
         database.execute(f"PRAGMA cache_size = {-(_SMALL_CACHE_KB if small_cache else _CACHE_KB)}")
         return database
 
@@ -160,9 +161,23 @@ class Database:
             text = self._statements[key] = sql.replace("{values}", "VALUES " + ",".join([marks] * size))
         return text
 
-    @contextlib.contextmanager
-    def transaction(self, mode: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE") -> Iterator["Database"]:
+    def transaction(
+        self, mode: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE"
+    ) -> contextlib.AbstractContextManager["Database"]:
         """One write transaction: all of it is committed, or nothing is. Raises DatabaseBusy, StorageError."""
+        return self._transaction(mode, durable=self._durable)
+
+    def light_transaction(self) -> contextlib.AbstractContextManager["Database"]:
+        """A write transaction without fsync: a power loss may undo it, until a later durable one is committed.
+
+        For writes that are made again where they are missing. Raises DatabaseBusy, StorageError.
+        """
+        return self._transaction("IMMEDIATE", durable=False)
+
+    @contextlib.contextmanager
+    def _transaction(self, mode: str, *, durable: bool) -> Iterator["Database"]:
+        if mode == "IMMEDIATE" and durable is not self._synchronous:
+            self._set_synchronous(durable)
         self._begin(mode)
         try:
             yield self
@@ -174,19 +189,6 @@ class Database:
         except BaseException:
             self._rollback()
             raise
-
-    @contextlib.contextmanager
-    def light_transaction(self) -> Iterator["Database"]:
-        """A write transaction without fsync: a power loss may undo it, until a later durable one is committed.
-
-        For writes that are made again where they are missing. Raises DatabaseBusy, StorageError.
-        """
-        self.execute(_SYNCHRONOUS[False])
-        try:
-            with self.transaction():
-                yield self
-        finally:
-            self.execute(_SYNCHRONOUS[self._durable])
 
     def checkpoint(self, seconds: float) -> bool:
         """Copy the write-ahead log into the file and empty it; False if others still read it after `seconds`.
@@ -268,6 +270,11 @@ class Database:
                 time.sleep(_BEGIN_RETRY_SECONDS)
             except sqlite3.Error as error:
                 raise self._translate_error(error) from error
+
+    def _set_synchronous(self, durable: bool) -> None:
+        """Change whether commits wait for the disk. Outside of transactions alone: SQLite refuses it inside."""
+        self.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        self._synchronous = durable
 
     def _rollback(self) -> None:
         if self.in_transaction:

@@ -20,8 +20,8 @@ _ADD_SERIES_PAGES = """
 INSERT INTO jobs (run, sequence, priority, origin, locator, url, identity, parent, link_request, carried, page_key,
     may_leave_host)
 SELECT column1, column2, column3, 'locator', column5, column7, column8, column10, column11, column12, column13, 1
-FROM ({values}) AS page WHERE true
-ON CONFLICT (run, identity) DO NOTHING
+FROM ({values}) AS page WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND identity = column13)
+ON CONFLICT (run, identity) DO NOTHING RETURNING identity
 """
 # CROSS JOIN: each page finds its job by index; without it, the planner reads all jobs for every batch
 _MET_PAGES = """
@@ -111,16 +111,18 @@ def add_links(db: Database, links: Sequence[NewLink]) -> None:
     db.execute_values(_ADD_LINKS, links)
 
 
-def add_series_pages(db: Database, pages: Sequence[NewLink]) -> None:
-    """Create jobs for pages of series, as those of their locators.
+def add_series_pages(db: Database, pages: Sequence[NewLink]) -> set[bytes]:
+    """Create jobs for pages of series, as those of their locators; returns the identities of those that are new.
 
     A job that there is for such a page becomes that of the series, in whatever state: what it carries then has its page
     worked again where it is done.
     """
+    created = {identity for (identity,) in db.execute_values(_ADD_SERIES_PAGES, pages)}
     for page in pages:
-        for id_, *joined in db.all(_MET_PAGES.replace("{values}", _ROW), (*page, *page)):
-            db.execute(_JOIN_SERIES, (*joined, id_))
-    db.execute_values(_ADD_SERIES_PAGES, pages)
+        if page.identity not in created:
+            for id_, *joined in db.all(_MET_PAGES.replace("{values}", _ROW), (*page, *page)):
+                db.execute(_JOIN_SERIES, (*joined, id_))
+    return created
 
 
 def keep_canonical(db: Database, links: Sequence[NewLink]) -> None:

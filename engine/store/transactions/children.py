@@ -91,8 +91,9 @@ def add_child_jobs(
                 kept[child.identity] = link
             if carries:  # of two records of a page, the first counts
                 carrying.setdefault((child.identity, parent), link)
-    _add(db, links, next_pages, series_pages)
-    again = linked_jobs.carry(db, list(carrying.values())) if carrying else []
+    created = _add(db, links, next_pages, series_pages)
+    existing = [link for link in carrying.values() if link.identity not in created]
+    again = linked_jobs.carry(db, existing) if existing else []
     if again:
         extracts.queue_again(db, again)
     relinked = [f for f in outcomes if f.job.links_stale]
@@ -106,13 +107,16 @@ def _add(
     links: dict[bytes, NewLink],
     next_pages: dict[bytes, NewLink],
     series_pages: dict[bytes, NewLink],
-) -> None:
-    """Create the jobs. A plain link finds those of `next` and of series that lead to its page: these come first."""
-    if series_pages:
-        linked_jobs.add_series_pages(db, list(series_pages.values()))
+) -> set[bytes]:
+    """Create the jobs. A plain link finds those of `next` and of series that lead to its page: these come first.
+
+    Returns the identities of pages of series that are new: they carry what they were created with.
+    """
+    created = linked_jobs.add_series_pages(db, list(series_pages.values())) if series_pages else set()
     if next_pages:
         linked_jobs.add_links(db, list(next_pages.values()))
     linked_jobs.add_links(db, list(links.values()))
     canonical = [link for link in links.values() if LinkRequest.from_json(link.request).relation == "canonical"]
     if canonical:
         linked_jobs.keep_canonical(db, canonical)
+    return created

@@ -9,6 +9,7 @@ from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents, temporary
+from engine.store.read import candidates
 from engine.store.tables import (
     answers,
     events,
@@ -30,12 +31,14 @@ from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
 from engine.store.transactions import carried, copies, logins, release, robots, statistics, sums, supersede
 from engine.store.transactions.children import add_child_jobs
-from engine.store.transactions.lease import Lease, LeaseRequest
+from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
-from engine.store.transactions.refill import lease_next
 
 _log = logging.getLogger(__name__)
+
+_MAX_REFILL_SEQUENCES = 4
+"""Rung sequences from which a commit leases by itself; the queue keeps the order of more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def _write_group(
                 accepted, touched_hosts = _apply(db, run, outcomes, places, now, reextract_stale)
             ring = sequences.ring_hosts(db, touched_hosts, now)
             if request is not None:
-                leases, ring = lease_next(db, run, request, ring, now)
+                leases, ring = _lease_next(db, run, request, ring, now)
     except BaseException:
         places.rollback_cache()
         raise
@@ -117,6 +120,41 @@ def _write_group(
         accepted, tuple(ring), tuple(sorted(due)), leased=tuple(job for lease in leases for job in lease.jobs),
         left_for_others=any(lease.left_for_others for lease in leases),
     )  # fmt: skip
+
+
+def _lease_next(
+    db: Database, run: int, request: LeaseRequest, ring: list[int], now: float
+) -> tuple[list[Lease], list[int]]:
+    """Lease from the rung sequences if they are few; the one with the fewest jobs in progress comes first.
+
+    Returns the leases, and the sequences that still have to be rung: another node may get jobs where this one got
+    none. Rings already sent stay as they are.
+    """
+    rung = sequences.list_rung(db, run, _MAX_REFILL_SEQUENCES + 1)
+    if len(rung) > _MAX_REFILL_SEQUENCES:
+        return [], ring
+    if request.held_jobs and candidates.has_suspect(db, rung):
+        # a suspect job goes to a node that holds nothing: leave that node the ring
+        return [Lease(left_for_others=True)], ring
+    unanswered = dict.fromkeys(ring)
+
+    def answer(sequence: int, lease: Lease) -> None:
+        if sequence in unanswered and lease.jobs and not lease.ring:
+            sequences.answer_ring(db, sequence, None)
+            del unanswered[sequence]
+
+    try:
+        with db.savepoint():
+            leases = lease_sequences(db, request, sequences.least_busy_first(db, rung), now, answer)
+    except DatabaseBusy:
+        raise
+    except Exception as error:
+        if not db.in_transaction:
+            raise
+        # the outcomes can still be written; the slice that answers the ring reports the error again
+        _log.error("the next jobs cannot be leased in the commit; their rings stay", exc_info=error)
+        return [], ring
+    return leases, list(unanswered)
 
 
 def _apply_alone(

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from engine.errors import Fenced
 from engine.model.job import LeasedJob
 from engine.store.db.connector import Database
+from engine.store.read import candidates
 from engine.store.tables import jobs, nodes, sequences
 from engine.store.transactions import supersede
 from engine.store.transactions.children import add_child_jobs
-from engine.store.transactions.lease import LeaseRequest
+from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
-from engine.store.transactions.refill import lease_next
 
 
 @dataclass(frozen=True, slots=True)
 class NextPage:
-    """`leased`: the node's next jobs. `ring`: sequences to ring now. `due`: boot-time seconds of timers."""
+    """`leased`: the node's next jobs. `ring`: sequences to ring now. `due`: boot-time second of a timer."""
 
     leased: tuple[LeasedJob, ...]
     ring: tuple[int, ...]
-    due: tuple[float, ...]
+    due: float | None
 
 
 def lease_next_page(
@@ -35,22 +35,28 @@ def lease_next_page(
     Its commit creates no job any more. None, and nothing is written, where the lease of the outcome is not valid.
     Not durable before that commit. Raises Fenced, DatabaseBusy or StorageError.
     """
+    got, ring = Lease(), []
     try:
         with db.light_transaction():
             if nodes.get_live_role(db, request.node) is None:
                 raise Fenced(f"node epoch {request.node} is over", "Another process took its place; this one ends.")
             if not jobs.is_held(db, outcome.job):
                 return None
-            touched_hosts: set[int] = set()
             supersede.resolve_outdated(db, run, [outcome], reextract_stale=False)
+            touched_hosts: set[int] = set()
             add_child_jobs(db, run, [outcome], places, touched_hosts)
-            leases, ring = lease_next(db, run, request, sequences.ring_hosts(db, touched_hosts, now), now)
+            for child in outcome.children:
+                place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
+                if not candidates.has_suspect(db, [place.sequence]):  # that is for a node that holds nothing
+                    (got,) = lease_sequences(db, request, [place.sequence], now, _leave_ring)
+            if not got.jobs or got.ring:
+                ring = sequences.ring_hosts(db, touched_hosts, now)
     except BaseException:
         places.rollback_cache()
         raise
     places.commit_cache()
-    return NextPage(
-        leased=tuple(job for lease in leases for job in lease.jobs),
-        ring=tuple(ring),
-        due=tuple(lease.due for lease in leases if lease.due is not None),
-    )
+    return NextPage(leased=got.jobs, ring=tuple(ring), due=got.due)
+
+
+def _leave_ring(sequence: int, got: Lease) -> None:
+    """Nothing: a ring of the sequence that is on its way stands for its other jobs."""

@@ -7,7 +7,7 @@ import pytest
 
 from engine.runtime.log_dedup import DedupFilter
 from engine.store.tables import rows
-from engine.store.transactions import refill
+from engine.store.transactions import commit as commit_module
 from tests.contract.store.harness import StoreHarness, unwritable
 
 LOGGER = "engine.store.transactions.commit"
@@ -86,7 +86,7 @@ def test_an_error_in_the_refill_is_logged_and_the_results_are_kept(
 
     store.seed(*[f"http://a/{n}" for n in range(4)])
     first = store.lease(1, free=2).jobs
-    monkeypatch.setattr(refill, "lease_sequences", fails)
+    monkeypatch.setattr(commit_module, "lease_sequences", fails)
     result = store.commit(*map(store.done, first), free=2)
     assert result.accepted_ids == {job.id for job in first}
     assert result.leased == ()
