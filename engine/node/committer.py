@@ -117,7 +117,7 @@ class Committer(threading.Thread):
                 result = lease_next_page(db, self._run, outcome, self._placements, boottime(), request)
             except Fenced:
                 raise
-            except CrawlError:  # the commit of the page does the same, and reports what keeps it from that
+            except Exception:  # whatever it is: the commit of the page does the same, and reports it
                 return False
             if result is None:
                 return False

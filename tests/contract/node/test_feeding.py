@@ -101,6 +101,46 @@ def test_one_doorbell_starts_a_crawl_and_its_commits_lease_to_the_end(store: Sto
     assert node.working == []
 
 
+def work_series(node: Node, last: int) -> None:
+    """Work pages that lead to one page each, one after another."""
+    number = 0
+    while number < last:
+        with node.changed:
+            assert node.changed.wait_for(lambda: node.working, 10)
+            (job,) = node.working
+            node.working = []
+            node.jobs.completed += 1
+        number = int(job.url.rpartition("/")[2])
+        links = [child(Page(f"http://a/{number + 1}"))] if number < last else []
+        node.commits.put(JobOutcome(job=job, state=JobState.DONE, attempts=1, children=tuple(links)))
+
+
+def test_a_series_is_worked_page_by_page_and_committed_in_groups(store: StoreHarness, node: Node) -> None:
+    node.leaser.lease_rung(store.seed("http://a/0"))
+    work_series(node, 80)
+    node.committer.stop()
+    node.committer.join(5)
+    assert store.jobs("state, count(*)") == [("DONE", 81)]
+    assert [parent for (parent,) in store.jobs("parent")][1:] == [id_ for (id_,) in store.jobs("id")][:-1]
+    assert store.db.value("SELECT count(DISTINCT changed_at) FROM jobs") <= 20
+    assert node.capacity.held == 0
+    store.check_counters()
+
+
+def test_a_next_page_that_cannot_be_written_fails_its_page_alone(store: StoreHarness, node: Node) -> None:
+    node.leaser.lease_rung(store.seed("http://a/0", "http://a/100"))
+    (bad, good), node.working = node.working, []
+    node.jobs.completed += 2
+    unwritable = child(Page("http://a/1"))._replace(url="http://a/\ud800")
+    node.commits.put(JobOutcome(job=bad, state=JobState.DONE, attempts=1, children=(unwritable,)))
+    node.commits.put(JobOutcome(job=good, state=JobState.DONE, attempts=1))
+    node.committer.stop()
+    node.committer.join(5)
+    assert not node.committer.is_alive()
+    assert sorted(store.jobs()) == [("http://a/0", "FAILED"), ("http://a/100", "DONE")]
+    store.check_counters()
+
+
 def test_the_commits_of_a_draining_node_lease_nothing(store: StoreHarness, node: Node) -> None:
     node.leaser.lease_rung(store.seed("http://a/0"))
     node.finish(1)
