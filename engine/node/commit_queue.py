@@ -13,8 +13,6 @@ _BATCH_NUMERATOR, _BATCH_DENOMINATOR = 3, 4
 """A batch is ready when this fraction of the node's jobs is finished."""
 _IDLE_BATCH_DIVISOR = 2
 """Half of them in a node with free slots: its hosts limit it, and wait for the places that a commit frees."""
-
-
 _MAX_SERIES = 4
 """The next page of a series is leased before the commit of the one before in a node that has so few series, and nothing
 else. With more, a commit serves so many pages that a transaction more for each would cost more than it saves."""

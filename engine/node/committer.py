@@ -112,7 +112,6 @@ class Committer(threading.Thread):
             request = leaser.lease_request([]) if leaser is not None and leaser.accepts_jobs else None
             if leaser is None or request is None:
                 return False
-            children = outcome.children
             try:
                 result = lease_next_page(db, self._run, outcome, self._placements, boottime(), request)
             except Fenced:
@@ -121,9 +120,9 @@ class Committer(threading.Thread):
                 return False
             if result is None:
                 return False
-            outcome.children = ()
             leaser.dispatch(db, result.leased)
-        self._seen_set.add(child.identity for child in children)
+        self._seen_set.add(child.identity for child in outcome.children)
+        outcome.children = ()
         self._ringer.ring(result.ring)
         if result.due is not None:
             self._ringer.arm(result.due)
