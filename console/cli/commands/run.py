@@ -3,6 +3,7 @@
 Headless, data goes to stdout; progress and errors go to stderr.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -139,6 +140,7 @@ def run_headless(options: HeadlessOptions) -> int:
         load(options.defs)  # before the data dir is made: a folder without defs stays as it was
     signals = _Signals()
     lock = Lock.acquire(options.data)
+    gc.disable()  # during the imports, which stay in memory
     try:
         supervisor = _build_supervisor(options, lock, signals)
     except BaseException as error:
@@ -148,6 +150,9 @@ def run_headless(options: HeadlessOptions) -> int:
         if isinstance(error, (DatabaseBusy, StorageError)) and signals.pending:
             return signals.exit_code  # a signal ended its wait for a busy database
         raise
+    finally:
+        gc.freeze()
+        gc.enable()
     from console.cli.progress import Progress
     from console.cli.stdout_rows import write_rows
     from engine.store.db.connector import Database
