@@ -19,7 +19,7 @@ from engine.supervise.child_process import (
     restart_delay,
 )
 from engine.supervise.lifeline_writer import LifelineWriter
-from engine.supervise.spawner import Spawner
+from engine.supervise.spawner import APPENDER, Spawner
 
 
 class AppenderProcess:
@@ -51,7 +51,7 @@ class AppenderProcess:
             beat_path = self._folder / "beats" / f"a{epoch}"
             create_beat_file(beat_path)
         process = self._spawner.spawn(
-            "engine.append",
+            APPENDER,
             ["--run", str(self._run), "--epoch", str(epoch), "--supervisor", str(self._supervisor)],
             settings=self._settings.to_json(),
             log=self._folder / "logs" / "appender.log",

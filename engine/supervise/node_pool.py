@@ -28,7 +28,7 @@ from engine.supervise.child_process import (
     restart_delay,
 )
 from engine.supervise.lifeline_writer import LifelineWriter
-from engine.supervise.spawner import Spawner
+from engine.supervise.spawner import NODE, Spawner
 
 _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
@@ -116,7 +116,7 @@ class NodePool:
             self._update_slots()
             self._add_event("INFO", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else ""))
         process = self._spawner.spawn(
-            "engine.node",
+            NODE,
             ["--run", str(self._run), "--epoch", str(epoch), "--number", str(number), "--role", role],
             settings=self._settings.to_json(),
             log=self._folder / "logs" / f"n{number}.log",

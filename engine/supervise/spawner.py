@@ -1,4 +1,4 @@
-"""Starts the processes of nodes and of the appender, some of them before their identity is known."""
+"""Starts the processes of nodes and of the appender; nodes also before their identity is known."""
 
 import contextlib
 import json
@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 from engine.errors import CrawlError
 from engine.runtime.log_file import open_log
+from engine.settings import usable_cpus
 from engine.supervise.process_group import blocked, kill_group
 
-ProcessModule = Literal["engine.node", "engine.append"]
+NODE, APPENDER = "engine.node", "engine.append"
 
 _MALLOC_ENV = {
     "MALLOC_ARENA_MAX": "2",
@@ -30,8 +32,8 @@ The thresholds are not smaller, so that the memory for compressing a group of pa
 class Spawner:
     """Starts `python -m MODULE --data DIR`; the process reads the rest of its arguments, its identity, from stdin.
 
-    One that is started early imports its code while the supervisor imports its own. It opens nothing before it has an
-    identity, and ends if its stdin ends instead.
+    A node that is started early imports its code while the supervisor imports its own. It opens nothing before it has
+    an identity, and ends if its stdin ends instead.
     """
 
     def __init__(self, folder: Path, *, wakeup_fd: int | None = None) -> None:
@@ -41,24 +43,25 @@ class Spawner:
         """
         self._folder = folder
         self._wakeup_fd = wakeup_fd
-        self._early: list[tuple[ProcessModule, subprocess.Popen[bytes]]] = []
+        self._early_nodes: deque[subprocess.Popen[bytes]] = deque()
 
-    def start_early(self, module: ProcessModule, count: int = 1) -> None:
-        """Start processes that are sure to be needed. One that cannot be started now is started by `spawn`."""
+    def start_early_nodes(self, count: int) -> None:
+        """Start so many nodes that are sure to be needed, one for each other processor at most.
+
+        More would take time from this process. A node that cannot be started now is started by `spawn`.
+        """
         with contextlib.suppress(CrawlError):
-            for _ in range(count):
-                self._early.append((module, self._start(module, subprocess.DEVNULL)))
+            for _ in range(min(count, usable_cpus() - 1)):
+                self._early_nodes.append(self._start(NODE, subprocess.DEVNULL))
 
-    def spawn(
-        self, module: ProcessModule, arguments: Sequence[str], *, settings: str, log: Path
-    ) -> subprocess.Popen[bytes]:
-        """Start a process, or take one that was started early, and send its arguments and settings.
+    def spawn(self, module: str, arguments: Sequence[str], *, settings: str, log: Path) -> subprocess.Popen[bytes]:
+        """Start a process, or take a node that was started early, and send its arguments and settings.
 
         Its output goes to `log`; its stdin stays open as its lifeline. Raises CrawlError if it cannot be started.
         """
         with contextlib.suppress(OSError):
             log.parent.mkdir(mode=0o700, exist_ok=True)
-        process = self._take_early(module)
+        process = self._take_early_node() if module == NODE else None
         if process is None:
             with open_log(log) as output:
                 process = self._start(module, output)
@@ -70,28 +73,28 @@ class Spawner:
         return process
 
     def close(self) -> None:
-        """End the early processes that were not needed."""
-        while self._early:
-            _, process = self._early.pop()
+        """End the early nodes that were not needed."""
+        while self._early_nodes:
+            process = self._early_nodes.pop()
             kill_group(process)
             if process.stdin is not None:
                 process.stdin.close()
 
-    def _take_early(self, module: ProcessModule) -> subprocess.Popen[bytes] | None:
-        """The next early process of a kind that has not ended."""
-        for entry in [entry for entry in self._early if entry[0] == module]:
-            self._early.remove(entry)
-            if entry[1].poll() is None:
-                return entry[1]
+    def _take_early_node(self) -> subprocess.Popen[bytes] | None:
+        """The next early node that has not ended."""
+        while self._early_nodes:
+            process = self._early_nodes.popleft()
+            if process.poll() is None:
+                return process
         return None
 
-    def _start(self, module: ProcessModule, output: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    def _start(self, module: str, output: IO[bytes] | int) -> subprocess.Popen[bytes]:
         """Start a process in its own session.
 
         `-P` keeps a folder of the user from shadowing our packages. It inherits SIGINT and SIGHUP blocked: it ignores
         both, and either would end it before it can say so.
         """
-        wakeup = [self._wakeup_fd] if self._wakeup_fd is not None and module == "engine.node" else []
+        wakeup = [self._wakeup_fd] if self._wakeup_fd is not None and module == NODE else []
         options = ["--data", str(self._folder), *(f"--wakeup-fd={fd}" for fd in wakeup)]
         try:
             with blocked(signal.SIGINT, signal.SIGHUP):

@@ -144,8 +144,7 @@ def run_headless(options: HeadlessOptions) -> int:
     gc.disable()  # during the imports, which stay in memory
     spawner = Spawner(options.data.absolute(), wakeup_fd=signals.wakeup.write_fd)
     try:
-        spawner.start_early("engine.node", options.settings.nodes.least)  # they import while this process does
-        spawner.start_early("engine.append")
+        spawner.start_early_nodes(options.settings.nodes.least)  # they import while this process does
         supervisor = _build_supervisor(options, lock, spawner, signals)
     except BaseException as error:
         spawner.close()

@@ -1,4 +1,4 @@
-"""The start of processes: early ones, which wait for their identity, and those that are started when needed."""
+"""The start of processes: early nodes, which wait for their identity, and those that are started when needed."""
 
 import os
 import signal
@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,12 +23,14 @@ sys.stdin.read()
 def spawner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spawner]:
     (tmp_path / "writer.py").write_text(WRITER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(spawner_module, "NODE", "writer")
+    monkeypatch.setattr(spawner_module, "usable_cpus", lambda: 4)
     spawner = Spawner(tmp_path / "data")
     yield spawner
     spawner.close()
 
 
-def spawn(spawner: Spawner, folder: Path, module: Any = "writer") -> subprocess.Popen[bytes]:
+def spawn(spawner: Spawner, folder: Path, module: str = "writer") -> subprocess.Popen[bytes]:
     return spawner.spawn(module, ["--epoch", "7"], settings="{}", log=folder / "logs" / "n1.log")
 
 
@@ -40,7 +41,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def early_pids(spawner: Spawner) -> list[int]:
-    return [process.pid for _, process in spawner._early]
+    return [process.pid for process in spawner._early_nodes]
 
 
 def test_a_process_reads_its_identity_and_settings(spawner: Spawner, tmp_path: Path) -> None:
@@ -53,8 +54,8 @@ def test_a_process_reads_its_identity_and_settings(spawner: Spawner, tmp_path: P
     assert log.read_text() == f'--data {tmp_path}/data ["--epoch", "7", "--log", "{log}"] {{}}\n'
 
 
-def test_early_processes_are_taken_first(spawner: Spawner, tmp_path: Path) -> None:
-    spawner.start_early("writer", 2)  # type: ignore[arg-type]
+def test_early_nodes_are_taken_first(spawner: Spawner, tmp_path: Path) -> None:
+    spawner.start_early_nodes(2)
     early = early_pids(spawner)
     processes = [spawn(spawner, tmp_path) for _ in range(3)]
     assert [process.pid for process in processes[:2]] == early
@@ -64,16 +65,26 @@ def test_early_processes_are_taken_first(spawner: Spawner, tmp_path: Path) -> No
         end(process)
 
 
-def test_an_early_process_of_another_kind_is_not_taken(spawner: Spawner, tmp_path: Path) -> None:
+def test_an_early_node_is_no_appender(spawner: Spawner, tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text(WRITER)
-    spawner.start_early("other")  # type: ignore[arg-type]
-    process = spawn(spawner, tmp_path)
+    spawner.start_early_nodes(1)
+    process = spawn(spawner, tmp_path, "other")
     assert process.pid not in early_pids(spawner)
     end(process)
 
 
-def test_an_early_process_that_died_is_replaced(spawner: Spawner, tmp_path: Path) -> None:
-    spawner.start_early("writer")  # type: ignore[arg-type]
+def test_one_processor_is_left_to_the_supervisor(spawner: Spawner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawner_module, "usable_cpus", lambda: 2)
+    spawner.start_early_nodes(3)
+    assert len(early_pids(spawner)) == 1
+    spawner.close()
+    monkeypatch.setattr(spawner_module, "usable_cpus", lambda: 1)
+    spawner.start_early_nodes(3)
+    assert early_pids(spawner) == []
+
+
+def test_an_early_node_that_died_is_replaced(spawner: Spawner, tmp_path: Path) -> None:
+    spawner.start_early_nodes(1)
     [died] = early_pids(spawner)
     os.kill(died, signal.SIGKILL)
     os.waitid(os.P_PID, died, os.WEXITED | os.WNOWAIT)
@@ -83,8 +94,8 @@ def test_an_early_process_that_died_is_replaced(spawner: Spawner, tmp_path: Path
     end(process)
 
 
-def test_early_processes_that_are_not_needed_end_at_once(spawner: Spawner) -> None:
-    spawner.start_early("writer", 2)  # type: ignore[arg-type]
+def test_early_nodes_that_are_not_needed_end_at_once(spawner: Spawner) -> None:
+    spawner.start_early_nodes(2)
     early = early_pids(spawner)
     began = time.monotonic()
     spawner.close()
@@ -97,7 +108,7 @@ def test_early_processes_that_are_not_needed_end_at_once(spawner: Spawner) -> No
 
 def test_an_early_start_that_fails_is_no_failure(spawner: Spawner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spawner_module.sys, "executable", "/does/not/exist")
-    spawner.start_early("writer")  # type: ignore[arg-type]
+    spawner.start_early_nodes(1)
     assert early_pids(spawner) == []
 
 
