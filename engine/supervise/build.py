@@ -97,7 +97,7 @@ class RunOptions:
 def build_supervisor(
     options: RunOptions, lock: Lock, spawner: Spawner, *, cancelled: Callable[[], bool] = lambda: False
 ) -> Supervisor:
-    """A supervisor that is ready to start; no process has an identity yet. The caller holds the lock.
+    """A supervisor that is ready to start; no process has an assignment yet. The caller holds the lock.
 
     Retries a busy database until `cancelled` returns true. Raises StorageError on an unusable database or folder,
     UsageError on a bad `-o`.

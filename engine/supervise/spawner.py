@@ -1,4 +1,4 @@
-"""Starts the processes of nodes and of the appender; nodes also before their identity is known."""
+"""Starts the processes of nodes and of the appender; nodes also before their assignment."""
 
 import contextlib
 import json
@@ -30,10 +30,10 @@ The thresholds are not smaller, so that the memory for compressing a group of pa
 
 
 class Spawner:
-    """Starts `python -m MODULE --data DIR`; the process reads the rest of its arguments, its identity, from stdin.
+    """Starts `python -m MODULE --data DIR`; the process reads the rest of its arguments, its assignment, from stdin.
 
-    A node that is started early imports its code while the supervisor imports its own. It opens nothing before it has
-    an identity, and ends if its stdin ends instead.
+    A node that is started early imports its code while the supervisor imports its own. It opens nothing before its
+    assignment, and ends if its stdin ends instead.
     """
 
     def __init__(self, folder: Path, *, wakeup_fd: int | None = None) -> None:
@@ -67,8 +67,8 @@ class Spawner:
                 process = self._start(module, output)
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died already: its monitor reports that
-            identity = json.dumps([*arguments, "--log", str(log)])
-            process.stdin.write(f"{identity}\n{settings}\n".encode())
+            assignment = json.dumps([*arguments, "--log", str(log)])
+            process.stdin.write(f"{assignment}\n{settings}\n".encode())
             process.stdin.flush()
         return process
 

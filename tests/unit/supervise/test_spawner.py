@@ -1,4 +1,4 @@
-"""The start of processes: early nodes, which wait for their identity, and those that are started when needed."""
+"""The start of processes: early nodes, which wait for their assignment, and those that are started when needed."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ def early_pids(spawner: Spawner) -> list[int]:
     return [process.pid for process in spawner._early_nodes]
 
 
-def test_a_process_reads_its_identity_and_settings(spawner: Spawner, tmp_path: Path) -> None:
+def test_a_process_reads_its_assignment_and_settings(spawner: Spawner, tmp_path: Path) -> None:
     process = spawn(spawner, tmp_path)
     log = tmp_path / "logs" / "n1.log"
     deadline = time.monotonic() + 10
