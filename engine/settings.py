@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -202,7 +201,7 @@ def resolve_settings(
     environment = os.environ if environment is None else environment
     path = folder / "crawl.toml"
     text = _read_text(path)
-    toml = _parse_toml(path, text)
+    toml = _parse_toml(path, text) if text else {}
     for name in assigned:
         _check_name(name, "--set")
     for name in toml:
@@ -273,6 +272,8 @@ def _read_text(path: Path) -> str:
 
 
 def _parse_toml(path: Path, text: str) -> dict[str, Any]:
+    import tomllib  # 2 ms, which a process that reads no crawl.toml need not pay
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -12,14 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.append.chosen_outputs import BuiltInOutputs, ChosenOutputs
-from engine.append.class_process import ClassFailed
 from engine.append.fence import Fence
 from engine.append.files import inode_of
 from engine.append.only_new import OnlyNewFilter
 from engine.append.output_dir import OutputDir
 from engine.append.retries import OutputRetries
 from engine.append.stop_signal import Monitor, StopSignal
-from engine.append.turn_result import SupervisorGone, TurnResult
+from engine.append.turn_result import ClassFailed, SupervisorGone, TurnResult
 from engine.append.turns import run_turns
 from engine.append.writer import Batch, FileState, Writer
 from engine.errors import CrawlError, StorageError

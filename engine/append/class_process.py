@@ -17,8 +17,7 @@ from typing import Any
 import orjson
 
 from engine.append.stop_signal import StopSignal
-from engine.append.turn_result import SupervisorGone
-from engine.errors import CrawlError
+from engine.append.turn_result import ClassFailed, SupervisorGone
 from engine.model.step import PluginFile
 from engine.plugins.file_text import encode_files
 from engine.runtime.frames import PREFIX, encode_frame
@@ -32,10 +31,6 @@ _KEPT_SHARE = 0.5
 """Part of its memory that a process may hold between two requests; then it is replaced."""
 
 _log = logging.getLogger("appender")
-
-
-class ClassFailed(CrawlError):
-    """A users' class raised an error, took too long, or its process ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

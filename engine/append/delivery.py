@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.append.class_process import ClassFailed
 from engine.append.delivery_batch import ChangeReader, Changes, DeliveryBatch, build_batch
 from engine.append.delivery_target import DeliveryFailed, DeliveryTarget
 from engine.append.fence import Fence
@@ -16,7 +15,7 @@ from engine.append.only_new import OnlyNewFilter
 from engine.append.patience import GIVE_UP_SECONDS
 from engine.append.retries import OutputRetries
 from engine.append.stop_signal import LoopControl
-from engine.append.turn_result import TurnResult
+from engine.append.turn_result import ClassFailed, TurnResult
 from engine.append.turns import run_turns
 from engine.store.db.connector import Database
 from engine.store.tables import deliveries, outputs

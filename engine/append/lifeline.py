@@ -23,11 +23,11 @@ class Lifeline:
         self.secrets: dict[str, str] = {}
         """Those of the defs, by id; never written to disk."""
 
-    def read_first_line(self) -> str:
-        """The first line of the pipe, without its line break; blocks until it arrives. Empty if the pipe ended."""
-        line = self._reader.read_settings()
-        self.supervisor_gone = line is None
-        return line or ""
+    def read_start(self) -> tuple[list[str], str]:
+        """The arguments and the settings, once they are sent; empty ones if the pipe ended instead."""
+        arguments, settings = self._reader.read_arguments(), self._reader.read_line()
+        self.supervisor_gone = settings is None
+        return arguments or [], settings or ""
 
     def install_signal_handlers(self) -> None:
         """Drain on SIGTERM; ignore SIGINT and SIGHUP, which the supervisor handles."""

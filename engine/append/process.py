@@ -13,6 +13,7 @@ from engine.append.lifeline import Lifeline
 from engine.append.output_dir import OutputDir
 from engine.errors import CrawlError, Fenced
 from engine.runtime import log_dedup
+from engine.runtime.log_file import redirect_output
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
@@ -27,7 +28,8 @@ _log = logging.getLogger("appender")
 def main(argv: Sequence[str]) -> int:
     """Run the process. Returns 0 after a drain or the supervisor's end, 3 if it is fenced or fails.
 
-    The first line of stdin is the settings as JSON; stdin stays open as long as the supervisor lives.
+    stdin holds the arguments that `argv` lacks, the settings, and secrets; it stays open as long as the supervisor
+    lives.
     """
     log_dedup.log_to_stderr()
     parser = argparse.ArgumentParser(prog="engine.append", description="Write the rows of a run to its outputs.")
@@ -35,13 +37,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--run", type=int, required=True, help="the run's number")
     parser.add_argument("--epoch", type=int, required=True, help="the epoch of this appender")
     parser.add_argument("--supervisor", type=int, required=True, help="the epoch of its supervisor")
-    options = parser.parse_args(argv)
+    parser.add_argument("--log", type=Path, help="the file for its output")
     lifeline = Lifeline()
     lifeline.install_signal_handlers()
     try:
-        settings = lifeline.read_first_line()
+        arguments, settings = lifeline.read_start()
         if lifeline.supervisor_gone:
             return 0
+        options = parser.parse_args([*argv, *arguments])
+        if options.log is not None:
+            redirect_output(options.log)
         parsed = Settings.from_json(settings)
         lifeline.watch()
         _serve(options.data, options.run, options.epoch, lifeline, parsed)

@@ -2,6 +2,8 @@
 
 from enum import Enum
 
+from engine.errors import CrawlError
+
 
 class TurnResult(Enum):
     """The result of one turn of the loop."""
@@ -10,6 +12,10 @@ class TurnResult(Enum):
     WROTE = "all new rows are written"
     IDLE = "there was nothing to write"
     BLOCKED = "the remaining work has to wait"
+
+
+class ClassFailed(CrawlError):
+    """A users' class raised an error, took too long, or its process ended."""
 
 
 class SupervisorGone(Exception):

@@ -36,6 +36,7 @@ from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions, Locator
 from engine.model.stored_form import SourcePosition
 from engine.plugins.catalog import build_catalog
+from engine.runtime.environment import environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,9 @@ def _validate(root: YamlNode, problems: Problems) -> Defs | None:
     for name, entry in root.entries_of("dataDefs"):
         if axes.is_table(entry.node):
             written["dataDefs"][name].pop("query", None)  # read with its axes
+    if not Defs.__pydantic_complete__:
+        with environment(PYDANTIC_DISABLE_PLUGINS="__all__"):  # it would search all packages of the machine for some
+            Defs.model_rebuild()
     try:
         return Defs.model_validate(written)
     except ValidationError as error:

@@ -1,8 +1,6 @@
-"""Checks the keys of hosts that say how requests travel, and the certificates that they name."""
+"""Checks the keys of hosts that say how requests travel."""
 
-import ssl
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from engine.defs.problems import Problems
@@ -12,7 +10,6 @@ from engine.defs.transport_terms import AUTH_KINDS
 from engine.defs.yaml_node import YamlNode
 
 _PLAIN_PORT = ":80"
-_MAX_BYTES = 10_000_000
 
 
 def check(root: YamlNode, paths: Mapping[str, Path], problems: Problems) -> None:
@@ -55,60 +52,11 @@ def _check_tls(node: YamlNode, file: Path, problems: Problems) -> None:
         message = "`ca` says what to trust, and `verify: false` trusts everything; keep one"
         problems.add(node.key_place("ca"), "conflict", message)
         return
-    for key, problem_of in _FILE_CHECKS.items():
+    for key in ("ca", "client"):
         written = node.text_of(key)
         if written is not None and written.strip():
-            problem = _file_problem(resolve_beside(file, written), problem_of)
+            from engine.defs.certificate_checks import certificate_problem  # OpenSSL, which other defs do not need
+
+            problem = certificate_problem(key, resolve_beside(file, written))
             if problem is not None:
                 problems.add(node.entries[key].node.place, "bad-certificate", f"`{key}`: {problem}")
-
-
-def _file_problem(path: str, problem_of: Callable[[str], str | None]) -> str | None:
-    try:
-        found = Path(path).stat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:  # OpenSSL would read a device for ever
-            return f"'{path}' is not a file of certificates"
-        with Path(path).open("rb") as file:
-            file.read(1)
-        return problem_of(path)
-    except OSError as error:
-        if isinstance(error, ssl.SSLError):
-            return f"the file '{path}' cannot be used: {ssl_reason(error)}"
-        return f"cannot read the file '{path}': {(error.strerror or str(error)).lower()}"
-    except ValueError as error:
-        return f"the file '{path}' cannot be used: {error}"
-
-
-def _authorities_problem(path: str) -> str | None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        context.load_verify_locations(path)
-    except ssl.SSLError:
-        return f"the file '{path}' holds no certificate in PEM form"
-    return None if context.cert_store_stats()["x509"] else f"the file '{path}' holds no certificate in PEM form"
-
-
-def _client_problem(path: str) -> str | None:
-    asked: list[bool] = []
-
-    def refuse() -> str:
-        asked.append(True)
-        return ""  # a key with a password must not ask the terminal for it
-
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(path, password=refuse)
-    except ssl.SSLError as error:
-        if asked:
-            return f"the private key in '{path}' has a password; store it without one, readable by your user alone"
-        if "KEY_VALUES_MISMATCH" in (error.reason or ""):
-            return f"the private key in '{path}' does not belong to its first certificate"
-        return f"the file '{path}' must hold a certificate and its private key in PEM form"
-    return None
-
-
-def ssl_reason(error: ssl.SSLError) -> str:
-    """The reason of an error of OpenSSL in plain words."""
-    return (error.reason or "invalid").replace("_", " ").lower()
-
-
-_FILE_CHECKS: Mapping[str, Callable[[str], str | None]] = {"ca": _authorities_problem, "client": _client_problem}

@@ -4,39 +4,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine import urls
 from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, quote_variables
 from engine.extract.budget import Budget
 from engine.extract.patterns import TimedPattern
+from engine.extract.table_rows import TableInvalid, TableRows
 from engine.model.axis import FACT, FROM_DATE_PATTERN, ITEM, Axis, AxisTable, DateConverter
 from engine.model.java_date import DateInvalid, format_date, parse_date, roll_day
 from engine.model.job_key import locator_key
 from engine.model.record import ExtractedLink
-from engine.model.stored_form import SourcePosition
 from engine.model.variables import render
 from engine.query_stripper import QueryStripper
 
 _MAX_INDEX = 10_000
 """An open range ends here at the latest."""
-
-
-class TableInvalid(Exception):
-    """The page does not have the table that the defs describe. `place`: what says so in the defs."""
-
-    def __init__(self, text: str, place: SourcePosition | None = None) -> None:
-        super().__init__(text)
-        self.place = place
-
-
-class TableRows(NamedTuple):
-    """What a table gives on a page. `missing`: by column, in how many rows the page had nothing for it."""
-
-    rows: list[dict[str, Any]]
-    links: list[ExtractedLink]
-    filtered: int
-    missing: tuple[tuple[str, int], ...]
 
 
 @dataclass(slots=True)

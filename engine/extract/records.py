@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.extract.axis_table import AxisTableReader, TableInvalid, TableRows
 from engine.extract.budget import Budget, BudgetExceeded
 from engine.extract.context import Context
 from engine.extract.cost import Cost
@@ -19,10 +18,14 @@ from engine.extract.page import Page
 from engine.extract.patterns import PatternTimeout
 from engine.extract.record_links import PageRecordLinks, RecordLinks
 from engine.extract.selectors import Scope, Selector, compile_selector
+from engine.extract.table_rows import TableInvalid, TableRows
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from engine.query_stripper import QueryStripper
+
+if TYPE_CHECKING:
+    from engine.extract.axis_table import AxisTableReader
 
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
@@ -76,8 +79,7 @@ class RecordExtractor:
         self.query_stripper = query_stripper
         self._link_extractor = LinkExtractor(data_def, priorities, max_links, query_stripper)
         self._record_links = RecordLinks(data_def, self._readers, priorities, max_links, query_stripper)
-        table = data_def.axis
-        self._table = None if table is None else AxisTableReader(table, priorities, query_stripper)
+        self._table = _table_reader(data_def, priorities, query_stripper)
         self._compile_error = ""
         self.block: Selector | None = None
         """Selects the records; None: the page is one."""
@@ -262,3 +264,14 @@ class RecordExtractor:
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)
+
+
+def _table_reader(
+    data_def: DataDef, priorities: Mapping[str, int], query_stripper: QueryStripper | None
+) -> "AxisTableReader | None":
+    """What reads the table of the dataDef; None where it has none: most do not, and load nothing for it."""
+    if data_def.axis is None:
+        return None
+    from engine.extract.axis_table import AxisTableReader
+
+    return AxisTableReader(data_def.axis, priorities, query_stripper)

@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import regex
-
 from engine.errors import suggest
 
 XPATH_PREFIX = "xpath:"
@@ -102,6 +100,8 @@ def pattern_problem(text: str) -> str | None:
     """Why a regular expression of the `regex` package cannot be used; None when it can."""
     if len(text) > MAX_LENGTH:
         return f"the pattern is longer than {MAX_LENGTH} characters"
+    import regex  # 7 ms, which defs without patterns need not pay
+
     try:
         regex.compile(text)
     except regex.error as error:
@@ -116,6 +116,8 @@ def template_problem(pattern: str, template: str) -> str | None:
     r"""Why a text cannot replace matches of a pattern; None when it can. `\1` and `\g<name>` are groups."""
     if len(template) > MAX_LENGTH:
         return f"the text is longer than {MAX_LENGTH} characters"
+    import regex
+
     compiled = regex.compile(pattern)
     try:
         compiled.sub(template, "x")  # of an empty text, it would not read the template

@@ -12,7 +12,6 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import httpx
 from aiohttp.abc import AbstractResolver
 
 from engine import urls
@@ -127,10 +126,9 @@ class Fetcher:
         try:
             async with asyncio.timeout(self._deadline) as wait.deadline:
                 if route is None:
-                    response = await self._transport.handle_async_request(sent)
+                    response = await self._transport.send(sent)
                 else:
                     response = await self._send_routed(sent, route)
-                assert isinstance(response, TransportResponse)
                 body, pairs = response.body, response.raw_headers
                 answer, changed = None, False
                 try:
@@ -193,10 +191,10 @@ class Fetcher:
         if self._routed_transport is not None:
             await self._routed_transport.aclose()
 
-    async def _send_routed(self, sent: OutgoingRequest, route: HostRoute) -> httpx.Response:
+    async def _send_routed(self, sent: OutgoingRequest, route: HostRoute) -> TransportResponse:
         """Send by the other transport; directly over http, where its rule changes nothing."""
         if not route.proxies and sent.target.startswith("http:"):
-            return await self._transport.handle_async_request(sent)
+            return await self._transport.send(sent)
         return await self._routed().send(sent, route)
 
     def _routed(self) -> "RoutedTransport":

@@ -1,9 +1,9 @@
-"""The httpx transport over aiohttp: exact URLs, guarded addresses, limited bodies; says which errors to retry."""
+"""The transport over aiohttp: exact URLs, guarded addresses, limited bodies; says which errors to retry."""
 
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from io import BytesIO
 
 import aiohttp
@@ -11,7 +11,6 @@ import httpx
 from aiohttp.abc import AbstractResolver
 from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
-from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
 from engine.fetch.decompress import Decompressor, body_too_large
@@ -27,6 +26,7 @@ from engine.fetch.failures import (
 from engine.fetch.guarded_connector import GuardedAddress, GuardedResolver, find_guarded_address, open_guarded_socket
 from engine.fetch.limited_body import HoldBytes, LimitedBody
 from engine.fetch.request import OutgoingRequest
+from engine.fetch.tls_contexts import TlsContexts
 
 _MAX_HEADER_BYTES = 64 * 1024
 """Bytes of one header line; policies and cookies of real sites exceed aiohttp's 8 KB."""
@@ -62,7 +62,7 @@ class TransportResponse(httpx.Response):
         return httpx.Headers(list(self.raw_headers))
 
 
-class Transport(AiohttpTransport):
+class Transport:
     """Two connection pools, for http and https: one for public addresses only, and one for exempt hosts.
 
     A connection to a guarded address is thus never used for another host, nor for one that is no longer exempt.
@@ -77,25 +77,18 @@ class Transport(AiohttpTransport):
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        # The session uses the trust store that aiohttp loads at import. This context is never used; without
-        # certificates it saves the 20 ms of loading them twice.
-        super().__init__(
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            trust_env=False,
-            client=partial(self._create_session, exempt=False),
-        )
         self._headers = headers
         self._connections = connections
         self._resolver = resolver
         self._tls = tls
-        self._exempt_client: aiohttp.ClientSession | None = None
+        self._tls_contexts = TlsContexts()
+        self._guarded_session: aiohttp.ClientSession | None = None
+        self._exempt_session: aiohttp.ClientSession | None = None
         self._own_resolver: AbstractResolver | None = None
         self._guarded_resolver: GuardedResolver | None = None
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Returns a `TransportResponse` for an `OutgoingRequest`. Raises `FetchFailed`."""
-        if not isinstance(request, OutgoingRequest):
-            return await super().handle_async_request(request)
+    async def send(self, request: OutgoingRequest) -> TransportResponse:
+        """Send one request. Raises `FetchFailed`."""
         # `encoded`: without it yarl re-quotes the URL, which changes signed or double-encoded ones.
         url = URL(request.target, encoded=True)
         if not request.exempt:
@@ -107,6 +100,7 @@ class Transport(AiohttpTransport):
                 headers=[(name.decode(), value.decode()) for name, value in request.headers.raw] or None,
                 data=request.body or None,
                 allow_redirects=False,
+                ssl=self._tls_context() if url.scheme == "https" else True,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             guarded = find_guarded_address(error)
@@ -130,21 +124,24 @@ class Transport(AiohttpTransport):
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await super().aclose()
-        if self._exempt_client is not None:
-            await self._exempt_client.close()
+        for session in (self._guarded_session, self._exempt_session):
+            if session is not None:
+                await session.close()
         if self._own_resolver is not None:
             await self._own_resolver.close()
 
     def _session(self, *, exempt: bool) -> aiohttp.ClientSession:
         if exempt:
-            if self._exempt_client is None:
-                self._exempt_client = self._create_session(exempt=True)
-            return self._exempt_client
-        if not isinstance(self.client, aiohttp.ClientSession):
-            self.client = self.get_client()
-        assert isinstance(self.client, aiohttp.ClientSession)
-        return self.client
+            if self._exempt_session is None:
+                self._exempt_session = self._create_session(exempt=True)
+            return self._exempt_session
+        if self._guarded_session is None:
+            self._guarded_session = self._create_session(exempt=False)
+        return self._guarded_session
+
+    def _tls_context(self) -> ssl.SSLContext:
+        """That of this transport: the contexts that aiohttp makes at its import may lack certificates."""
+        return self._tls if self._tls is not None else self._tls_contexts.find(None, http2=False)
 
     def _create_session(self, *, exempt: bool) -> aiohttp.ClientSession:
         resolver = self._resolver
@@ -156,7 +153,6 @@ class Transport(AiohttpTransport):
             limit=self._connections,
             ttl_dns_cache=_DNS_CACHE_SECONDS,
             resolver=resolver,
-            ssl=True if self._tls is None else self._tls,
             socket_factory=None if exempt else open_guarded_socket,
         )
         session = aiohttp.ClientSession(

@@ -23,6 +23,7 @@ from engine.extract.records import RecordExtractor
 from engine.extract.selection import Selection, select_values
 from engine.extract.selector_syntax import XPATH_PREFIX
 from engine.extract.sitemap import parse_sitemap
+from engine.fetch.aiohttp_import import load_certificates
 from engine.fetch.decode import decode
 from engine.model.definition import Definitions, definition_hash
 from engine.node import extraction_wire as wire
@@ -218,7 +219,9 @@ class ExtractionChild:
             definitions = self._defs.get(defs)
             if definitions is None:  # they did not fit
                 raise MemoryError
-            if not self._users_code:  # what users' code forks must not hold the socket: the node waits for its end
+            if not self._users_code:
+                load_certificates()
+                # what users' code forks must not hold the socket: the node waits for its end
                 os.register_at_fork(after_in_child=self._connection.close)
             code = self._users_code[defs] = UsersCode(definitions, self._slot, self._limits, self._call_node)
         return code

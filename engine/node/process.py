@@ -21,6 +21,7 @@ from engine.node.secrets import SecretValues
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.runtime import log_dedup
 from engine.runtime.lifeline_reader import LifelineReader
+from engine.runtime.log_file import redirect_output
 from engine.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -109,23 +110,29 @@ def _commit_seconds_left(deadline: float) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a node. The first line of stdin holds its settings, later ones secrets; its end is the supervisor's."""
+    """Run a node.
+
+    stdin holds the arguments that are missing here, the settings, and secrets; its end is that of the supervisor.
+    """
     parser = argparse.ArgumentParser(prog="crawl-console node")
     parser.add_argument("--data", type=Path, required=True)
     for name in ("run", "epoch", "number"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--wakeup-fd", type=int)
     parser.add_argument("--role", type=Role, required=True)
-    options = parser.parse_args(arguments)
+    parser.add_argument("--log", type=Path)
     log_dedup.log_to_stderr()
     use_batch_scheduling()
     tune_garbage_collection()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     lifeline, secrets = LifelineReader(sys.stdin.fileno()), SecretValues()
-    written = lifeline.read_settings()
-    if written is None:
-        return 0  # the supervisor died before it could write the settings
+    more, written = lifeline.read_arguments(), lifeline.read_line()
+    if more is None or written is None:
+        return 0  # the supervisor ended, or had no use for this process
+    options = parser.parse_args([*arguments, *more])
+    if options.log is not None:
+        redirect_output(options.log)
     settings = Settings.from_json(written)
     launcher = ExtractionLauncher(ExtractionLimits.from_settings(settings))
     launcher.fork_template()  # now: later there are threads, open databases and secrets

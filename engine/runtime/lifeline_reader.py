@@ -1,4 +1,4 @@
-"""Reads the lifeline of a node or appender: settings, then secrets, until the pipe ends: the supervisor is gone."""
+"""Reads the lifeline of a node or appender: arguments, settings, secrets, until it ends: the supervisor is gone."""
 
 import contextlib
 import io
@@ -11,13 +11,18 @@ _MAX_LINE_BYTES = 16_000_000
 
 
 class LifelineReader:
-    """Lines of JSON on stdin. The first is the settings; each later one is a message from the supervisor."""
+    """Lines on stdin: the arguments, the settings; each later one is a message from the supervisor."""
 
     def __init__(self, fd: int) -> None:
         self._raw = io.FileIO(fd, closefd=False)
 
-    def read_settings(self) -> str | None:
-        """The first line, without its end; None if the supervisor died before it could write it.
+    def read_arguments(self) -> list[str] | None:
+        """The arguments that are not on the command line: who the process is. None if the supervisor is gone."""
+        line = self.read_line()
+        return None if line is None else [str(argument) for argument in json.loads(line)]
+
+    def read_line(self) -> str | None:
+        """The next line, without its end; None if the supervisor died before it could write it.
 
         Read without a buffer, which would hold the first secrets when the node forks its extraction template.
         """

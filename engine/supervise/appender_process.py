@@ -17,17 +17,18 @@ from engine.supervise.child_process import (
     HeartbeatMonitor,
     create_beat_file,
     restart_delay,
-    spawn,
 )
 from engine.supervise.lifeline_writer import LifelineWriter
+from engine.supervise.spawner import APPENDER, Spawner
 
 
 class AppenderProcess:
     """The appender process of one supervisor."""
 
     def __init__(
-        self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings, vault: SecretVault
-    ) -> None:
+        self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings, vault: SecretVault,
+        spawner: Spawner,
+    ) -> None:  # fmt: skip
         """It gets the secrets of `vault`, those sealed later too."""
         self._db = db
         self._folder = folder
@@ -35,6 +36,7 @@ class AppenderProcess:
         self._supervisor = supervisor
         self._settings = settings
         self._vault = vault
+        self._spawner = spawner
         self.child: ChildProcess | None = None
         self._restart_at: float | None = None
         self._crashes = 0
@@ -48,13 +50,12 @@ class AppenderProcess:
             epoch = nodes.insert_appender(self._db, self._run, self._supervisor, time.time())
             beat_path = self._folder / "beats" / f"a{epoch}"
             create_beat_file(beat_path)
-        process = spawn(
-            "engine.append",
-            ["--data", str(self._folder), "--run", str(self._run), "--epoch", str(epoch), "--supervisor",
-             str(self._supervisor)],
-            first_line=self._settings.to_json(),
+        process = self._spawner.spawn(
+            APPENDER,
+            ["--run", str(self._run), "--epoch", str(epoch), "--supervisor", str(self._supervisor)],
+            settings=self._settings.to_json(),
             log=self._folder / "logs" / "appender.log",
-        )  # fmt: skip
+        )
         self.child = ChildProcess(
             "appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic(),
             heartbeat=HeartbeatMonitor.from_settings(self._settings),

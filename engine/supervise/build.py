@@ -58,6 +58,7 @@ from engine.supervise.run_stats import RunStats
 from engine.supervise.seed_jobs import create_placements
 from engine.supervise.seed_secrets import SeedSecrets
 from engine.supervise.seeding import Seeder, check_seedable
+from engine.supervise.spawner import Spawner
 from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
 from engine.supervise.wal_guard import WalGuard
@@ -94,12 +95,12 @@ class RunOptions:
 
 
 def build_supervisor(
-    options: RunOptions, lock: Lock, *, cancelled: Callable[[], bool] = lambda: False, wakeup_fd: int | None = None
+    options: RunOptions, lock: Lock, spawner: Spawner, *, cancelled: Callable[[], bool] = lambda: False
 ) -> Supervisor:
-    """A supervisor that is ready to start, with no process started yet. The caller holds the lock.
+    """A supervisor that is ready to start; no process has an assignment yet. The caller holds the lock.
 
-    Nodes write to `wakeup_fd` to wake the caller's loop (`engine.runtime.wakeup`). Retries a busy database until
-    `cancelled` returns true. Raises StorageError on an unusable database or folder, UsageError on a bad `-o`.
+    Retries a busy database until `cancelled` returns true. Raises StorageError on an unusable database or folder,
+    UsageError on a bad `-o`.
     """
     folder = options.folder.absolute()
     _retry(lambda: migrate_databases(folder), cancelled)
@@ -120,16 +121,12 @@ def build_supervisor(
     lock.write_holder(run.id)
     queue_maintainer = QueueMaintainer(db, folder, run.seq)
     node_pool = NodePool(
-        db,
-        folder,
-        run=run.seq,
-        supervisor=begun.epoch,
-        settings=settings,
-        ring=queue_maintainer.ring,
-        appender=AppenderProcess(db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, vault=vault),
-        vault=vault,
-        wakeup_fd=wakeup_fd,
-    )
+        db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, ring=queue_maintainer.ring,
+        appender=AppenderProcess(
+            db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, vault=vault, spawner=spawner
+        ),
+        vault=vault, spawner=spawner,
+    )  # fmt: skip
     placements = create_placements(run.seq, options.definitions, settings)
     checkpoints = CheckpointTracker(db, run.seq, begun.steps, StateFile(db, folder, run))
     _retry(lambda: checkpoints.update(lambda: False), cancelled)

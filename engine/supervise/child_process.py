@@ -1,18 +1,16 @@
-"""Child processes: spawn, heartbeat, signals, reaping. Signals only children that are not yet reaped."""
+"""Child processes: heartbeat, signals, reaping. Signals only children that are not yet reaped."""
 
 import contextlib
 import errno
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
-from engine.errors import CrawlError, StorageError
+from engine.errors import StorageError
 from engine.model.node import HeartbeatState, Role
 from engine.model.secret import SecretVault
 from engine.runtime.beat_file import Beat, BeatWriter, read_beat
@@ -20,6 +18,7 @@ from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.retry_busy import DiskFull
 from engine.supervise.lifeline_writer import LifelineWriter
+from engine.supervise.process_group import kill_group, reap_group, signal_group
 
 ChildKind = Literal["node", "appender"]
 
@@ -30,24 +29,12 @@ _RECOVERY_SECONDS = 1.0
 CRASH_LIMIT = 5
 HEALTHY_SECONDS = 60.0
 """Seconds of life after which the count of crashes is reset."""
-_KILL_WAIT_SECONDS = 1.0
 _MIN_RESTART_DELAY, _MAX_RESTART_DELAY = 0.2, 5.0
 
 
 def restart_delay(crashes: int) -> float:
     """Seconds before a restart, after so many crashes in a row."""
     return min(_MAX_RESTART_DELAY, _MIN_RESTART_DELAY * 2.0 ** (crashes - 1))
-
-
-_MALLOC_ENV = {
-    "MALLOC_ARENA_MAX": "2",
-    "MALLOC_TRIM_THRESHOLD_": "4194304",
-    "MALLOC_MMAP_THRESHOLD_": "2097152",
-}
-"""Read by glibc, ignored elsewhere: returns the memory of a huge page to the OS instead of keeping it per thread.
-
-The thresholds are not smaller, so that the memory for compressing a group of pages is reused from group to group.
-"""
 
 
 @dataclass(slots=True)
@@ -187,98 +174,6 @@ class ChildProcess:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         self.beat_path.unlink(missing_ok=True)
-
-
-def reap_group(process: subprocess.Popen[bytes]) -> int | None:
-    """Reap the leader of a process group if it ended, after killing the group: its exit code, else None."""
-    if process.returncode is None and _has_ended(process.pid):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    return process.poll()
-
-
-def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Send a signal to the group of a leader; if that has ended, kill what is left of the group."""
-    if reap_group(process) is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> int:
-    """Kill the group of a leader and wait for its end; returns the leader's exit code.
-
-    A process that the kernel holds for longer than a second counts as dead: it is fenced, and dies when it wakes.
-    """
-    signal_group(process, signal.SIGKILL)
-    try:
-        return process.wait(_KILL_WAIT_SECONDS)
-    except subprocess.TimeoutExpired:
-        return -signal.SIGKILL
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether a child has ended and is not reaped yet."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return False
-
-
-def spawn(
-    module: str, arguments: Sequence[str], *, first_line: str, log: Path, wakeup_fd: int | None = None
-) -> subprocess.Popen[bytes]:
-    """Start `python -m module` in its own session; its output goes to `log`, its stdin is the lifeline.
-
-    `-P` keeps a folder of the user from shadowing our packages. `first_line` is written to its stdin; it may write to
-    `wakeup_fd` to wake the supervisor. It inherits SIGINT and SIGHUP blocked: it ignores both, and either would end it
-    before it can say so. Raises CrawlError if it cannot be started.
-    """
-    with contextlib.suppress(OSError):
-        log.parent.mkdir(mode=0o700, exist_ok=True)
-    try:
-        with open_log(log) as output, blocked(signal.SIGINT, signal.SIGHUP):
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    module,
-                    *arguments,
-                    *([] if wakeup_fd is None else ["--wakeup-fd", str(wakeup_fd)]),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                pass_fds=[] if wakeup_fd is None else [wakeup_fd],
-                env={**_MALLOC_ENV, **os.environ},
-            )
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died already: its monitor reports that
-            process.stdin.write(first_line.encode() + b"\n")
-            process.stdin.flush()
-    except OSError as error:
-        raise CrawlError(f"cannot start {module}: {error.strerror}", "Free memory, processes or disk.") from error
-    return process
-
-
-@contextlib.contextmanager
-def blocked(*signals: signal.Signals) -> Iterator[None]:
-    """Block signals in this thread; what it starts inherits that."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def open_log(log: Path) -> IO[bytes]:
-    """Open a log for appending; the null device if a full disk refuses a new file."""
-    try:
-        fd = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
-    except OSError:
-        fd = os.open(os.devnull, os.O_WRONLY)
-    return os.fdopen(fd, "wb")
 
 
 def create_beat_file(path: Path) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from engine.errors import CrawlError
 from engine.model.helper import Helper
-from engine.supervise.child_process import blocked, kill_group, open_log, reap_group, signal_group
+from engine.runtime.log_file import open_log
+from engine.supervise.process_group import blocked, kill_group, reap_group, signal_group
 
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 4096

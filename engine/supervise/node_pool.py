@@ -26,9 +26,9 @@ from engine.supervise.child_process import (
     HeartbeatMonitor,
     create_beat_file,
     restart_delay,
-    spawn,
 )
 from engine.supervise.lifeline_writer import LifelineWriter
+from engine.supervise.spawner import NODE, Spawner
 
 _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
@@ -50,12 +50,9 @@ class NodePool:
 
     def __init__(
         self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings,
-        ring: Callable[[list[int]], None], appender: AppenderProcess, vault: SecretVault, wakeup_fd: int | None,
+        ring: Callable[[list[int]], None], appender: AppenderProcess, vault: SecretVault, spawner: Spawner,
     ) -> None:  # fmt: skip
-        """The nodes get the secrets of `vault`, those sealed later too.
-
-        A node without work writes to `wakeup_fd` to wake the supervisor (engine.runtime.wakeup).
-        """
+        """The nodes get the secrets of `vault`, those sealed later too."""
         self._db = db
         self._folder = folder
         self._run = run
@@ -64,7 +61,7 @@ class NodePool:
         self._ring = ring
         self._vault = vault
         self._secrets_complete = False
-        self._wakeup_fd = wakeup_fd
+        self._spawner = spawner
         self.appender = appender
         self.nodes: list[ChildProcess] = []
         self.range: NodeRange = settings.nodes
@@ -118,14 +115,12 @@ class NodePool:
             create_beat_file(beat_path)
             self._update_slots()
             self._add_event("INFO", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else ""))
-        process = spawn(
-            "engine.node",
-            ["--data", str(self._folder), "--run", str(self._run), "--epoch", str(epoch), "--number", str(number),
-             "--role", role],
-            first_line=self._settings.to_json(),
+        process = self._spawner.spawn(
+            NODE,
+            ["--run", str(self._run), "--epoch", str(epoch), "--number", str(number), "--role", role],
+            settings=self._settings.to_json(),
             log=self._folder / "logs" / f"n{number}.log",
-            wakeup_fd=self._wakeup_fd,
-        )  # fmt: skip
+        )
         child = ChildProcess(
             "node", epoch, number, role, process, beat_path, time.monotonic(), replaces, crashes,
             heartbeat=HeartbeatMonitor.from_settings(self._settings),
@@ -153,6 +148,7 @@ class NodePool:
         for role, count in ((Role.RUNNER, self.range.least), (Role.BACKUP_RUNNER, self._settings.backups)):
             for _ in range(count - sum(child.role is role for child in self.nodes)):
                 self.start_node(role)
+        self._spawner.close()
 
     def restart(self, child: ChildProcess) -> None:
         """Drain a node; a replacement starts as soon as it has ended."""

@@ -17,6 +17,42 @@ def test_headless_runs_and_nodes_never_load_textual():
     assert not [name for name in loaded(code) if name.startswith("textual")]
 
 
+# optional parts of a crawl: with them every start would be slower
+RARE = {
+    *("lxml", "jmespath", "cssselect", "cryptography", "httpcore", "h2", "dateutil", "dateparser", "price_parser"),
+    *("pypdfium2", "isoduration", "publicsuffixlist", "sqlite_utils", "tomllib", "importlib.metadata"),
+}
+
+
+def test_a_node_starts_without_what_few_crawls_need():
+    names = loaded("import engine.node.process")
+    rare = {"engine.extract.axis_table", "engine.fetch.routed_transport", "engine.node.steps.apply"}
+    assert names & (RARE | rare | {"pydantic", "yaml", "watchfiles", "engine.store.db.filter"}) == set()
+
+
+def test_a_supervisor_starts_without_what_few_crawls_need():
+    modules = ["console.cli.main", "console.cli.commands.run", "engine.defs.loader", "engine.supervise.build"]
+    names = loaded("import " + ", ".join(modules))
+    assert (
+        names & ((RARE - {"importlib.metadata"}) | {"httpx", "aiohttp", "selectolax", "regex", "ssl", "asyncio"})
+        == set()
+    )
+
+
+def test_valid_defs_are_loaded_without_a_search_for_plugins(tmp_path):
+    (tmp_path / "a.yml").write_text("dataDefs: {page: {fields: {title: {selector: h1}}}}")
+    code = "from pathlib import Path; from engine.defs.loader import load; from engine.errors import DefsError\n"
+    code += f"try: load(Path({str(tmp_path)!r}))\nexcept DefsError: pass\n"
+    code += "from pydantic.plugin import _loader; print(_loader._plugins)"
+    assert "None" in loaded(code)
+
+
+def test_an_appender_starts_without_what_few_runs_need():
+    names = loaded("import engine.append.process")
+    rare = {"ssl", "asyncio", "httpx", "engine.append.class_process", "engine.append.output_loops"}
+    assert names & (RARE | rare) == set()
+
+
 def test_a_console_starts_without_parsers_clients_and_huey():
     code = "import console.tui.app, console.tui.state.control, console.tui.attach, console.tui.screens.nodes"
     heavy = {"lxml", "selectolax", "httpx", "aiohttp", "pydantic", "huey", "watchfiles", "sqlite_utils"}

@@ -106,14 +106,13 @@ def test_an_appender_whose_files_cannot_grow_is_replaced(project: Project, site:
     assert project.count_rows("entry", "book") == library.rows()
 
 
-@pytest.mark.parametrize("sent", [b"", b'{"nodes": 2'])
+@pytest.mark.parametrize("sent", [b"", b'["--run"', b'["--run", "1"]\n{"nodes": 2'])
 @pytest.mark.parametrize("module", ["node", "append"])
 def test_a_process_whose_supervisor_died_before_its_message_exits_quietly(
     project: Project, module: str, sent: bytes
 ) -> None:
-    more = ["--number", "1", "--role", "RUNNER"] if module == "node" else ["--supervisor", "1"]
     done = subprocess.run(
-        [sys.executable, "-m", f"engine.{module}", "--data", project.data, "--run", "1", "--epoch", "1", *more],
+        [sys.executable, "-m", f"engine.{module}", "--data", project.data],
         input=sent,
         capture_output=True,
         timeout=20,

@@ -111,23 +111,23 @@ def _print_events(
     db: "Database", run: int, filter_: "EventFilter", after: int, upto: int, to_line: "Callable[[int, Event], str]"
 ) -> None:
     """Print the events above `after`, up to `upto`."""
-    from engine.store.tables import events as table
+    from engine.store.read.event_search import list_events
 
     cursor: int | None = after
     while cursor is not None and cursor < upto:
-        page = table.list_events(db, run, filter_, after=cursor, limit=_PAGE_SIZE)
+        page = list_events(db, run, filter_, after=cursor, limit=_PAGE_SIZE)
         write_lines(to_line(id_, event) for id_, event in page.events if id_ <= upto)
         cursor = page.next
 
 
 def _last_events(db: "Database", run: int, filter_: "EventFilter", size: int, before: int) -> "list[tuple[int, Event]]":
     """The last `size` events below `before`."""
-    from engine.store.tables import events as table
+    from engine.store.read.event_search import list_events
 
     newest: list[tuple[int, Event]] = []
     cursor: int | None = before
     while cursor is not None and len(newest) < size:
-        page = table.list_events(db, run, filter_, before=cursor, limit=size - len(newest))
+        page = list_events(db, run, filter_, before=cursor, limit=size - len(newest))
         newest = [*page.events, *newest]
         cursor = page.next
     return newest

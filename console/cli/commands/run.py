@@ -3,6 +3,7 @@
 Headless, data goes to stdout; progress and errors go to stderr.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -32,6 +33,7 @@ from engine.errors import Problem, StorageError, UsageError, suggest
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
 from engine.supervise.lock import Lock
+from engine.supervise.spawner import Spawner
 
 if TYPE_CHECKING:
     from console.cli.on_alarm import AlarmCommand
@@ -139,15 +141,22 @@ def run_headless(options: HeadlessOptions) -> int:
         load(options.defs)  # before the data dir is made: a folder without defs stays as it was
     signals = _Signals()
     lock = Lock.acquire(options.data)
+    gc.disable()  # during the imports, which stay in memory
+    spawner = Spawner(options.data.absolute(), wakeup_fd=signals.wakeup.write_fd)
     try:
-        supervisor = _build_supervisor(options, lock, signals)
+        spawner.start_early_nodes(options.settings.nodes.least)  # they import while this process does
+        supervisor = _build_supervisor(options, lock, spawner, signals)
     except BaseException as error:
+        spawner.close()
         lock.release()
         from engine.store.db.connector import DatabaseBusy
 
         if isinstance(error, (DatabaseBusy, StorageError)) and signals.pending:
             return signals.exit_code  # a signal ended its wait for a busy database
         raise
+    finally:
+        gc.freeze()
+        gc.enable()
     from console.cli.progress import Progress
     from console.cli.stdout_rows import write_rows
     from engine.store.db.connector import Database
@@ -174,6 +183,7 @@ def run_headless(options: HeadlessOptions) -> int:
         supervisor.kill_processes()
         raise
     finally:
+        spawner.close()
         if alarm_command is not None:
             alarm_command.stop(supervisor.disk.alarm)
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
@@ -193,7 +203,7 @@ def run_headless(options: HeadlessOptions) -> int:
     return int(supervisor.exit_code)
 
 
-def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals") -> Any:
+def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, signals: "_Signals") -> Any:
     from console.cli.stdout_rows import only_data_def
     from engine.defs.loader import load
     from engine.defs.watcher import fingerprint_files
@@ -224,8 +234,8 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals")
             only_new=options.only_new,
         ),
         lock,
+        spawner,
         cancelled=lambda: signals.pending,
-        wakeup_fd=signals.wakeup.write_fd,
     )
 
 

@@ -13,6 +13,7 @@ from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.db.schema import CRAWL, PAGES, has_schema, require_current
 from engine.store.read import browse, failures, history, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
+from engine.store.read.event_search import list_events
 from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.read.history import RunReport
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
@@ -158,7 +159,7 @@ class DatabaseSource:
     def last_events(self, run: int, event_filter: EventFilter, limit: int) -> LogLines:
         """The newest lines that match, oldest first, as far as a short search gets."""
         before = self.last_event_id() + 1
-        return list(events.list_events(self.db, run, event_filter, before=before, limit=limit).events)
+        return list(list_events(self.db, run, event_filter, before=before, limit=limit).events)
 
     def failure_reasons(self, run: int, limit: int) -> list[str]:
         """The reasons of the first failed jobs, one a job."""

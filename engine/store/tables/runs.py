@@ -1,6 +1,6 @@
 """Writes the table `runs`: create, resume, change state and stage, end."""
 
-import secrets
+import os
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -150,7 +150,7 @@ def list_ids(db: Database, count: int) -> list[str]:
 def create(db: Database, base_url: str | None, now: float) -> Run:
     """Create a run with a new id of 6 hex digits."""
     while True:
-        seq = db.value(_CREATE, (secrets.token_hex(3), now, base_url))
+        seq = db.value(_CREATE, (os.urandom(3).hex(), now, base_url))
         if seq is not None:
             return get(db, int(seq))
 

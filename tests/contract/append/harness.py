@@ -129,7 +129,7 @@ class Harness:
                 self.command(self.epoch()), stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
         assert process.stdin
-        process.stdin.write(Settings().to_json().encode() + b"\n")
+        process.stdin.write(b"[]\n" + Settings().to_json().encode() + b"\n")
         process.stdin.flush()
         return process
 

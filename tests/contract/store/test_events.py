@@ -3,6 +3,8 @@
 import pytest
 
 from console.filter_syntax import parse_events
+from engine.store.read import event_search
+from engine.store.read.event_search import list_events
 from engine.store.tables import events
 from engine.store.tables.events import Event
 from tests.contract.store.harness import StoreHarness
@@ -22,7 +24,7 @@ def logged(store: StoreHarness) -> StoreHarness:
 def forwards(store: StoreHarness, text: str, limit: int, seconds: float) -> list[int]:
     ids, at = [], 0
     while True:
-        part = events.list_events(store.db, store.run, parse_events(text), after=at, limit=limit, seconds=seconds)
+        part = list_events(store.db, store.run, parse_events(text), after=at, limit=limit, seconds=seconds)
         ids += [int(event.at) for _, event in part.events]
         if part.next is None:
             return ids
@@ -33,7 +35,7 @@ def backwards(store: StoreHarness, text: str, limit: int, seconds: float) -> lis
     ids: list[int] = []
     at: int = 1 << 62
     while True:
-        part = events.list_events(store.db, store.run, parse_events(text), before=at, limit=limit, seconds=seconds)
+        part = list_events(store.db, store.run, parse_events(text), before=at, limit=limit, seconds=seconds)
         ids = [*(int(event.at) for _, event in part.events), *ids]
         if part.next is None:
             return ids
@@ -46,7 +48,7 @@ def backwards(store: StoreHarness, text: str, limit: int, seconds: float) -> lis
 def test_paging_leaves_no_line_out(
     logged: StoreHarness, monkeypatch: pytest.MonkeyPatch, window: int, limit: int, seconds: float
 ) -> None:
-    monkeypatch.setattr(events, "_WINDOW", window)
+    monkeypatch.setattr(event_search, "_WINDOW", window)
     ours = [n for n in range(30) if n % 7]
     for text, expected in (
         ("", ours),

@@ -22,6 +22,7 @@ from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.exit_reason import ExitReason
 from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.spawner import Spawner
 
 
 class ScaledPool(NodePool):
@@ -56,13 +57,13 @@ class Console:
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
             self.epoch = supervisors.begin(self.db, "", self.run, 0.0)
-        options, vault = Settings(), SecretVault(b"salt")
+        options, vault, spawner = Settings(), SecretVault(b"salt"), Spawner(folder)
         pool = ScaledPool(
             self.db, folder, run=self.run, supervisor=self.epoch, settings=options, ring=lambda _: None,
             appender=AppenderProcess(
-                self.db, folder, run=self.run, supervisor=self.epoch, settings=options, vault=vault
+                self.db, folder, run=self.run, supervisor=self.epoch, settings=options, vault=vault, spawner=spawner
             ),
-            vault=vault, wakeup_fd=None,
+            vault=vault, spawner=spawner,
         )  # fmt: skip
         defs_sync = DefsSync(
             self.db, self.run, options, lambda _: None, reloader=None, extract_only=False, notices=[]

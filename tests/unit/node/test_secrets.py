@@ -33,7 +33,7 @@ def lifeline(sent: bytes) -> Iterator[LifelineReader]:
 def test_the_lifeline_gives_settings_then_secrets_then_its_end() -> None:
     received: list[Mapping[str, str]] = []
     with lifeline(b'{"nodes":2}\n{"secrets":{"a":"1"}}\n{"complete":true}\n{"secrets":{"b":"2"}}\n{"secr') as reader:
-        assert reader.read_settings() == '{"nodes":2}'
+        assert reader.read_line() == '{"nodes":2}'
         reader.watch(received.append, lambda: received.append({}))
     assert received == [{"a": "1"}, {}, {"b": "2"}]
 
@@ -41,14 +41,14 @@ def test_the_lifeline_gives_settings_then_secrets_then_its_end() -> None:
 @pytest.mark.parametrize("sent", [b"", b'{"nodes'])
 def test_settings_that_are_cut_short_are_none(sent: bytes) -> None:
     with lifeline(sent) as reader:
-        assert reader.read_settings() is None
+        assert reader.read_line() is None
 
 
 def test_secrets_behind_the_settings_stay_in_the_pipe() -> None:
     """The extraction template is forked between the two: what a buffer held would be in its memory."""
     reader, writer = os.pipe()
     os.write(writer, b'{"nodes":2}\n{"secrets":{"a":"canary"}}\n')
-    assert LifelineReader(reader).read_settings() == '{"nodes":2}'
+    assert LifelineReader(reader).read_line() == '{"nodes":2}'
     assert os.read(reader, 1000) == b'{"secrets":{"a":"canary"}}\n'
     os.close(reader)
     os.close(writer)

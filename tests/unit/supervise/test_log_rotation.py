@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from console.cli.log_reader import LogFile
-from engine.supervise.child_process import spawn
 from engine.supervise.log_rotation import LogRotation
+from engine.supervise.spawner import Spawner
 
 WRITER = """
 import sys, time
@@ -40,7 +40,7 @@ def test_logs_of_a_running_process_stay_small_and_the_newest_lines_are_kept(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     log, old = tmp_path / "logs" / "n1.log", tmp_path / "logs" / "n1.log.1"
     rotation = LogRotation(log.parent, MAX_BYTES)
-    process = spawn("log_writer", [], first_line="", log=log)
+    process = Spawner(tmp_path).spawn("log_writer", [], settings="", log=log)
     try:
         rotations, last_inode = 0, None
         deadline = time.monotonic() + 30
