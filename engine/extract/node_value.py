@@ -22,8 +22,10 @@ _BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
 SKIPPED_TAGS = frozenset(("script", "style"))
 """Elements whose text is none of the element around them."""
 
-CONTENT_ATTRIBUTES = frozenset(("text", "ownText", "html", "outerHtml"))
-"""Values of `attribute` that name content, not an attribute; `html` and `outerHtml` keep white space."""
+MARKUP_ATTRIBUTES = frozenset(("html", "outerHtml"))
+"""Values of `attribute` that name markup, whose white space is kept."""
+CONTENT_ATTRIBUTES = MARKUP_ATTRIBUTES | {"text", "ownText"}
+"""Those that name content, not an attribute."""
 
 
 class JsonValue:
@@ -64,6 +66,14 @@ def read_node(node: "SelectedNode", attribute: str) -> str | None:
     return _read_element(node, attribute)
 
 
+def read_text(node: "SelectedNode") -> str | None:
+    """The text of a node, as `read_node` reads it."""
+    if type(node) is not LexborNode:
+        return read_node(node, "text")
+    text = _only_text(node)
+    return _lexbor_text(node) if text is None else text
+
+
 def json_text(value: Any) -> str | None:
     """A JSON value as JSON text; None when it is null or nested too deep."""
     if value is None:
@@ -75,27 +85,40 @@ def json_text(value: Any) -> str | None:
 
 
 def _lexbor_text(node: LexborNode) -> str:
-    child = node.first_child
-    if child is None or (child.next is None and child.is_text_node) or node.tag in SKIPPED_TAGS:
+    text = _only_text(node)
+    if text is not None:
+        return text
+    if (tag := node.tag) in SKIPPED_TAGS:
         return node.text()
-    pieces: list[str] = []
-    # iterators, not nodes: an element may have half a million children
-    todo: list[Iterator[LexborNode | str]] = [iter((node,))]
+    space = " " if tag in _BLOCK_TAGS else ""
+    pieces = [space]
+    # iterators, not nodes: an element may have half a million children; with each what follows them
+    todo: list[tuple[Iterator[LexborNode], str]] = [(node.iter(include_text=True), space)]
     while todo:
-        for part in todo[-1]:
-            if isinstance(part, str):
-                pieces.append(part)
-            elif part.is_text_node:
-                pieces.append(part.text_content or "")
+        parts, end = todo[-1]
+        for part in parts:
+            if (text := part.text_content) is not None:
+                pieces.append(text)
             elif (tag := part.tag) not in SKIPPED_TAGS:
-                if tag in _BLOCK_TAGS:
-                    pieces.append(" ")
-                    todo.append(iter((" ",)))
-                todo.append(part.iter(include_text=True))
+                space = " " if tag in _BLOCK_TAGS else ""
+                if (text := _only_text(part)) is not None:
+                    pieces += (space, text, space)
+                    continue
+                pieces.append(space)
+                todo.append((part.iter(include_text=True), space))
                 break
         else:
             todo.pop()
+            pieces.append(end)
     return "".join(pieces)
+
+
+def _only_text(node: LexborNode) -> str | None:
+    """The text of an element that has nothing else, as most have; None: it has more."""
+    child = node.first_child
+    if child is None:
+        return ""
+    return child.text_content if child.next is None else None
 
 
 def _lexbor_own_text(node: LexborNode) -> str:
