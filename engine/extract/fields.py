@@ -142,7 +142,7 @@ class FieldReader:
         value = None if document is MISSING else search(document)
         if type(value) is list:
             value = next((item for item in value if item is not None), None)
-        return self._make_value(json_value_text(value), budget)
+        return self._make_value(value if type(value) is str else json_value_text(value), budget)
 
     def _read_json_values(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
         """As `_read_all` does, in half the time."""

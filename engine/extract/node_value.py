@@ -1,7 +1,7 @@
 """Reads the text, an attribute or the markup of a selected node of any kind."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ title tr ul
 _BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
 SKIPPED_TAGS = frozenset(("script", "style"))
 """Elements whose text is none of the element around them."""
+_SPACES: Mapping[str | None, str | None] = {**dict.fromkeys(_BLOCK_TAGS, " "), **dict.fromkeys(SKIPPED_TAGS)}
+"""By tag what stands before and after the text of an element, None: its text is skipped; nothing for other tags."""
 
 MARKUP_ATTRIBUTES = frozenset(("html", "outerHtml"))
 """Values of `attribute` that name markup, whose white space is kept."""
@@ -51,7 +53,7 @@ def read_node(node: "SelectedNode", attribute: str) -> str | None:
     """The content or attribute of a node, with its white space; None when missing."""
     if isinstance(node, LexborNode):
         if attribute == "text":
-            return _lexbor_text(node)
+            return read_text(node)
         if attribute == "ownText":
             return _lexbor_own_text(node)
         if attribute == "html":
@@ -66,14 +68,6 @@ def read_node(node: "SelectedNode", attribute: str) -> str | None:
     return _read_element(node, attribute)
 
 
-def read_text(node: "SelectedNode") -> str | None:
-    """The text of a node, as `read_node` reads it."""
-    if type(node) is not LexborNode:
-        return read_node(node, "text")
-    text = _only_text(node)
-    return _lexbor_text(node) if text is None else text
-
-
 def json_text(value: Any) -> str | None:
     """A JSON value as JSON text; None when it is null or nested too deep."""
     if value is None:
@@ -84,13 +78,18 @@ def json_text(value: Any) -> str | None:
         return None
 
 
-def _lexbor_text(node: LexborNode) -> str:
-    text = _only_text(node)
-    if text is not None:
-        return text
-    if (tag := node.tag) in SKIPPED_TAGS:
+def read_text(node: "SelectedNode") -> str | None:
+    """The text of a node, as `read_node` reads it."""
+    if not isinstance(node, LexborNode):
+        return read_node(node, "text")
+    child = node.first_child
+    if child is None:
+        return ""
+    if child.next is None and (text := child.text_content) is not None:
+        return text  # most elements with text have nothing else
+    space = _SPACES.get(node.tag, "")
+    if space is None:
         return node.text()
-    space = " " if tag in _BLOCK_TAGS else ""
     pieces = [space]
     # iterators, not nodes: an element may have half a million children; with each what follows them
     todo: list[tuple[Iterator[LexborNode], str]] = [(node.iter(include_text=True), space)]
@@ -99,26 +98,20 @@ def _lexbor_text(node: LexborNode) -> str:
         for part in parts:
             if (text := part.text_content) is not None:
                 pieces.append(text)
-            elif (tag := part.tag) not in SKIPPED_TAGS:
-                space = " " if tag in _BLOCK_TAGS else ""
-                if (text := _only_text(part)) is not None:
+            elif (space := _SPACES.get(part.tag, "")) is not None:
+                child = part.first_child
+                if child is None:
+                    pieces.append(space + space)
+                elif child.next is None and (text := child.text_content) is not None:
                     pieces += (space, text, space)
-                    continue
-                pieces.append(space)
-                todo.append((part.iter(include_text=True), space))
-                break
+                else:
+                    pieces.append(space)
+                    todo.append((part.iter(include_text=True), space))
+                    break
         else:
             todo.pop()
             pieces.append(end)
     return "".join(pieces)
-
-
-def _only_text(node: LexborNode) -> str | None:
-    """The text of an element that has nothing else, as most have; None: it has more."""
-    child = node.first_child
-    if child is None:
-        return ""
-    return child.text_content if child.next is None else None
 
 
 def _lexbor_own_text(node: LexborNode) -> str:

@@ -21,7 +21,7 @@ PAGE_LIMIT = 1.0
 _HARMLESS_ESCAPE = re.compile(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
 _NOT_BOUNDED = re.compile(r"[{(\\]")
 """Without these a pattern has no group, counted repeat or reference: `_unlimited_length` bounds how it backtracks."""
-_UNLIMITED_CHARACTERS, _UNLIMITED_STEPS = 1_000, 2_500
+_UNLIMITED_CHARACTERS, _UNLIMITED_STEPS = 1_000, 20_000
 """Length of text, and steps of backtracking, up to which a search has no time limit, which would take longer than most
 searches. At most 2 ms, for a long pattern or where each character is replaced."""
 

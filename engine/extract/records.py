@@ -19,7 +19,7 @@ from engine.extract.page import Page
 from engine.extract.patterns import PatternTimeout
 from engine.extract.record_links import PageRecordLinks, RecordLinks
 from engine.extract.scope import Scope
-from engine.extract.selectors import Selector, compile_selector
+from engine.extract.selectors import CompoundSelector, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
@@ -258,8 +258,10 @@ class RecordExtractor:
         if self.block is None:
             yield Scope(page)
             return
-        for node in self.block.all(Scope(page)):
-            yield Scope(page, node)
+        blocks = self.block.all(Scope(page))
+        matches = self.block.match_blocks(page, blocks) if isinstance(self.block, CompoundSelector) else None
+        for node in blocks:
+            yield Scope(page, node, matches)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)

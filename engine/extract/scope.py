@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from engine.extract.block_matches import BlockMatches
 from engine.extract.json_value import MISSING
 from engine.extract.node_value import JsonValue
 from engine.extract.page import Page
@@ -21,12 +22,14 @@ _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", 
 class Scope:
     """What a selector searches: a page or one block of it. Converts a block to other node kinds on demand."""
 
-    __slots__ = ("_element", "_html", "_json_values", "_shape", "node", "page")
+    __slots__ = ("_element", "_html", "_json_values", "_shape", "matches", "node", "page")
 
-    def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
+    def __init__(self, page: Page, node: "SelectedNode | None" = None, matches: BlockMatches | None = None) -> None:
         self.page = page
         self.node = node
         """The block; None for the whole page."""
+        self.matches = matches
+        """What selectors match in all blocks of the page; None: each block is searched for itself."""
         self._html: LexborNode | None = None
         self._shape: TreeShape | None = None
         self._element: _Element | None = None
@@ -76,9 +79,10 @@ class Scope:
     @property
     def value(self) -> Any:
         """The JSON value of the page or block; `MISSING` if there is none."""
-        if self.node is None:
-            return self.page.data
-        return self.node.value if isinstance(self.node, JsonValue) else MISSING
+        node = self.node
+        if type(node) is JsonValue:
+            return node.value
+        return self.page.data if node is None else MISSING
 
 
 def _reparse(element: "_Element") -> LexborNode | None:

@@ -2,16 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from selectolax.lexbor import LexborNode
 
+from engine.extract.block_matches import BlockMatches, match_blocks
 from engine.extract.cost import Cost
 from engine.extract.css import CssExpression
 from engine.extract.json_expression import JsonExpression
 from engine.extract.json_ld import JsonLdPath
 from engine.extract.json_value import MISSING, parse_embedded_json
 from engine.extract.node_value import JsonValue, read_node
+from engine.extract.page import Page
 from engine.extract.scope import Scope
 from engine.extract.selector_syntax import (
     EMBEDDED_PREFIX,
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
     from engine.extract.node_value import SelectedNode
     from engine.extract.xml_css import XmlCssExpression
+
+
+_SPECIFIC = ".#["
+"""What selectors have that match few elements of a block: all matches of `a` would take longer than its first one."""
 
 
 class Selector(Protocol):
@@ -68,7 +74,7 @@ def compile_selector(text: str | None) -> Selector:
     if bare.startswith(EMBEDDED_PREFIX):
         return _EmbeddedJsonSelector(bare)
     css = CssExpression(bare)
-    return _CompoundSelector(bare, css) if css.is_flat else CssSelector(bare, css)
+    return CompoundSelector(bare, css) if css.is_flat else CssSelector(bare, css)
 
 
 class PageSelector:
@@ -154,16 +160,29 @@ class CssSelector:
         return self._xml_css.find(root, block=scope.node is not None)
 
 
-class _CompoundSelector(CssSelector):
+class CompoundSelector(CssSelector):
     """A selector without combinators: a block can be searched for it without marks, whatever is around the block."""
 
+    def __init__(self, text: str, css: CssExpression) -> None:
+        super().__init__(text, css)
+        self._is_specific = css.is_plain and any(mark in text for mark in _SPECIFIC)
+
     def first(self, scope: Scope) -> "LexborNode | _Element | None":
+        """The first match in document order."""
         block = scope.node
         if type(block) is LexborNode:  # the most frequent case: a field of a record
+            if scope.matches is not None and self._is_specific:
+                return scope.matches.first(self._text, block)
             node = block.css_first(self._text)
             if node is None or node.mem_id != block.mem_id:  # the parser finds the block itself, too
                 return node
         return super().first(scope)
+
+    def match_blocks(self, page: Page, blocks: "Sequence[SelectedNode]") -> BlockMatches | None:
+        """What selectors match in all blocks of the page, which this one has selected; None: search each of them."""
+        if page.kind != "html" or not self._css.is_plain or page.tree is None:
+            return None
+        return match_blocks(page.tree, self._text, cast("Sequence[LexborNode]", blocks), page.markup.tags)
 
 
 class _XPathSelector:
