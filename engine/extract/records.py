@@ -19,7 +19,7 @@ from engine.extract.page import Page
 from engine.extract.patterns import PatternTimeout
 from engine.extract.record_links import PageRecordLinks, RecordLinks
 from engine.extract.scope import Scope
-from engine.extract.selectors import CompoundSelector, Selector, compile_selector
+from engine.extract.selectors import FlatCssSelector, Selector, compile_selector
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
@@ -259,7 +259,7 @@ class RecordExtractor:
             yield Scope(page)
             return
         blocks = self.block.all(Scope(page))
-        matches = self.block.match_blocks(page, blocks) if isinstance(self.block, CompoundSelector) else None
+        matches = self.block.match_blocks(page, blocks) if isinstance(self.block, FlatCssSelector) else None
         for node in blocks:
             yield Scope(page, node, matches)
 

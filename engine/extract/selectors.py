@@ -74,7 +74,7 @@ def compile_selector(text: str | None) -> Selector:
     if bare.startswith(EMBEDDED_PREFIX):
         return _EmbeddedJsonSelector(bare)
     css = CssExpression(bare)
-    return CompoundSelector(bare, css) if css.is_flat else CssSelector(bare, css)
+    return FlatCssSelector(bare, css) if css.is_flat else CssSelector(bare, css)
 
 
 class PageSelector:
@@ -160,7 +160,7 @@ class CssSelector:
         return self._xml_css.find(root, block=scope.node is not None)
 
 
-class CompoundSelector(CssSelector):
+class FlatCssSelector(CssSelector):
     """A selector without combinators: a block can be searched for it without marks, whatever is around the block."""
 
     def __init__(self, text: str, css: CssExpression) -> None:

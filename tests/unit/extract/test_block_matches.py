@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
 from engine.extract.scope import Scope
-from engine.extract.selectors import CompoundSelector, compile_selector
+from engine.extract.selectors import FlatCssSelector, compile_selector
 from engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import CONTEXT, page
 
@@ -32,7 +32,7 @@ def inner_markup(draw: st.DrawFn, depth: int = 3) -> str:
 def matches(document: Page) -> object:
     """What selectors match in all blocks; None where each block is searched for itself."""
     selector = compile_selector(BLOCK)
-    assert isinstance(selector, CompoundSelector)
+    assert isinstance(selector, FlatCssSelector)
     return selector.match_blocks(document, selector.all(Scope(document)))
 
 
@@ -74,7 +74,7 @@ def test_a_selector_of_a_mere_tag_is_searched_for_in_each_block() -> None:
     """All matches of `b` would take longer than its first one."""
     document = page(rows(8, "<b class=a>1</b>" * 9))
     selector = compile_selector(BLOCK)
-    assert isinstance(selector, CompoundSelector)
+    assert isinstance(selector, FlatCssSelector)
     blocks = selector.all(Scope(document))
     found = selector.match_blocks(document, blocks)
     assert found is not None
