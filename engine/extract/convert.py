@@ -85,11 +85,17 @@ def _decimal(text: str, _base: str) -> Decimal:
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{quote_text(text)} is not a number")
     number = Decimal(text)
-    exponent = number.as_tuple().exponent
-    # Without an exponent, `1e999999` would take a megabyte.
-    if len(text) > _MAX_NUMBER_DIGITS or not isinstance(exponent, int) or abs(exponent) > _MAX_NUMBER_DIGITS:
+    if len(text) > _MAX_NUMBER_DIGITS or _exceeds_exponent(text, number):
         raise ValueError(f"{quote_text(text)} has more than {_MAX_NUMBER_DIGITS} digits")
     return number
+
+
+def _exceeds_exponent(text: str, number: Decimal) -> bool:
+    """Whether the number has too many digits without its exponent: `1e999999` would take a megabyte."""
+    if "e" not in text and "E" not in text:  # then it is as long as its text
+        return False
+    exponent = number.as_tuple().exponent
+    return not isinstance(exponent, int) or abs(exponent) > _MAX_NUMBER_DIGITS
 
 
 def _marked_converter(convert: Converter, decimal_mark: str, group_mark: str | None) -> Converter:

@@ -49,6 +49,8 @@ class CssExpression:
         self._scoped_text = self._selector_list.scope(_BLOCK_MARK)
         # Lexbor returns a node once for each alternative it matches.
         self._may_duplicate = len(self._selector_list.alternatives) > 1
+        self.is_plain = self.is_flat and not self._may_duplicate and not any(mark in text for mark in ":\\")
+        """Whether it is one step of tag, classes, id and attributes, and may be a part of a longer selector."""
         descendants, siblings = (self._selector_list.count_searches(combinator) for combinator in " ~")
         self._page_limits = _shape_limits(descendants, siblings)
         self._block_limits = _shape_limits(descendants + 1, siblings)

@@ -3,19 +3,20 @@
 Select → attribute → whitespace → replace → match → split → convert → blank = missing → default → type → required.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.extract.budget import Budget
-from engine.extract.convert import Converter, converter_for, default_converter_for
+from engine.extract.convert import default_converter_for
 from engine.extract.cost import Cost
-from engine.extract.human_dates import ANY_FORMAT, HumanDates
+from engine.extract.field_texts import FieldTexts
 from engine.extract.json_value import MISSING
-from engine.extract.node_value import JsonValue, json_value_text, read_node
-from engine.extract.patterns import PatternTimeout, TimedPattern
-from engine.extract.selectors import JmesPathSelector, PageSelector, Scope, Selector, compile_selector
-from engine.extract.user_converter import ConverterSource, FieldConverter, no_converters
+from engine.extract.node_value import MARKUP_ATTRIBUTES, JsonValue, json_value_text, read_node, read_text
+from engine.extract.patterns import PatternTimeout
+from engine.extract.scope import Scope
+from engine.extract.selectors import CssSelector, JmesPathSelector, PageSelector, Selector, compile_selector
+from engine.extract.user_converter import ConverterSource, no_converters
 from engine.extract.verbatim_text import read_verbatim
 from engine.model.definition import Field
 from engine.model.stored_form import SourcePosition
@@ -23,8 +24,6 @@ from engine.model.text_value import to_text
 
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode
-
-_MARKUP = frozenset(("html", "outerHtml"))
 
 
 class RecordRejected(Exception):
@@ -38,7 +37,7 @@ class RecordRejected(Exception):
 
 
 class FieldReader:
-    """A compiled field. If its selector or pattern does not compile, it rejects every record."""
+    """A compiled field. If its selector, a pattern or a converter does not compile, it rejects every record."""
 
     def __init__(self, field: Field, parent: str = "", converters: ConverterSource = no_converters) -> None:
         """`converters`: finds those of users' code that fields name."""
@@ -47,29 +46,17 @@ class FieldReader:
         self._is_counted = not parent and field.value is None
         self._field = field
         self._nested = tuple(FieldReader(inner, f"{self.path}.", converters) for inner in field.fields)
-        self._users_converters: tuple[FieldConverter, ...] = ()
-        self._keeps_whitespace = field.type == "json" or field.attribute in _MARKUP
         self._compile_error: str | None = None
         self._selector: Selector = compile_selector(None)
-        self._pattern: TimedPattern | None = None
-        self._replacements: tuple[tuple[TimedPattern, str], ...] = ()
-        self._convert: Converter = converter_for(Field(name=field.name))
-        self._dates: HumanDates | None = None
+        self._texts = FieldTexts(Field(name=field.name), no_converters)
         try:
             selector = compile_selector(field.selector)
             self._selector = selector if field.scope is None else PageSelector(selector)
-            self._pattern = None if field.match is None else TimedPattern(field.match)
-            self._replacements = tuple((TimedPattern(pattern), text) for pattern, text in field.replace)
-            self._users_converters = tuple(converters(name) for name in field.convert)
-            self._convert = converter_for(field)
-            if field.type == "date" and field.format == ANY_FORMAT:
-                self._dates = HumanDates(field.locale or "")
+            self._texts = FieldTexts(field, converters)
         except ValueError as error:
             self._compile_error = str(error)
-        # Each field does what its keys need, and nothing is decided for each value.
-        self._read_node = read_node if field.whitespace is None else read_verbatim
-        self._edit = self._match_text if field.whitespace is None and not field.replace else self._edit_text
-        self._convert_text = self._choose_converter()
+        self._edit, self._convert = self._texts.edit, self._texts.convert
+        self._read_node = self._choose_node_reader()
         self.read_value: Callable[[Scope, Budget], Any] = self._choose_reader()
         """Reads the value in a page or block: a JSON type or `Decimal`, None when missing.
 
@@ -82,14 +69,14 @@ class FieldReader:
         """How its time may grow with the size of a page."""
         return max(
             self._selector.cost,
-            Cost.LINEAR if self._pattern is None and not self._replacements else Cost.SQUARE,
+            Cost.SQUARE if self._texts.has_patterns else Cost.LINEAR,
             *[reader.cost for reader in self._nested],
         )
 
     @property
     def is_flat(self) -> bool:
         """Whether its time does not depend on the depth of an HTML page. Markup is written by recursion."""
-        return self._selector.is_flat and not self._nested and self._field.attribute not in _MARKUP
+        return self._selector.is_flat and not self._nested and self._field.attribute not in MARKUP_ATTRIBUTES
 
     @property
     def reads_embedded_json(self) -> bool:
@@ -97,7 +84,7 @@ class FieldReader:
         return self._selector.reads_embedded_json or any(reader.reads_embedded_json for reader in self._nested)
 
     def _choose_reader(self) -> Callable[[Scope, Budget], Any]:
-        field = self._field
+        field, selector = self._field, self._selector
         if field.from_step:
             return self._read_nothing
         if self._compile_error is not None:
@@ -108,26 +95,26 @@ class FieldReader:
             return self._read_parts
         if field.value is not None:
             return self._read_constant
-        if isinstance(self._selector, JmesPathSelector) and not self._changes_json:
-            read = self._read_json_values if field.all else self._read_json_value
-            return partial(read, self._selector.expression.search)
-        return self._read_all if field.all else self._read_first
+        if isinstance(selector, JmesPathSelector) and field.type != "json" and field.attribute == "text":
+            return partial(self._read_json_values if field.all else self._read_json_value, selector.expression.search)
+        if field.all:
+            return self._read_all
+        return partial(self._read_first, selector.first if isinstance(selector, CssSelector) else self._select_first)
 
-    @property
-    def _changes_json(self) -> bool:
-        """Whether it reads more of JSON than the text of one value, or changes that text."""
+    def _choose_node_reader(self) -> "Callable[[SelectedNode], str | None]":
+        """What reads the text of a selected node."""
         field = self._field
-        changes_text = field.match or field.replace or field.whitespace or field.convert
-        return bool(field.type == "json" or field.attribute != "text" or changes_text)
+        if field.type == "json":
+            return self._read_node_as_json
+        if field.whitespace is not None:
+            return partial(read_verbatim, attribute=field.attribute)
+        return read_text if field.attribute == "text" else partial(read_node, attribute=field.attribute)
 
-    def _choose_converter(self) -> Callable[[str, Budget], Any]:
-        if self._field.type in ("url", "file"):
-            return self._convert_url
-        if self._dates is not None:
-            return self._convert_date
-        if self._field.type == "str":
-            return _keep_text
-        return self._convert_slowly if self._field.type == "price" else self._convert_value
+    def _read_node_as_json(self, node: "SelectedNode") -> str | None:
+        field = self._field
+        if isinstance(node, JsonValue):
+            return node.as_json(field.attribute)
+        return (read_node if field.whitespace is None else read_verbatim)(node, field.attribute)
 
     def _read_nothing(self, _scope: Scope, _budget: Budget) -> None:
         """A step fills the field later."""
@@ -135,10 +122,19 @@ class FieldReader:
     def _read_invalid(self, _scope: Scope, _budget: Budget) -> Any:
         raise self._rejected(self._compile_error or "the field cannot be read")
 
-    def _read_first(self, scope: Scope, budget: Budget) -> Any:
+    def _read_first(self, select: "Callable[[Scope], SelectedNode | None]", scope: Scope, budget: Budget) -> Any:
+        node = select(scope)
+        if node is None:
+            return self._or_default(None, budget)
+        budget.time_budget.check_patience()
+        return self._make_value(self._read_node(node), budget)
+
+    def _select_first(self, scope: Scope) -> "SelectedNode | None":
+        """The first match. A JSON list stands for its first value, unless the type is JSON."""
         node = self._selector.first(scope)
-        text = None if node is None else self._read_text(self._first_value(node), budget)
-        return self._convert_text(text, budget) if text else self._or_default(None, budget)
+        if isinstance(node, JsonValue) and isinstance(node.value, list) and self._field.type != "json":
+            return JsonValue(next((value for value in node.value if value is not None), None))
+        return node
 
     def _read_json_value(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
         """As `_read_first` does, in half the time: API answers have hundreds of records."""
@@ -146,64 +142,70 @@ class FieldReader:
         value = None if document is MISSING else search(document)
         if type(value) is list:
             value = next((item for item in value if item is not None), None)
-        text = json_value_text(value)
-        if text:
-            text = self._edit(text, budget)
-        return self._convert_text(text, budget) if text else self._or_default(None, budget)
+        return self._make_value(value if type(value) is str else json_value_text(value), budget)
 
     def _read_json_values(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
         """As `_read_all` does, in half the time."""
         document = scope.value
         found = None if document is MISSING else search(document)
-        texts: list[str | None] = []
-        for value in found if isinstance(found, list) else (found,):
-            budget.time_budget.check_patience()
-            text = json_value_text(value)
-            if text:
-                texts.append(self._edit(text, budget))
-        return self._or_default([self._convert_text(text, budget) for text in texts if text], budget)
+        return self._make_list(map(json_value_text, found if isinstance(found, list) else (found,)), budget)
 
     def _read_all(self, scope: Scope, budget: Budget) -> Any:
-        texts = [self._read_text(node, budget) for node in self._selector.all(scope)]
-        return self._or_default([self._convert_text(text, budget) for text in texts if text], budget)
+        return self._make_list(map(self._read_node, self._selector.all(scope)), budget)
 
     def _read_constant(self, _scope: Scope, budget: Budget) -> Any:
-        text = self._edit(budget.context.render(self._field.value or "", budget.page), budget)
-        if not text:
-            return self._or_default(None, budget)
-        value = self._convert_text(text, budget)
-        return [value] if self._field.all else value
+        text = budget.context.render(self._field.value or "", budget.page)
+        return self._make_list([text], budget) if self._field.all else self._make_value(text, budget)
 
-    def _read_parts(self, scope: Scope, budget: Budget) -> Any:
-        values = []
-        for text in self._texts_to_split(scope, budget):
-            for part in self._split_text(text, budget):
-                converted = self._apply_converters(part)
-                if converted:
-                    values.append(self._convert_text(converted, budget))
+    def _make_value(self, text: str | None, budget: Budget) -> Any:
+        """The value of a text, or the default."""
+        try:
+            if text and (text := self._edit(text, budget)):
+                return self._convert(text, budget)
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
+        return self._or_default(None, budget)
+
+    def _make_list(self, texts: Iterable[str | None], budget: Budget) -> Any:
+        """The values of texts, or the default."""
+        edited: list[str] = []
+        try:
+            for text in texts:
+                budget.time_budget.check_patience()
+                if text:
+                    edited.append(self._edit(text, budget))
+            values = [self._convert(text, budget) for text in edited if text]
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
         return self._or_default(values, budget)
 
-    def _texts_to_split(self, scope: Scope, budget: Budget) -> Iterator[str]:
+    def _read_parts(self, scope: Scope, budget: Budget) -> Any:
+        values: list[Any] = []
+        for text in self._texts_to_split(scope, budget):
+            if text:
+                values += self._make_parts(text, budget)
+        return self._or_default(values, budget)
+
+    def _texts_to_split(self, scope: Scope, budget: Budget) -> Iterator[str | None]:
         if self._field.value is not None:
-            yield self._edit(budget.context.render(self._field.value, budget.page), budget) or ""
+            yield budget.context.render(self._field.value, budget.page)
             return
         if self._field.all:
             nodes = self._selector.all(scope)
         else:
-            first = self._selector.first(scope)
-            nodes = [] if first is None else [self._first_value(first)]
+            first = self._select_first(scope)
+            nodes = [] if first is None else [first]
         for node in nodes:
             budget.check_time()
-            yield self._read_text(node, budget) or ""
+            yield self._read_node(node)
 
-    def _split_text(self, text: str, budget: Budget) -> Iterator[str]:
-        """The parts of a text that are not blank, normalized."""
-        separator = self._field.split or ""
-        budget.charge_parts(text.count(separator))
-        for part in text.split(separator):
-            normalized = " ".join(part.split())
-            if normalized:
-                yield normalized
+    def _make_parts(self, text: str, budget: Budget) -> list[Any]:
+        """The values of the parts of a text."""
+        try:
+            parts = map(self._texts.convert_by_user, self._texts.split(self._edit(text, budget), budget))
+            return [self._convert(part, budget) for part in parts if part]
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
 
     def _read_objects(self, scope: Scope, budget: Budget) -> Any:
         objects = []
@@ -212,90 +214,6 @@ class FieldReader:
             inner = Scope(scope.page, node)
             objects.append({reader.name: reader.read_value(inner, budget) for reader in self._nested})
         return self._or_default(objects, budget)
-
-    def _first_value(self, node: "SelectedNode") -> "SelectedNode":
-        # Without `all`, a JSON list stands for its first value, unless the type is JSON.
-        if isinstance(node, JsonValue) and isinstance(node.value, list) and self._field.type != "json":
-            return JsonValue(next((value for value in node.value if value is not None), None))
-        return node
-
-    def _read_text(self, node: "SelectedNode", budget: Budget) -> str | None:
-        budget.time_budget.check_patience()
-        if isinstance(node, JsonValue) and self._field.type == "json":
-            text = node.as_json(self._field.attribute)
-        else:
-            text = self._read_node(node, self._field.attribute)
-        return self._edit(text, budget) if text else None
-
-    def _match_text(self, text: str, budget: Budget) -> str | None:
-        budget.charge(text)
-        text = text.strip() if self._keeps_whitespace else " ".join(text.split())
-        if self._pattern is not None and text:
-            try:
-                matched = self._pattern.find(text, budget.time_budget)
-            except PatternTimeout as error:
-                raise self._rejected(str(error)) from None
-            text = matched.strip() if matched else ""
-        if self._users_converters and text and self._field.split is None:
-            text = self._apply_converters(text)
-        return text or None
-
-    def _edit_text(self, text: str, budget: Budget) -> str | None:
-        """As `_match_text`, with `whitespace` and `replace`."""
-        budget.charge(text)
-        field = self._field
-        if field.whitespace is None:
-            text = text.strip() if self._keeps_whitespace else " ".join(text.split())
-        try:
-            for pattern, replacement in self._replacements:
-                if text:
-                    text = pattern.replace(replacement, text, budget.time_budget)
-                    budget.charge(text)
-            if self._pattern is not None and text:
-                text = self._pattern.find(text, budget.time_budget) or ""
-        except (PatternTimeout, ValueError) as error:
-            raise self._rejected(str(error)) from None
-        if field.whitespace is None or field.type != "str" or text.isspace():
-            text = text.strip()
-        if text and field.split is None:
-            text = self._apply_converters(text)
-        return text or None
-
-    def _apply_converters(self, text: str) -> str:
-        """The text from users' converters; an empty one is missing."""
-        try:
-            for convert in self._users_converters:
-                text = convert(text)
-        except ValueError as error:
-            raise self._rejected(str(error)) from None
-        return text
-
-    def _convert_value(self, text: str, _budget: Budget) -> Any:
-        try:
-            return self._convert(text, "")
-        except ValueError as error:
-            raise self._rejected(str(error)) from None
-
-    def _convert_slowly(self, text: str, budget: Budget) -> Any:
-        """Takes up to milliseconds: a list of such texts is one value, and would take longer than a page may."""
-        budget.check_time()
-        return self._convert_value(text, budget)
-
-    def _convert_date(self, text: str, budget: Budget) -> Any:
-        assert self._dates is not None
-        budget.check_time()  # as above
-        try:
-            return self._dates.parse(text, budget.page.fetched_at)
-        except ValueError as error:
-            raise self._rejected(str(error)) from None
-
-    def _convert_url(self, text: str, budget: Budget) -> Any:
-        try:
-            url = self._convert(text, budget.page.base)
-        except ValueError as error:
-            raise self._rejected(str(error)) from None
-        budget.charge(url)  # a relative URL repeats the base of the page
-        return url
 
     def _or_default(self, value: Any, budget: Budget) -> Any:
         """The value, or the converted default if the value is missing."""
@@ -333,7 +251,3 @@ class FieldReader:
 
     def _rejected(self, reason: str) -> RecordRejected:
         return RecordRejected(self.path, self._field.place, reason)
-
-
-def _keep_text(text: str, _budget: Budget) -> str:
-    return text

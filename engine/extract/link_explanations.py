@@ -10,7 +10,7 @@ from engine.extract.node_value import read_node
 from engine.extract.page import host_name
 from engine.extract.page_urls import MAX_URL_CHARACTERS
 from engine.extract.patterns import PatternTimeout
-from engine.extract.selectors import Scope
+from engine.extract.scope import Scope
 
 NOT_FOLLOWED = "not followed: "
 """Begins what a page says of such links, among its faults."""

@@ -12,7 +12,8 @@ from engine.extract.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.page import host_name
 from engine.extract.page_urls import MAX_URL_CHARACTERS, resolve_url
 from engine.extract.patterns import PatternTimeout, TimedPattern
-from engine.extract.selectors import Scope, Selector, compile_selector
+from engine.extract.scope import Scope
+from engine.extract.selectors import Selector, compile_selector
 from engine.model.definition import DataDef
 from engine.model.job_key import link_key
 from engine.model.link import Link

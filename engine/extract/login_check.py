@@ -3,7 +3,8 @@
 from functools import lru_cache
 
 from engine.extract.page import Page
-from engine.extract.selectors import Scope, Selector, compile_selector
+from engine.extract.scope import Scope
+from engine.extract.selectors import Selector, compile_selector
 
 
 def is_logged_out(page: Page, check: str) -> bool:

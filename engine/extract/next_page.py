@@ -10,7 +10,8 @@ from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page, host_name
 from engine.extract.page_urls import resolve_url
 from engine.extract.request_template import MissingValue, encode_form, fill_body, fill_url, merge_fields
-from engine.extract.selectors import Scope, compile_selector
+from engine.extract.scope import Scope
+from engine.extract.selectors import compile_selector
 from engine.model.job_key import link_key, request_key
 from engine.model.link import NextPage
 from engine.model.link_request import Carried, LinkDetails, LinkRequest, PageBlocks

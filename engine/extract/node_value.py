@@ -1,7 +1,7 @@
 """Reads the text, an attribute or the markup of a selected node of any kind."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,13 @@ title tr ul
 _BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
 SKIPPED_TAGS = frozenset(("script", "style"))
 """Elements whose text is none of the element around them."""
+_SPACES: Mapping[str | None, str | None] = {**dict.fromkeys(_BLOCK_TAGS, " "), **dict.fromkeys(SKIPPED_TAGS)}
+"""By tag what stands before and after the text of an element, None: its text is skipped; nothing for other tags."""
 
-CONTENT_ATTRIBUTES = frozenset(("text", "ownText", "html", "outerHtml"))
-"""Values of `attribute` that name content, not an attribute; `html` and `outerHtml` keep white space."""
+MARKUP_ATTRIBUTES = frozenset(("html", "outerHtml"))
+"""Values of `attribute` that name markup, whose white space is kept."""
+CONTENT_ATTRIBUTES = MARKUP_ATTRIBUTES | {"text", "ownText"}
+"""Those that name content, not an attribute."""
 
 
 class JsonValue:
@@ -49,7 +53,7 @@ def read_node(node: "SelectedNode", attribute: str) -> str | None:
     """The content or attribute of a node, with its white space; None when missing."""
     if isinstance(node, LexborNode):
         if attribute == "text":
-            return _lexbor_text(node)
+            return read_text(node)
         if attribute == "ownText":
             return _lexbor_own_text(node)
         if attribute == "html":
@@ -74,27 +78,39 @@ def json_text(value: Any) -> str | None:
         return None
 
 
-def _lexbor_text(node: LexborNode) -> str:
+def read_text(node: "SelectedNode") -> str | None:
+    """The text of a node, as `read_node` reads it."""
+    if not isinstance(node, LexborNode):
+        return read_node(node, "text")
     child = node.first_child
-    if child is None or (child.next is None and child.is_text_node) or node.tag in SKIPPED_TAGS:
+    if child is None:
+        return ""
+    if child.next is None and (text := child.text_content) is not None:
+        return text  # most elements with text have nothing else
+    space = _SPACES.get(node.tag, "")
+    if space is None:
         return node.text()
-    pieces: list[str] = []
-    # iterators, not nodes: an element may have half a million children
-    todo: list[Iterator[LexborNode | str]] = [iter((node,))]
+    pieces = [space]
+    # iterators, not nodes: an element may have half a million children; with each what follows them
+    todo: list[tuple[Iterator[LexborNode], str]] = [(node.iter(include_text=True), space)]
     while todo:
-        for part in todo[-1]:
-            if isinstance(part, str):
-                pieces.append(part)
-            elif part.is_text_node:
-                pieces.append(part.text_content or "")
-            elif (tag := part.tag) not in SKIPPED_TAGS:
-                if tag in _BLOCK_TAGS:
-                    pieces.append(" ")
-                    todo.append(iter((" ",)))
-                todo.append(part.iter(include_text=True))
-                break
+        parts, end = todo[-1]
+        for part in parts:
+            if (text := part.text_content) is not None:
+                pieces.append(text)
+            elif (space := _SPACES.get(part.tag, "")) is not None:
+                child = part.first_child
+                if child is None:
+                    pieces.append(space + space)
+                elif child.next is None and (text := child.text_content) is not None:
+                    pieces += (space, text, space)
+                else:
+                    pieces.append(space)
+                    todo.append((part.iter(include_text=True), space))
+                    break
         else:
             todo.pop()
+            pieces.append(end)
     return "".join(pieces)
 
 

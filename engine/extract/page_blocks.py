@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from selectolax.lexbor import LexborNode
 
-from engine.extract.node_value import JsonValue, read_node
+from engine.extract.node_value import JsonValue, read_node, read_text
 from engine.extract.page import Page
-from engine.extract.selectors import Scope, Selector
+from engine.extract.scope import Scope
+from engine.extract.selectors import Selector
 from engine.model.link_request import PageBlocks
 from engine.model.record import ExtractedLink
 from engine.model.text_value import to_text
@@ -33,10 +34,8 @@ def read_blocks(
     for selector, has_values in selectors:
         for node in selector.each(Scope(page)):
             present = True
-            digest.update(_text_of(node))
-            if not has_values:
-                digest.update(_json_bytes(_addresses_of(node)))
-            digest.update(b"\0")
+            addresses = b"" if has_values else _json_bytes(_addresses_of(node))
+            digest.update(b"%b%b\0" % (_text_of(node), addresses))
     digest.update(_json_bytes(values))
     if not selectors:
         for link in links:
@@ -47,7 +46,7 @@ def read_blocks(
 def _text_of(node: "SelectedNode") -> bytes:
     if isinstance(node, JsonValue):
         return _json_bytes(node.value)
-    text = node if isinstance(node, str) else read_node(node, "text") or ""
+    text = node if isinstance(node, str) else read_text(node) or ""
     return " ".join(text.split()).encode("utf-8", "replace")
 
 

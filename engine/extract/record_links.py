@@ -12,7 +12,7 @@ from engine.extract.link_explanations import explain_links
 from engine.extract.links import LinkFinder, read_href, reject_link
 from engine.extract.patterns import PatternTimeout
 from engine.extract.request_template import Lookup, MissingValue, encode_form, fill_body, fill_url, merge_fields
-from engine.extract.selectors import Scope
+from engine.extract.scope import Scope
 from engine.model.definition import DataDef
 from engine.model.job_key import request_key
 from engine.model.link import Link, RequestTemplate

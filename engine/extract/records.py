@@ -1,6 +1,6 @@
 """Applies a dataDef to a page: extracts rows and links."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
@@ -17,7 +17,8 @@ from engine.extract.next_page import NextPageFinder
 from engine.extract.page import Page
 from engine.extract.patterns import PatternTimeout
 from engine.extract.record_links import PageRecordLinks, RecordLinks
-from engine.extract.selectors import Scope, Selector, compile_selector
+from engine.extract.scope import Scope
+from engine.extract.selectors import FlatCssSelector, Selector, compile_selector
 from engine.extract.table_rows import TableInvalid, TableRows
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
@@ -40,18 +41,14 @@ class RecordProgress(Protocol):
         """The links are collected."""
 
 
-class _TrackedReaders:
-    """The readers of the fields, each noted when it is about to be used."""
+_Read = Callable[[Scope, Budget], Any]
 
-    def __init__(self, readers: Sequence[FieldReader], progress: RecordProgress) -> None:
-        self._readers = readers
-        self._progress = progress
 
-    def __iter__(self) -> Iterator[FieldReader]:
-        enter_field = self._progress.enter_field
-        for index, reader in enumerate(self._readers):
-            enter_field(index)
-            yield reader
+def _track(reads: Iterable[tuple[str, _Read]], progress: RecordProgress) -> Iterator[tuple[str, _Read]]:
+    """The fields of a record, each noted when it is about to be read."""
+    for index, read in enumerate(reads):
+        progress.enter_field(index)
+        yield read
 
 
 class RecordExtractor:
@@ -69,6 +66,7 @@ class RecordExtractor:
         self._data_def = data_def
         fields = data_def.fields if data_def.axis is None else ()
         self._readers = tuple(FieldReader(field, converters=converters) for field in fields)
+        self._reads = tuple((reader.name, reader.read_value) for reader in self._readers)
         self.record_fields = tuple(field.name for field in fields if field.value is None and field.scope is None)
         """The fields that each record reads for itself."""
         self._counted_fields = tuple(field.name for field in fields if field.value is None)
@@ -161,7 +159,6 @@ class RecordExtractor:
         """
         if self._table is not None:
             return self._read_table(Budget(page, context, patience), links_only=links_only)
-        readers = self._readers if progress is None else _TrackedReaders(self._readers, progress)
         budget = Budget(page, context, patience)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
@@ -174,10 +171,10 @@ class RecordExtractor:
             for scope in self._scopes(page) if record_links is not None or not links_only else ():
                 budget.check_time()
                 budget.missing.clear()
-                unread = iter(readers)
+                unread = iter(self._reads) if progress is None else _track(self._reads, progress)
                 try:
-                    row = {reader.name: reader.read_value(scope, budget) for reader in unread}
-                    if any(record_filter.drops(row, budget.time_budget) for record_filter in self._filters):
+                    row = {name: read(scope, budget) for name, read in unread}
+                    if self._filters and self._is_dropped(row, budget):
                         filtered += 1
                         continue
                     if row:
@@ -186,9 +183,9 @@ class RecordExtractor:
                         record_links.add_record(scope, row)
                 except RecordRejected as error:
                     rejected.append(self._rejection(error.field, error.reason, str(error.place)))
-                    for reader in unread:  # to see whether they are missing, too
+                    for _, read in unread:  # to see whether they are missing, too
                         with suppress(RecordRejected):
-                            reader.read_value(scope, budget)
+                            read(scope, budget)
                 for name in budget.missing:
                     missing[name] += 1
         except BudgetExceeded as error:
@@ -209,6 +206,10 @@ class RecordExtractor:
             filtered=filtered,
             counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items())),
         )
+
+    def _is_dropped(self, row: Mapping[str, Any], budget: Budget) -> bool:
+        """Whether a filter drops the record. Raises `RecordRejected`."""
+        return any(record_filter.drops(row, budget.time_budget) for record_filter in self._filters)
 
     def _find_links(
         self, budget: Budget, record_links: PageRecordLinks | None
@@ -259,8 +260,10 @@ class RecordExtractor:
         if self.block is None:
             yield Scope(page)
             return
-        for node in self.block.all(Scope(page)):
-            yield Scope(page, node)
+        blocks = self.block.all(Scope(page))
+        matches = self.block.match_blocks(page, blocks) if isinstance(self.block, FlatCssSelector) else None
+        for node in blocks:
+            yield Scope(page, node, matches)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)

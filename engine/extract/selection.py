@@ -7,7 +7,8 @@ from engine.extract.budget import MAX_CHARACTERS
 from engine.extract.node_value import read_node
 from engine.extract.page import Page
 from engine.extract.patterns import TimeBudget, TimedPattern
-from engine.extract.selectors import Scope, compile_selector
+from engine.extract.scope import Scope
+from engine.extract.selectors import compile_selector
 
 _REGEX_SECONDS = 5.0
 _MARKUP = ("html", "outerHtml")

@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborNode
 
+from engine.extract.block_matches import BlockMatches, match_blocks
 from engine.extract.cost import Cost
 from engine.extract.css import CssExpression
 from engine.extract.json_expression import JsonExpression
@@ -13,6 +14,7 @@ from engine.extract.json_ld import JsonLdPath
 from engine.extract.json_value import MISSING, parse_embedded_json
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page
+from engine.extract.scope import Scope
 from engine.extract.selector_syntax import (
     EMBEDDED_PREFIX,
     JMESPATH_PREFIX,
@@ -21,7 +23,6 @@ from engine.extract.selector_syntax import (
     split_embedded,
     split_json_ld,
 )
-from engine.extract.tree_shape import TreeShape
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -29,71 +30,9 @@ if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode
     from engine.extract.xml_css import XmlCssExpression
 
-# Outside a table, the HTML parser drops these tags.
-_TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"))
 
-
-class Scope:
-    """What a selector searches: a page or one block of it. Converts a block to other node kinds on demand."""
-
-    __slots__ = ("_element", "_html", "_json_values", "_shape", "node", "page")
-
-    def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
-        self.page = page
-        self.node = node
-        """The block; None for the whole page."""
-        self._html: LexborNode | None = None
-        self._shape: TreeShape | None = None
-        self._element: _Element | None = None
-        self._json_values: dict[str, Any] | None = None
-
-    @property
-    def html(self) -> LexborNode | None:
-        """The block as a Lexbor node; None when it has no markup. For blocks only."""
-        node = self.node
-        if isinstance(node, LexborNode):
-            return node
-        if self._html is None and node is not None and not isinstance(node, JsonValue | str):
-            self._html = _reparse(node)
-        return self._html
-
-    def shape_of(self, block: LexborNode) -> TreeShape:
-        """The shape of the tree of this scope's block."""
-        if self._shape is None:
-            shape = self.page.shape
-            self._shape = shape if shape is not None and shape.tree is block.parser else TreeShape(block.parser)
-        return self._shape
-
-    @property
-    def element(self) -> "_Element | None":
-        """The root of the page, or the block as the root of its own tree; None when there is no markup."""
-        node = self.node
-        if node is None:
-            return self.page.element
-        if self._element is None and not isinstance(node, JsonValue | str):
-            from engine.extract.xpath import detach, parse_outer_html
-
-            if isinstance(node, LexborNode):
-                self._element = parse_outer_html(node.html or "", node.tag or "")
-            else:
-                self._element = detach(node)
-        return self._element
-
-    @property
-    def json_values(self) -> dict[str, Any]:
-        """What selectors found in JSON embedded in this page or block, by their text: several fields parse it once."""
-        if self.node is None:
-            return self.page.json_values
-        if self._json_values is None:
-            self._json_values = {}
-        return self._json_values
-
-    @property
-    def value(self) -> Any:
-        """The JSON value of the page or block; `MISSING` if there is none."""
-        if self.node is None:
-            return self.page.data
-        return self.node.value if isinstance(self.node, JsonValue) else MISSING
+_SPECIFIC = ".#["
+"""What selectors have that match few elements of a block: all matches of `a` would take longer than its first one."""
 
 
 class Selector(Protocol):
@@ -134,7 +73,8 @@ def compile_selector(text: str | None) -> Selector:
         return _JsonLdSelector(bare)
     if bare.startswith(EMBEDDED_PREFIX):
         return _EmbeddedJsonSelector(bare)
-    return _CssSelector(bare)
+    css = CssExpression(bare)
+    return FlatCssSelector(bare, css) if css.is_flat else CssSelector(bare, css)
 
 
 class PageSelector:
@@ -168,17 +108,20 @@ class PageSelector:
         return iter(self.all(scope))
 
 
-class _CssSelector:
+class CssSelector:
+    """Selects elements of HTML and XML."""
+
     reads_embedded_json = False
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, css: CssExpression) -> None:
         self._text = text
-        self._css = CssExpression(text)
+        self._css = css
         self.cost = self._css.cost
         self.is_flat = self._css.is_flat
         self._xml_css: XmlCssExpression | None = None
 
-    def first(self, scope: Scope) -> "SelectedNode | None":
+    def first(self, scope: Scope) -> "LexborNode | _Element | None":
+        """The first match in document order."""
         if scope.page.kind == "xml":
             return next(iter(self._find_in_xml(scope)), None)
         if scope.node is None:
@@ -188,6 +131,7 @@ class _CssSelector:
         return None if block is None else self._css.find_first_in_block(block, scope.shape_of(block))
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
+        """All matches in document order."""
         if scope.page.kind == "xml":
             return [*self._find_in_xml(scope)]
         if scope.node is None:
@@ -197,6 +141,7 @@ class _CssSelector:
         return [] if block is None else [*self._css.find_in_block(block, scope.shape_of(block))]
 
     def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        """The same, of a page with very many elements one by one."""
         page = scope.page
         if page.kind == "html" and scope.node is None and page.is_huge:
             assert page.tree is not None
@@ -213,6 +158,31 @@ class _CssSelector:
 
             self._xml_css = XmlCssExpression(self._text)
         return self._xml_css.find(root, block=scope.node is not None)
+
+
+class FlatCssSelector(CssSelector):
+    """A selector without combinators: a block can be searched for it without marks, whatever is around the block."""
+
+    def __init__(self, text: str, css: CssExpression) -> None:
+        super().__init__(text, css)
+        self._is_specific = css.is_plain and any(mark in text for mark in _SPECIFIC)
+
+    def first(self, scope: Scope) -> "LexborNode | _Element | None":
+        """The first match in document order."""
+        block = scope.node
+        if type(block) is LexborNode:  # the most frequent case: a field of a record
+            if scope.matches is not None and self._is_specific:
+                return scope.matches.first(self._text, block)
+            node = block.css_first(self._text)
+            if node is None or node.mem_id != block.mem_id:  # the parser finds the block itself, too
+                return node
+        return super().first(scope)
+
+    def match_blocks(self, page: Page, blocks: "Sequence[SelectedNode]") -> BlockMatches | None:
+        """What selectors match in all blocks of the page, which this one has selected; None: search each of them."""
+        if page.kind != "html" or not self._css.is_plain or page.tree is None:
+            return None
+        return match_blocks(page.tree, self._text, cast("Sequence[LexborNode]", blocks), page.markup.tags)
 
 
 class _XPathSelector:
@@ -296,7 +266,7 @@ class _JsonLdSelector(_JsonSelector):
 class _EmbeddedJsonSelector(_JsonSelector):
     def __init__(self, text: str) -> None:
         self._css_text, expression = split_embedded(text)
-        self._css = _CssSelector(self._css_text)
+        self._css = CssSelector(self._css_text, CssExpression(self._css_text))
         self.cost = self._css.cost
         self.is_flat = self._css.is_flat
         self._expression = JsonExpression(expression)
@@ -339,12 +309,3 @@ class _SelfSelector:
 
     def each(self, scope: Scope) -> "Iterator[SelectedNode]":
         return iter(self.all(scope))
-
-
-def _reparse(element: "_Element") -> LexborNode | None:
-    from engine.extract.xpath import outer_html
-
-    tag = str(element.tag).lower()
-    markup = outer_html(element)
-    tree = LexborHTMLParser(f"<table>{markup}" if tag in _TABLE_PARTS else markup)
-    return next((node for node in tree.css("*") if node.tag == tag), None)

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.extract.html_form import MAX_FIELDS, is_form, read_form, with_query
-from engine.extract.selectors import Scope, compile_selector
+from engine.extract.scope import Scope
+from engine.extract.selectors import compile_selector
 from engine.model.definition import DataDef
 from engine.model.link import Link, RequestTemplate
 from engine.model.link_request import PLAIN_LINK, LinkRequest

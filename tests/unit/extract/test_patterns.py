@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
+from engine.extract.patterns import PatternTimeout, Replacement, TimeBudget, TimedPattern
 
 PATTERNS = (r"\.html?$", "[£,]", r"\d+", r"[A-Z]+-\d+", "a|ab|abc", r"(\d+) of", r"x{2}", r"^\s*", "ab?c?", r"\.")
 TEXTS = ("", "£1,234.50", "http://shop.test/items/COF-00012.html", "3 of 15 xx abc", "1,2,3 " * 4000)
@@ -21,8 +21,8 @@ def test_matches_are_those_of_the_standard_library(pattern: str, text: str) -> N
     assert timed.find(text, budget) == (None if first is None else first.group(group))
     assert timed.find_all(text, budget, limit=50_000) == [match.group(group) for match in expected.finditer(text)]
     assert timed.fullmatch(text, budget) is (expected.fullmatch(text) is not None)
-    assert timed.replace("", text, budget) == expected.sub("", text)
-    assert timed.replace(r"<\g<0>>", text, budget) == expected.sub(r"<\g<0>>", text)
+    for template in ("", "a-$1&", r"<\g<0>>"):
+        assert Replacement(pattern, template).apply(text, budget) == expected.sub(template, text)
 
 
 @pytest.mark.parametrize(
