@@ -7,7 +7,9 @@ file, so a rebuilt file holds the same rows.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
+from typing import Any
 
 from engine.append.row_json import decode_as_text
 from engine.append.writer import Batch
@@ -118,5 +120,12 @@ def digest(row: str, fields: Sequence[str]) -> bytes:
         decoded = decode_as_text(row)
         values = [decoded.get(name) for name in fields]
         if any(value is not None for value in values):
-            row = json.dumps(values, ensure_ascii=True, separators=(",", ":"))
+            row = f"[{','.join(map(_encode, values))}]"
     return hashlib.blake2b(row.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _encode(value: Any) -> str:
+    """A value of a key as JSON in ASCII. A text, as nearly all are, without an encoder made for it."""
+    if type(value) is str:
+        return encode_basestring_ascii(value)
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))

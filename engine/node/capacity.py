@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,7 +45,7 @@ class Capacity:
         self._free_since: float | None = None
         self._refilled_at = -_REFILLED_SECONDS
         self._polled_at = -_MAX_POLL_GAP
-        self._jobs_by_host: Counter[int] = Counter()
+        self._jobs_by_host: dict[int, int] = {}
         self.lease_lock = threading.Lock()
         self.held = 0
         """Jobs leased and not committed."""
@@ -65,7 +64,9 @@ class Capacity:
     def after_commit(self, committed: Sequence[LeasedJob]) -> tuple[int, int, dict[int, int]]:
         """The state once these jobs are committed: jobs held, jobs it may lease, and jobs held by host."""
         held = self.held - len(committed)
-        return held, self._free(held), dict(self._jobs_by_host - _count_by_host(committed))
+        jobs_by_host = self._jobs_by_host.copy()
+        _count(jobs_by_host, committed, -1)
+        return held, self._free(held), jobs_by_host
 
     def _free(self, held: int) -> int:
         if self.exclusive:
@@ -90,7 +91,7 @@ class Capacity:
         """Count jobs that were leased."""
         with self._lock:
             self.held += len(jobs)
-            self._jobs_by_host += _count_by_host(jobs)
+            _count(self._jobs_by_host, jobs, 1)
             self.exclusive = any(job.crashes for job in jobs)
 
     def mark_refilled(self) -> None:
@@ -101,7 +102,7 @@ class Capacity:
         """Stop counting jobs that were committed."""
         with self._lock:
             self.held -= len(jobs)
-            self._jobs_by_host -= _count_by_host(jobs)
+            _count(self._jobs_by_host, jobs, -1)
             self.exclusive = self.exclusive and self.held > 0
         self.notify_freed()
 
@@ -116,5 +117,12 @@ class Capacity:
         return now - self._refilled_at < _REFILLED_SECONDS and now - self._polled_at < _MAX_POLL_GAP and self.held > 0
 
 
-def _count_by_host(jobs: Sequence[LeasedJob]) -> Counter[int]:
-    return Counter(job.host for job in jobs if job.kind is not JobKind.EXTRACT)
+def _count(jobs_by_host: dict[int, int], jobs: Sequence[LeasedJob], change: int) -> None:
+    """Add the change to the number of each host for each of its jobs; hosts without any are left out."""
+    for job in jobs:
+        if job.kind is not JobKind.EXTRACT:
+            number = jobs_by_host.get(job.host, 0) + change
+            if number:
+                jobs_by_host[job.host] = number
+            else:
+                del jobs_by_host[job.host]

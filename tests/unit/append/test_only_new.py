@@ -1,5 +1,7 @@
 """Which rows are new: by key or as a whole, over many runs, loaded in steps and by several processes."""
 
+import hashlib
+import json
 import random
 from pathlib import Path
 
@@ -107,3 +109,13 @@ def test_loaded_keys_are_kept_and_reloaded_for_another_database(db: Database, tm
         db.execute("UPDATE supervisors SET identity = 'two'")
         db.execute('INSERT INTO rows (id, run, job, data_def, data) VALUES (1, 1, 1, 1, \'{"sku":"z"}\')')
     assert new(load(db, 2, book=("sku",)), "book", {"sku": "z"}) == []
+
+
+@pytest.mark.parametrize(
+    "values", [["a", "b"], ['é\u2028\x00"\\/', None], [True, ["x", None]], [{"b": "1.10"}, "\ud800"], ["1.50", "😀"]]
+)
+def test_a_key_is_hashed_as_its_json_in_ascii(values: list[object]) -> None:
+    """The keys of earlier runs are kept: the hash of a key never changes."""
+    row = json.dumps(dict(zip("xy", values, strict=True)))
+    key = json.dumps(values, ensure_ascii=True, separators=(",", ":"))
+    assert digest(row, ("x", "y")) == hashlib.blake2b(key.encode(), digest_size=16).digest()
