@@ -57,6 +57,7 @@ class DefCache:
         self._versions: dict[int, Definitions] = {}
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
         self._compiled_by_hash: dict[tuple[str, str, str], CompiledDataDef] = {}
+        self._task_groups: dict[tuple[int, str], TaskGroup] = {}
         self._copied_by_group: dict[tuple[int, str], frozenset[int]] = {}
         self._link_rules: dict[tuple[int, str], tuple[str, bool]] = {}
         self._keeps_documents: dict[tuple[int, str], bool | None] = {}
@@ -83,7 +84,8 @@ class DefCache:
         self._shares_cookies.pop(version, None)
         self._query_strippers.pop(version, None)
         for cache in (
-            self._compiled_by_group, self._copied_by_group, self._link_rules, self._keeps_documents, self._host_rules
+            self._task_groups, self._compiled_by_group, self._copied_by_group, self._link_rules,
+            self._keeps_documents, self._host_rules,
         ):  # fmt: skip
             for key in [key for key in list(cache) if key[0] == version]:
                 cache.pop(key, None)
@@ -101,7 +103,11 @@ class DefCache:
 
     def task_group(self, version: int, name: str) -> TaskGroup:
         """The task group of that name; an empty one where the defs have none."""
-        return self.definitions(version).task_group(name) or _EMPTY_GROUP
+        key = (version, name)
+        cached = self._task_groups.get(key)
+        if cached is None:
+            cached = self._task_groups[key] = self.definitions(version).task_group(name) or _EMPTY_GROUP
+        return cached
 
     def compiled_data_defs(self, job: LeasedJob) -> tuple[CompiledDataDef, ...]:
         """What to extract from a job's page."""
