@@ -66,13 +66,12 @@ def nests_too_deep(markup: Markup) -> bool:
     one without a matching start tag, or behind a block element, changes nothing. A page where start tags
     nowhere outnumber end tags by that many is not scanned: thousands of end tags without a start tag could hide its
     depth, and cost the extraction process its CPU limit.
-    Free below 10,000 start tags; else two counts (≈ 1 µs a KB), or about 0.3 µs a tag.
+    Free below 10,000 tags; else two counts (≈ 1.5 µs a KB), or about 0.3 µs a tag.
     """
-    if markup.tags <= MAX_OPEN_TAGS or markup.start_tags <= MAX_OPEN_TAGS:
+    if markup.tags <= MAX_OPEN_TAGS:
         return False
-    lower = markup.lower
-    pieces = max(_PIECES, _PIECES * markup.start_tags // (_PIECES_FOR * MAX_OPEN_TAGS))  # each with few start tags
-    return _leaves_open(lower, MAX_OPEN_TAGS, pieces) and _opens_more_tags(lower, MAX_OPEN_TAGS, 1)
+    pieces = max(_PIECES, _PIECES * markup.tags // (_PIECES_FOR * MAX_OPEN_TAGS))  # each with few start tags
+    return _leaves_open(markup.text, MAX_OPEN_TAGS, pieces) and _opens_more_tags(markup.lower, MAX_OPEN_TAGS, 1)
 
 
 def _leaves_open(markup: bytes, limit: int, pieces: int) -> bool:

@@ -22,7 +22,7 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.file_download import FILE_STATUSES, FileDownload
 from engine.fetch.limited_body import LimitedBody
 from engine.fetch.request import OutgoingRequest, build_request
-from engine.fetch.response import FetchResponse, decode_header, parse_retry_after, redirect_target
+from engine.fetch.response import FetchResponse, decode_header, decode_header_name, parse_retry_after, redirect_target
 from engine.fetch.transport import Transport, TransportResponse
 from engine.model.host_route import HostAuth, HostRoute
 from engine.model.job import Request
@@ -164,7 +164,7 @@ class Fetcher:
         return FetchResponse(
             url=urls.without_credentials(url),
             status=response.status_code,
-            headers=tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs]),
+            headers=tuple([(decode_header_name(name), decode_header(value)) for name, value in pairs]),
             body=content,
             received=body.received if download is None else download.received or body.received,
             elapsed=elapsed,

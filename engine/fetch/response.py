@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from urllib.parse import quote
 
 from engine import urls
@@ -74,6 +75,12 @@ def decode_header(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return value.decode("latin-1")
+
+
+@lru_cache(maxsize=256)
+def decode_header_name(name: bytes) -> str:
+    """A header name in lower case. Cached: servers send few different ones."""
+    return decode_header(name).lower()
 
 
 def redact_headers(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

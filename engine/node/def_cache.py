@@ -55,9 +55,9 @@ class DefCache:
         self._settings = settings
         self._run = run
         self._versions: dict[int, Definitions] = {}
-        self._task_groups: dict[tuple[int, str], TaskGroup] = {}
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
         self._compiled_by_hash: dict[tuple[str, str, str], CompiledDataDef] = {}
+        self._task_groups: dict[tuple[int, str], TaskGroup] = {}
         self._copied_by_group: dict[tuple[int, str], frozenset[int]] = {}
         self._link_rules: dict[tuple[int, str], tuple[str, bool]] = {}
         self._keeps_documents: dict[tuple[int, str], bool | None] = {}
@@ -84,8 +84,8 @@ class DefCache:
         self._shares_cookies.pop(version, None)
         self._query_strippers.pop(version, None)
         for cache in (
-            self._task_groups, self._compiled_by_group, self._copied_by_group, self._link_rules, self._keeps_documents,
-            self._host_rules,
+            self._task_groups, self._compiled_by_group, self._copied_by_group, self._link_rules,
+            self._keeps_documents, self._host_rules,
         ):  # fmt: skip
             for key in [key for key in list(cache) if key[0] == version]:
                 cache.pop(key, None)

@@ -134,7 +134,7 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
 
     Some counts, about 10 µs; where it has many tags, and a selector whose time depends on the depth, a walk over it.
     """
-    cost = max((extractor.cost for extractor in extractors), default=Cost.LINEAR)
+    cost = max([extractor.cost for extractor in extractors], default=Cost.LINEAR)
     if cost is not Cost.LINEAR and page.markup.tags > _MAX_INLINE_TAGS[cost]:
         return False
     if page.kind == "csv":
@@ -143,7 +143,7 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
         return _has_few_json_values(body)
     if any(extractor.reads_embedded_json for extractor in extractors) and not _has_few_json_values(body):
         return False
-    if body.count(b"=") > _MAX_INLINE_ATTRIBUTES or _may_have_long_tag(body):
+    if (len(body) > _MAX_INLINE_ATTRIBUTES and body.count(b"=") > _MAX_INLINE_ATTRIBUTES) or _may_have_long_tag(body):
         return False
     if page.markup.tags <= MAX_INLINE_DEPTH:
         return True

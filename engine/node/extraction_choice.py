@@ -7,10 +7,10 @@ from engine.node.extraction_board import SLOTS
 from engine.node.extraction_request import ChildState, ExtractionRequest
 
 MAX_CHILDREN = 2
-"""Processes without users' code."""
+"""Processes without users' code: one that works, and one for what would wait behind a costly document."""
 QUEUED = 2
 """Documents a process has at most, so that it never waits for the next."""
-BUSY_SECONDS = 0.1
+BUSY_SECONDS = 0.25
 """A document that takes longer than this gets a second process started, so that the others need not wait for it."""
 
 
@@ -24,18 +24,17 @@ def choose_child(
     if request.deaths > 0:  # a document that killed a process before is worked alone
         return "start"
     alive = [child for child in children if child.is_open and not child.alone and child.code == request.code]
-    if request.code:  # the oldest ones: others were started for tasks that allow more
-        alive = sorted(alive, key=lambda child: child.number)[: request.workers]
-    idle = next((child for child in alive if not child.requests), None)
-    if idle is not None:
-        return idle
+    alive.sort(key=lambda child: child.number)
     late = now - BUSY_SECONDS
-    prompt = [child for child in alive if len(child.requests) < QUEUED and child.clock.began_at > late]
-    if prompt:
-        return min(prompt, key=lambda child: len(child.requests))
-    if any(child.clock.began_at > late for child in alive):
-        return None
-    return "start"
+    prompt = [child for child in alive if not child.requests or child.clock.began_at > late]
+    if request.code:
+        alive = alive[: request.workers]  # the oldest ones: others were started for tasks that allow more
+        prompt = sorted([child for child in prompt if child in alive], key=lambda child: len(child.requests))
+    # without users' code the oldest comes first: its memo of links, its heap and its caches are the warm ones
+    chosen = next((child for child in prompt if len(child.requests) < QUEUED), None)
+    if chosen is not None:
+        return chosen
+    return None if prompt else "start"
 
 
 def children_to_retire(children: Sequence[ChildState], request: ExtractionRequest, limit: int) -> list[ChildState]:

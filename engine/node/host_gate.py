@@ -60,14 +60,22 @@ class HostGate:
     @property
     def backoff_until(self) -> float:
         """The boot-time second at which the host's backoff ends; 0 where it is over."""
-        until = max(self._own_backoff, self._clock.backoff(self._record))
-        return until if until and until > boottime() else 0.0
+        until = self._clock.backoff(self._record) or self._own_backoff  # most hosts have neither
+        if not until:
+            return 0.0
+        until = max(until, self._own_backoff)
+        return until if until > boottime() else 0.0
 
     def check_backoff(self) -> None:
         """Raise HostBackingOff while the host is in backoff."""
         until = self.backoff_until
         if until:
             raise HostBackingOff(until)
+
+    def try_enter(self, concurrency: int) -> int | None:
+        """The slot of a request to a host without delay; None: it must wait for one. Raises HostBackingOff."""
+        self.check_backoff()
+        return None if self._queue else self._try_slot(concurrency)
 
     async def enter(self, send_at: float | None, delay: float, concurrency: int) -> tuple[int, float]:
         """Wait until a request may be sent; returns the slot it holds, and the moment of its turn (0: no delay).
@@ -106,9 +114,13 @@ class HostGate:
     def release(self, slot: int) -> None:
         """Free a slot; the next request that waits may take it."""
         self._hold_seconds += (boottime() - self._held.pop(slot) - self._hold_seconds) / 4
-        self._try(lambda: self._clock.unlock_slot(self._record, slot), None)
+        try:
+            self._clock.unlock_slot(self._record, slot)
+        except OSError as error:
+            self._note_damage(error)
         self._freed.append(slot)
-        self._wake_first()
+        if self._queue:
+            self._wake_first()
 
     def strike(self, sent_at: float, until: float, asked_until: float) -> tuple[bool, float]:
         """Note an answer of 429 or 503 to a request of `sent_at`, and call back what waits.
@@ -184,7 +196,11 @@ class HostGate:
         return slot
 
     def _lock(self, slot: int) -> bool:
-        return self._try(lambda: self._clock.lock_slot(self._record, slot), True)
+        try:
+            return self._clock.lock_slot(self._record, slot)
+        except OSError as error:
+            self._note_damage(error)
+            return True
 
     def _current_share(self, concurrency: int) -> range:
         now = boottime()
@@ -217,10 +233,13 @@ class HostGate:
         try:
             return work()
         except OSError as error:
-            if not self._is_damaged:
-                self._is_damaged = True
-                _log.warning("the host clock cannot be used: %s", error)
+            self._note_damage(error)
             return otherwise
+
+    def _note_damage(self, error: OSError) -> None:
+        if not self._is_damaged:
+            self._is_damaged = True
+            _log.warning("the host clock cannot be used: %s", error)
 
 
 def _wake(waiting: "asyncio.Future[None]") -> None:
@@ -260,8 +279,11 @@ class HostGates:
         """Wait until a job may send a request to the host; it then holds one of its slots. Raises HostBackingOff."""
         gate = self._gate(host_key)
         gate.users += 1
+        turn_at = 0.0
         try:
-            slot, turn_at = await gate.enter(send_at, delay, concurrency)
+            slot = gate.try_enter(concurrency) if send_at is None and not delay else None
+            if slot is None:
+                slot, turn_at = await gate.enter(send_at, delay, concurrency)
         except BaseException:
             self._leave(gate)
             raise

@@ -110,7 +110,7 @@ def read_lines(part: memoryview, count: int, size: int) -> Texts:
             raise ValueError("lines are missing")
         return texts
     lines = Lines(part, count, size)
-    if sum(_is_utf8(line) for line in lines) != count:
+    if sum(map(_is_utf8, lines)) != count:
         raise ValueError("lines are missing")
     return lines
 

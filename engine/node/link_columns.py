@@ -1,8 +1,10 @@
 """The links of a page as columns, on their way from an extraction process to the node."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
+from operator import methodcaller
 from typing import Any
 
 from engine.model.link_request import LinkDetails
@@ -11,7 +13,9 @@ from engine.node.lines import as_text, pack_lines, read_lines
 from engine.node.wire_values import count_of, integer_of, text_of
 
 KEY_BYTES = 16
-_SCHEMES = ("http://", "https://", "file:///")
+_LINKS_PER_STEP = 1_000
+"""Links whose keys are compared at once."""
+_has_scheme = methodcaller("startswith", ("http://", "https://", "file:///"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +32,28 @@ class LinkColumns:
 
     def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> Iterator[ExtractedLink]:
         """The links whose key `is_new`, one by one, and those that carry values; without it all."""
-        urls, at = zip(self.urls, self.details or repeat(""), strict=False), 0
+        urls, lines = iter(self.urls), iter(self.details or repeat(""))
+        at = 0
         for count, group, priority, max_depth, may_leave_host in self.runs:
-            for url, line in islice(urls, count):
-                key = bytes(self.keys[at : at + KEY_BYTES])
-                at += KEY_BYTES
-                details = LinkDetails.from_line(as_text(line)) if line else None
-                if is_new is None or is_new(key) or (details is not None and details.carried is not None):
-                    yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host, details)
+            for left in range(count, 0, -_LINKS_PER_STEP):
+                step = min(left, _LINKS_PER_STEP)
+                keys = self._keys_of(at, step)
+                at += step
+                new = set(keys if is_new is None else filter(is_new, keys))
+                if not new and not self.details:  # most links of most pages are known: their URLs are passed over
+                    deque(islice(urls, step), maxlen=0)
+                    continue
+                for key, url, line in zip(keys, islice(urls, step), lines, strict=False):
+                    if key not in new and not line:
+                        continue
+                    details = LinkDetails.from_line(as_text(line)) if line else None
+                    if key in new or (details is not None and details.carried is not None):
+                        yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host, details)
+
+    def _keys_of(self, start: int, count: int) -> list[bytes]:
+        """The keys of so many links."""
+        keys = bytes(self.keys[start * KEY_BYTES : (start + count) * KEY_BYTES])
+        return [keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +106,7 @@ def unpack_links(fields: dict[str, Any], body: memoryview) -> LinkColumns:
     if len(body) != packed_urls + packed_details + total * KEY_BYTES:
         raise ValueError("sizes do not add up")
     urls = read_lines(body[:packed_urls], total, urls_size)
-    if not all(as_text(url).startswith(_SCHEMES) for url in urls):
+    if not all(map(_has_scheme, urls if isinstance(urls, tuple) else map(as_text, urls))):
         raise ValueError("a link is neither http nor a file")
     details: Texts = ()
     if packed_details:

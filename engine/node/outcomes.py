@@ -50,20 +50,23 @@ class OutcomeBuilder:
             return self.logged_out(job, url, "the page lacks `check`")
         if extraction.replaced_by:
             return self._replaced(job, extraction, url, hops)
-        rows = sum(len(made.texts) for made in extraction.rows) + copied
-        rows += sum(len(held.rows) for held in extraction.held)
+        rows = sum([len(made.texts) for made in extraction.rows]) + copied
+        if extraction.held:
+            rows += sum(len(held.rows) for held in extraction.held)
         text = _describe_page(status, fetch_time, size, rows, url)
-        replaced = f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced"
-        problems = [note for note, applies in (("empty page", not size), (replaced, extraction.damaged)) if applies]
+        problems = [] if size else ["empty page"]
+        if extraction.damaged:
+            problems.append(f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced")
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
-        events = [self.event(job, "WARNING" if problems else "INFO", "; ".join([text, *notes]))]
-        events += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
+        events = [self.event(job, "WARNING" if problems else "INFO", "; ".join([text, *notes]) if notes else text)]
+        if extraction.rejected_counts:
+            events += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
         events += [self.event(job, "WARNING", f"{warning}: {url}", "row") for warning in extraction.warnings]
         if extraction.dropped_links:
             events.append(
                 self.event(job, "WARNING", f"{extraction.dropped_links:,} links beyond max_links dropped on {url}")
             )
-        reason = describe_step_errors(extraction.results)
+        reason = describe_step_errors(extraction.results) if extraction.results else None
         if reason is not None:
             events.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
         outcome = JobOutcome(

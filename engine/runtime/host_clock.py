@@ -46,16 +46,15 @@ class HostRecord(NamedTuple):
     """The place of a host in the file: the number of its record."""
 
     number: int
+    offset: int
+    """Of its bytes in the file."""
+    locks: int
+    """Of its first lock byte."""
 
-    @property
-    def offset(self) -> int:
-        """Of its bytes in the file."""
-        return _HEADER_SIZE + self.number * _RECORD_SIZE
-
-    @property
-    def locks(self) -> int:
-        """Of its first lock byte."""
-        return _LOCKS + self.number * _LOCKS_OF_RECORD
+    @classmethod
+    def of(cls, number: int) -> "HostRecord":
+        """The record of this number."""
+        return cls(number, _HEADER_SIZE + number * _RECORD_SIZE, _LOCKS + number * _LOCKS_OF_RECORD)
 
 
 class HostClock:
@@ -89,7 +88,7 @@ class HostClock:
         """The record of a host (`name:port`), created where it is missing."""
         digest = blake2b(host_key.encode(), digest_size=16).digest()
         first = int.from_bytes(digest[:8])
-        probed = [HostRecord((first + i) % _RECORDS) for i in range(_PROBES)]
+        probed = [HostRecord.of((first + i) % _RECORDS) for i in range(_PROBES)]
         for record in probed:
             if self._map[record.offset : record.offset + 16] == digest:
                 return record
@@ -215,7 +214,7 @@ class HostClock:
 
     def _time(self, record: HostRecord, field: int) -> float:
         value: float = _TIME.unpack_from(self._map, record.offset + field)[0]
-        return value if value > 0 and value < boottime() + _MAX_AHEAD else 0.0
+        return value if 0 < value < boottime() + _MAX_AHEAD else 0.0
 
     def _write(self, offset: int, data: bytes) -> None:
         os.pwrite(self._fd, data, offset)

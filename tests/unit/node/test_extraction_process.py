@@ -13,6 +13,7 @@ import pytest
 
 from engine.node import extraction_wire as wire
 from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.extraction_choice import BUSY_SECONDS
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
@@ -186,7 +187,7 @@ async def test_a_page_whose_process_dies_twice_fails_and_those_behind_it_do_not(
     async with extraction_pool(limits(seconds=60), children=1) as pool:
         await pool.work(request())
         bad = asyncio.ensure_future(pool.work(request(STORM)))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1.2 * BUSY_SECONDS)  # it is known to be costly: none is sent behind it
         good = [asyncio.ensure_future(pool.work(request())) for _ in range(3)]
         victims: set[int] = set()
         while not bad.done():
