@@ -18,6 +18,9 @@ from engine.model.text_value import to_text
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode
 
+_PARTS_AT_ONCE = 1_000
+"""Parts of blocks that are hashed together."""
+
 
 def read_blocks(
     page: Page, selectors: Sequence[tuple[Selector, bool]], values: Sequence[Any], links: Sequence[ExtractedLink]
@@ -32,10 +35,17 @@ def read_blocks(
     digest = hashlib.blake2b(digest_size=16)
     present = bool(links)
     for selector, has_values in selectors:
+        parts: list[bytes] = []
         for node in selector.each(Scope(page)):
             present = True
-            addresses = b"" if has_values else _json_bytes(_addresses_of(node))
-            digest.update(b"%b%b\0" % (_text_of(node), addresses))
+            parts.append(_text_of(node))
+            if not has_values:
+                parts.append(_json_bytes(_addresses_of(node)))
+            parts.append(b"\0")
+            if len(parts) >= _PARTS_AT_ONCE:
+                digest.update(b"".join(parts))
+                parts.clear()
+        digest.update(b"".join(parts))
     digest.update(_json_bytes(values))
     if not selectors:
         for link in links:
