@@ -144,12 +144,16 @@ def measure(
     env: Mapping[str, str] | None = None,
     timeout: float = 600.0,
 ) -> Measured:
-    """Run a command to its end; after `timeout` seconds it is killed with its children."""
+    """Run a command to its end; after `timeout` seconds it is killed with its children.
+
+    Python keeps the bytecode of what it imports, as that of installed packages is kept, whatever the environment says.
+    """
+    environment = {name: value for name, value in (env or os.environ).items() if name != "PYTHONDONTWRITEBYTECODE"}
     processes: Processes = Group.make() or Tree()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         busy, started = _busy(), time.monotonic()
         process = subprocess.Popen(
-            processes.enter(command), cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+            processes.enter(command), cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
         )
         sampler = _Sampler(processes, process.pid)
         sampler.start()
