@@ -1,7 +1,7 @@
 """Starts one half of the ceiling with the process settings of a node.
 
-The same as in `engine.node`: the same imports without garbage collection, imported objects frozen, the collector's thresholds,
-batch scheduling. `loop` sets the allocator's environment variables, and `loop_part` pins the process to a CPU.
+The same as in `engine.node`: the same imports without garbage collection, imported objects frozen, the collector's
+thresholds, batch scheduling. `loop` sets the allocator's environment variables, and `loop_part` pins the process.
 """
 
 import gc
