@@ -31,7 +31,7 @@ from engine.supervise.seed_reader import SeedReader, take_batch
 from engine.supervise.seed_secrets import Seed, SeedSecrets
 
 _SMALL_GROUP = 20
-"""URLs of a group that is seeded together with others."""
+"""URLs of a group that is seeded in one transaction, with others: no page leads to one of them before it is there."""
 _MAX_TOGETHER = 50
 """Such groups in one transaction: 0.1 s."""
 _MAX_REPORTED = 5
@@ -109,7 +109,7 @@ class Seeder:
                 yield from ([] for _ in self.secrets.recall(group, self._base))
         open_groups = [(group, content_hash) for group, content_hash in groups if group.name not in complete]
         for together in self._combine_small(open_groups):
-            if len(together) > 1:
+            if self._is_small(together[0][0]):
                 batches = self._read_groups(together)  # once: a busy database repeats the writing alone
                 yield (yield from self._retry_busy(partial(self._write_groups, together, batches)))
                 continue

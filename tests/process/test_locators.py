@@ -2,12 +2,13 @@
 
 import gzip
 import json
+import threading
 import urllib.parse
 
 import pytest
 
 from .library import ok
-from .project import Project
+from .project import Project, until
 from .site import Page, Request, Site, html
 from .stopwatch import slowness
 
@@ -192,7 +193,8 @@ def test_depth_and_locator_url_follow_the_links(project: Project, site: Site) ->
 
 
 def test_many_groups_are_seeded_together(project: Project, site: Site) -> None:
-    site.fallback = lambda request: html("x")
+    seeded = threading.Event()
+    site.fallback = lambda request: Page(html("x"), hold=seeded)
     groups = [f"g{number}" for number in range(200)]
     project.write(
         "\n".join(
@@ -206,7 +208,12 @@ def test_many_groups_are_seeded_together(project: Project, site: Site) -> None:
             ]
         )
     )
-    assert project.crawl("--max-pages", "3", code=0).summary["state"] == "CANCELLED"
+    running = project.start("--max-pages", "3")
+    assert until(lambda: project.status()["state"] == "READY"), running.err
+    seeded.set()
+    done = running.wait()
+    assert done.code == 0, done.err
+    assert done.summary["state"] == "CANCELLED"
     assert project.query("SELECT count(*), sum(completed) FROM checkpoints WHERE step_name = 'seeder'") == [(200, 200)]
     assert project.query("SELECT count(*) FROM jobs WHERE origin = 'locator'") == [(200,)]
     (seconds,) = project.query(

@@ -19,7 +19,7 @@ from engine.store.transactions.placement import PlacementCache
 
 
 @dataclass(frozen=True, slots=True)
-class NextPage:
+class NextPageLease:
     """`leased`: the node's next jobs. `ring`: sequences to ring now. `due`: boot-time second of a timer."""
 
     leased: tuple[LeasedJob, ...]
@@ -29,7 +29,7 @@ class NextPage:
 
 def lease_next_page(
     db: Database, run: int, outcome: JobOutcome, places: PlacementCache, now: float, request: LeaseRequest
-) -> NextPage | None:
+) -> NextPageLease | None:
     """Create the child job of an outcome, and lease to the same node what it may take now: that job, as a rule.
 
     Its commit creates no job any more. None, and nothing is written, where the lease of the outcome is not valid.
@@ -55,7 +55,7 @@ def lease_next_page(
         places.rollback_cache()
         raise
     places.commit_cache()
-    return NextPage(leased=got.jobs, ring=tuple(ring), due=got.due)
+    return NextPageLease(leased=got.jobs, ring=tuple(ring), due=got.due)
 
 
 def _leave_ring(sequence: int, got: Lease) -> None:

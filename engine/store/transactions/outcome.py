@@ -203,8 +203,8 @@ class JobOutcome:
     def leads_to_one_page(self) -> bool:
         """Whether its page leads to one further page, as those of a series do, and to nothing else.
 
-        Not where other jobs of the site wait for what its commit writes: the cookies that it changed, and the next send
-        time of its host.
+        Not where that page needs what the commit of this one writes: cookies that nodes share, values that users' steps
+        stored, and the next send time of its host.
         """
         return (
             len(self.children) == 1
@@ -213,6 +213,7 @@ class JobOutcome:
             and self.job.kind is JobKind.PAGE
             and self.later_children is None
             and not self.changed_jars
+            and not self.stored_values
             and not self.job.delay
         )
 

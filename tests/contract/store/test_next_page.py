@@ -12,12 +12,12 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import jobs, nodes, sequences, versions
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.next_page import NextPage, lease_next_page
+from engine.store.transactions.next_page import NextPageLease, lease_next_page
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import DEFS, Page, StoreHarness
 
 
-def advance(store: StoreHarness, outcome: JobOutcome, *, held: int = 1, free: int = 8) -> NextPage | None:
+def advance(store: StoreHarness, outcome: JobOutcome, *, held: int = 1, free: int = 8) -> NextPageLease | None:
     return lease_next_page(
         store.db, store.run, outcome, store.places, store.now, store.lease_request(free=free, held=held)
     )
@@ -101,7 +101,7 @@ def test_a_paused_sequence_gets_the_job_but_no_lease(store: StoreHarness, job: L
     with store.db.transaction():
         sequences.pause(store.db, store.run, "1", True)
     result = advance(store, store.done(job, links=[Page("http://a/2")]))
-    assert result == NextPage(leased=(), ring=(), due=None)
+    assert result == NextPageLease(leased=(), ring=(), due=None)
     assert store.jobs() == [("http://a/1", "TAKEN"), ("http://a/2", "READY")]
     store.check_counters()
 
@@ -151,6 +151,7 @@ def test_the_next_commit_is_durable_again(store: StoreHarness, job: LeasedJob) -
         ({}, True),
         ({"state": "FAILED"}, False),
         ({"changed_jars": (object(),)}, False),
+        ({"stored_values": {"count": "1"}}, False),
         ({"later_children": iter(())}, False),
         ({"children": ()}, False),
     ],
