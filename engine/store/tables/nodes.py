@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.errors import Fenced
 from engine.model.node import (
     ALIVE_STATES,
     HEARTBEAT_TRANSITIONS,
@@ -123,6 +124,12 @@ def get_live_role(db: Database, epoch: int) -> Role | None:
     """The role of a node that may still write; None: it is fenced."""
     row = db.one(_LIVE_ROLE, (epoch,))
     return None if row is None else Role(str(row[0]))
+
+
+def check_live(db: Database, epoch: int) -> None:
+    """Raise Fenced if a node may not write any more."""
+    if get_live_role(db, epoch) is None:
+        raise Fenced(f"node epoch {epoch} is over", "Another process took its place; this one ends.")
 
 
 def get_state_and_role(db: Database, epoch: int) -> tuple[NodeState, Role]:

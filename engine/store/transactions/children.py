@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.errors import Fenced
 from engine.model.link_request import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.tables import extracts, jobs, linked_jobs, nodes, sequences
@@ -34,8 +33,7 @@ def commit_children(
     touched_hosts: set[int] = set()
     try:
         with db.transaction():
-            if nodes.get_live_role(db, node) is None:
-                raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
+            nodes.check_live(db, node)
             if not jobs.is_held(db, outcome.job):
                 return None
             supersede.resolve_outdated(db, run, [piece], reextract_stale=False)

@@ -99,8 +99,7 @@ def _write_group(
     leases: list[Lease] = []
     try:
         with db.transaction():
-            if nodes.get_live_role(db, node) is None:
-                raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
+            nodes.check_live(db, node)
             if one_by_one:
                 parts = [_apply_alone(db, run, outcome, places, now, reextract_stale) for outcome in outcomes]
                 accepted = frozenset().union(*(part[0] for part in parts))

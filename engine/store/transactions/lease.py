@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.errors import Fenced
 from engine.model.job import JobKind, LeasedJob
 from engine.model.quota import lease_limit, quota
 from engine.store.db.connector import Database
@@ -120,8 +119,7 @@ class LeaseRequest:
 def lease(db: Database, request: LeaseRequest, sequences: Sequence[int], now: float) -> list[Lease]:
     """Answer rings in one transaction. `now` is boot-time seconds. Raises Fenced if the node's epoch is over."""
     with db.transaction():
-        if nodes.get_live_role(db, request.node) is None:
-            raise Fenced(f"node epoch {request.node} is over", "Another process took its place; this one ends.")
+        nodes.check_live(db, request.node)
         return lease_sequences(
             db,
             request,

@@ -6,7 +6,6 @@ own. A node's death undoes nothing of this: the finished page is worked again, a
 
 from dataclasses import dataclass
 
-from engine.errors import Fenced
 from engine.model.job import LeasedJob
 from engine.store.db.connector import Database
 from engine.store.read import candidates
@@ -38,8 +37,7 @@ def lease_next_page(
     got, ring = Lease(), []
     try:
         with db.light_transaction():
-            if nodes.get_live_role(db, request.node) is None:
-                raise Fenced(f"node epoch {request.node} is over", "Another process took its place; this one ends.")
+            nodes.check_live(db, request.node)
             if not jobs.is_held(db, outcome.job):
                 return None
             supersede.resolve_outdated(db, run, [outcome], reextract_stale=False)
