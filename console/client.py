@@ -4,9 +4,10 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from engine.errors import StorageError, SupervisorNotRunning, UsageError, suggest
 from engine.model.run import Stage

@@ -1,6 +1,6 @@
 """Errors for users: each says what happened, where, and what to do next."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
 class CrawlError(Exception):
@@ -23,8 +23,7 @@ class UsageError(CrawlError):
     exit_code = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(Struct, frozen=True, kw_only=True):
     """One mistake in the defs. `line` and `column` count from 1."""
 
     file: str

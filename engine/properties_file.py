@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from engine.errors import UsageError
 
@@ -12,8 +13,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _REMEDY = "Save the file again, as text in UTF-8 or ISO 8859-1."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Property:
+class Property(Struct, frozen=True, kw_only=True):
     """One entry. Line and column count from 1; the column is that of the value where it stands beside its key."""
 
     key: str

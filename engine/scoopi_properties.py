@@ -3,10 +3,11 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from engine.errors import Problem, UsageError, find_similar
 from engine.properties_file import Property, read_properties
@@ -74,8 +75,7 @@ _WITHOUT_MEANING: Mapping[str, str] = {
 """By key, or by pattern of keys: the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoopiValue:
+class ScoopiValue(Struct, frozen=True, kw_only=True):
     """The value of a setting as it is written in the file."""
 
     key: str
@@ -104,8 +104,7 @@ class ScoopiValue:
         raise UsageError(f"{self.place}: {self.key} cannot be {self.text[:_MAX_SHOWN]!r}", remedy)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoopiProperties:
+class ScoopiProperties(Struct, frozen=True, kw_only=True):
     """What a file says: values by setting, and warnings of what has no effect."""
 
     values: Mapping[str, ScoopiValue]

@@ -4,10 +4,12 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import fields, replace
 
 from engine import __version__
 from engine.errors import UsageError, suggest
@@ -42,8 +44,7 @@ def usable_cpus() -> int:
     return count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """Every setting, by its stable name. Times are in seconds, sizes in bytes, unless stated."""
 
     nodes: NodeRange = _ONE_NODE
@@ -146,7 +147,7 @@ class Settings:
 
     def to_json(self) -> str:
         """The form in which child processes receive the settings, without `helpers`, which they do not need."""
-        return json.dumps(asdict(replace(self, helpers=None)), separators=(",", ":"))
+        return json.dumps(to_builtins(replace(self, helpers=None)), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Settings":
@@ -160,8 +161,7 @@ class Settings:
         return cls(**values)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One value and its origin: `flag`, `env CRAWL_X`, `crawl.toml`, `scoopi.properties`, `default`."""
 
     name: str
@@ -169,8 +169,7 @@ class Setting:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(Struct, frozen=True):
     """A value that is not parsed yet. `place`: for messages."""
 
     value: Any
@@ -292,6 +291,6 @@ def _place_in_toml(text: str, name: str, *keys: str) -> str:
 
 
 def _check_name(name: str, origin: str) -> None:
-    names = [f.name for f in fields(Settings)]
+    names = list(Settings.__struct_fields__)
     if name not in names:
         raise UsageError(f"{origin}: unknown setting '{name}'{suggest(name, names)}", "See `docs/settings.md`.")

@@ -4,10 +4,11 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec import Struct
 
 from console.cli.output import write_stderr
 from console.client import find_run
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 _BATCH = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeExport:
+class ChangeExport(Struct, frozen=True, kw_only=True):
     """What changed in the rows of dataDefs between two runs."""
 
     db: "Database"

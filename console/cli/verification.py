@@ -2,9 +2,10 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from console.cli.output import write_lines, write_stderr
 from console.format import align_columns, plural
@@ -21,8 +22,7 @@ _MAX_FILES = 20
 _REPAIRED_BY_RUN = "the next `crawl-console run` repairs what is invalid"
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(Struct, frozen=True):
     """A verification, whether its damage was marked now, and what the operator should know."""
 
     verification: "Verification"

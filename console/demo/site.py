@@ -5,13 +5,14 @@ are not pages, paths that robots.txt disallows, names in many scripts, and a pri
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from html import escape
 from typing import Any
 from urllib.parse import quote, unquote
 from zlib import crc32
+
+from msgspec import Struct
 
 PER_PAGE = 20
 """Offers on one page of a category."""
@@ -65,8 +66,7 @@ _FOOTER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A response to a GET."""
 
     status: int
@@ -75,8 +75,7 @@ class Reply:
     location: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class Product(Struct, frozen=True, kw_only=True):
     """A product. All its attributes follow from its number, which counts from 1."""
 
     number: int

@@ -1,7 +1,8 @@
 """Derives the alarms shown to the operator from one snapshot. What an operator ordered is none."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from console.format import plural
 from engine.model.node import KILLED_BY_OPERATOR
@@ -14,8 +15,7 @@ _MAX_WARNINGS = 3
 _SEVERE_WARNINGS = ("expectation", "all-rejected")
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(Struct, frozen=True):
     """One alarm. `key` is the same as long as its cause lasts; the text may count seconds."""
 
     level: Literal["warn", "bad"]

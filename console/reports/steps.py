@@ -2,11 +2,11 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from engine.defs.steps import (
     COMMAND,
@@ -39,8 +39,7 @@ class ListedStep(NamedTuple):
     """0 in the main line; on a side branch one more than the step before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSteps:
+class TaskSteps(Struct, frozen=True, kw_only=True):
     """The steps of a task: the main line, each side branch after the step it begins at."""
 
     group: str

@@ -3,9 +3,10 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from console.filter_syntax import parse
 from console.format import plural
@@ -166,9 +167,8 @@ class Actions:
             self._app.show_toast("`crawl-console run` resumes the run", "warning")
         else:
             run = poll.snapshot.run
-            lines = [
-                f"A supervisor starts, and {'resumes run ' + run.id if run.state.is_open else 'begins a new run'}."
-            ]
+            order = f"resumes run {run.id}" if run.state.is_open else "begins a new run"
+            lines = [f"A supervisor starts, and {order}."]
             self.confirm_then("Start the supervisor", lines, "Start", lambda: self._run_command("start", start))
 
     def toggle_pause(self) -> None:

@@ -4,10 +4,11 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TextIO
+
+from msgspec import Struct, field
 
 from console import terminal
 from console.format import plural
@@ -19,8 +20,7 @@ from engine.settings import Settings
 _EXIT_TIMEOUT = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachOptions:
+class AttachOptions(Struct, frozen=True, kw_only=True):
     """Options of the command. `arguments` and `environment`: how to start a supervisor if none runs."""
 
     data: Path

@@ -4,11 +4,11 @@ import contextlib
 import os
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
 from console.tui.themes import DEFAULT_THEME, THEMES
@@ -19,8 +19,7 @@ _MAX_DATA_DIRS = 50
 """Data dirs whose last screen is kept."""
 
 
-@dataclass(slots=True)
-class Config:
+class Config(Struct):
     """The user's configuration. `problems` are shown once and are not fatal."""
 
     folder: Path

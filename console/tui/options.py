@@ -1,15 +1,15 @@
 """The options of a console."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from console.tui.config import Config
 from engine.settings import Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleOptions:
+class ConsoleOptions(Struct, frozen=True, kw_only=True):
     """Command-line options and the user's configuration."""
 
     data: Path

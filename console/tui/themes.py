@@ -1,13 +1,11 @@
 """Themes: colours by meaning, for Textual's widgets and for the lines the console draws itself."""
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from rich.style import Style
 from textual.theme import Theme
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Colours:
+class Colours(Struct, frozen=True, kw_only=True):
     """A theme's colours by meaning. No meaning is shown by colour alone: every state has a glyph and a word."""
 
     background: str

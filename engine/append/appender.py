@@ -8,8 +8,9 @@ turn repairs whatever a failure or a kill at any point leaves.
 import errno
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from engine.append.chosen_outputs import BuiltInOutputs, ChosenOutputs
 from engine.append.fence import Fence

@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from engine.append.stop_signal import StopSignal
 from engine.append.turn_result import ClassFailed, SupervisorGone
@@ -33,8 +33,7 @@ _KEPT_SHARE = 0.5
 _log = logging.getLogger("appender")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassSpec:
+class ClassSpec(Struct, frozen=True, kw_only=True):
     """What a users' class is created with."""
 
     name: str

@@ -6,7 +6,8 @@ sent again. If rows of it were taken back meanwhile, the rest is sent under othe
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from engine.append.delivery_batch import ChangeReader, Changes, DeliveryBatch, build_batch
 from engine.append.delivery_target import DeliveryFailed, DeliveryTarget

@@ -3,8 +3,10 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.append.row_json import to_one_line
 from engine.append.writer import Batch
@@ -14,8 +16,7 @@ from engine.store.tables.deliveries import BatchRecord, Delivery, Withdrawal
 from engine.store.tables.outputs import Output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     """Rows and withdrawals of one dataDef, as far as they are read; `record` says where they end."""
 
     rows: Batch
@@ -36,8 +37,7 @@ class Change(NamedTuple):
         return f"d{self.withdrawal}" if self.withdrawal else str(self.row)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryBatch:
+class DeliveryBatch(Struct, frozen=True, kw_only=True):
     """A batch as it is sent. Its content never changes: a batch with other content has another key."""
 
     key: str

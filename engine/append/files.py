@@ -3,9 +3,10 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from engine.append.writer import Batch, FileState, RowEncoder
 from engine.store.tables.outputs import Output
@@ -110,8 +111,7 @@ class FileWriter:
                 self._temp_path.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
+class FileFormat(Struct, frozen=True):
     """An output type whose files are streams of bytes. `encoder` creates the encoder from an output's settings."""
 
     encoder: Callable[[Mapping[str, Any]], RowEncoder]

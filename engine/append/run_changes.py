@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import orjson
+from msgspec import Struct
 
 from engine.append.row_json import decode_as_text, split_fields
 from engine.model.change_scope import ChangeScope
@@ -20,8 +20,7 @@ _BATCH = 500
 ChangeKind = Literal["added", "changed", "vanished"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedDef:
+class ComparedDef(Struct, frozen=True, kw_only=True):
     """A dataDef as two runs have it."""
 
     name: str
@@ -35,8 +34,7 @@ class ComparedDef:
         return tuple(name for name in self.new_columns if name in self.old_columns)
 
 
-@dataclass(frozen=True, slots=True)
-class RunChange:
+class RunChange(Struct, frozen=True):
     """A row that differs between two runs, as JSON before and after; None: the run does not have it."""
 
     kind: ChangeKind
@@ -44,8 +42,7 @@ class RunChange:
     new: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Undecided:
+class Undecided(Struct, frozen=True):
     """How many rows the later run lacks that are not called vanished."""
 
     own_page: int

@@ -4,8 +4,9 @@ A writer keeps no record of its own progress: the `outputs` table has it, and wh
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from engine.store.tables.outputs import Output
 
@@ -13,8 +14,7 @@ Batch = Sequence[tuple[int, str]]
 """Rows of one dataDef in the order of their ids: id, JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Struct, frozen=True):
     """The durable content of a file: its length in bytes, its rows, and its inode."""
 
     size: int

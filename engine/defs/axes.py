@@ -42,7 +42,7 @@ class _Use:
 
     flavour: SelectorFlavour | None = None
     makes_links: bool = False
-    converters: tuple[DateConverter, ...] = field(default=())
+    converters: tuple[DateConverter, ...] = ()
     is_used: bool = True
     converter_place: SourcePosition = field(default=NO_POSITION, compare=False)
 

@@ -1,7 +1,9 @@
 """Compiles the steps of each task into a chain: built-in sets, sets of sets, overrides, insertions, side branches."""
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.defs.problems import Problems
 from engine.defs.references import iter_tasks
@@ -29,8 +31,7 @@ DEFAULT: tuple[ChainStep, ...] = ()
 """Of a task without `steps`."""
 
 
-@dataclass(slots=True)
-class _Chain:
+class _Chain(Struct):
     """A chain while it is built. `branches`: the steps of side branches by name, each with its `previous`."""
 
     main: list[ChainStep]

@@ -1,9 +1,9 @@
 """Loads defs: files → YAML trees → terms → `Definitions`. Reports all problems at once."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from engine import urls
@@ -39,8 +39,7 @@ from engine.plugins.catalog import build_catalog
 from engine.runtime.environment import environment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedDefs:
+class LoadedDefs(Struct, frozen=True, kw_only=True):
     """Valid defs and their warnings."""
 
     definitions: Definitions

@@ -1,6 +1,6 @@
 """Collects problems with their places, so that all are reported at once."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from engine.errors import Problem
 from engine.model.stored_form import SourcePosition
@@ -11,8 +11,7 @@ def escape_unprintable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
-@dataclass(slots=True)
-class Problems:
+class Problems(Struct):
     """The problems so far, without duplicates."""
 
     _problems: dict[Problem, None] = field(default_factory=dict)

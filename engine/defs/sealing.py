@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from engine.defs import url_patterns
 from engine.model.definition import AppenderDef, Definitions, HostRule, Locator, LocatorGroup
@@ -26,7 +27,6 @@ def seal_definitions(definitions: Definitions, vault: SecretVault) -> Definition
         hosts=tuple(_seal_host(host, vault) for host in definitions.hosts),
         appenders=tuple(_seal_appender(appender, vault) for appender in definitions.appenders),
         base_url=None if definitions.base_url is None else seal_url(definitions.base_url, vault),
-        _index={},
     )
 
 

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from engine.defs.problems import Problems, escape_unprintable
 from engine.model.stored_form import SourcePosition
@@ -12,8 +13,7 @@ SUFFIXES = (".yml", ".yaml")
 MAX_BYTES = 4_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DefFile:
+class DefFile(Struct, frozen=True, kw_only=True):
     """One def file. `display_path` is its name in messages and places."""
 
     path: Path

@@ -1,6 +1,6 @@
 """Puts the settings that concern tables into the defs: nodes extract with the stored defs alone."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from engine.defs.steps import default_flavour
 from engine.model.axis import FROM_DATE_PATTERN, AxisTable
@@ -20,7 +20,7 @@ def complete_tables(definitions: Definitions, settings: Settings) -> Definitions
         base = resolve(base, None)
     shown = None if base is None else without_credentials(base)
     data_defs = tuple(_complete(data_def, settings, shown) for data_def in definitions.data_defs)
-    return replace(definitions, data_defs=data_defs, _index={})
+    return replace(definitions, data_defs=data_defs)
 
 
 def _complete(data_def: DataDef, settings: Settings, base_url: str | None) -> DataDef:

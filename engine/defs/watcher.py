@@ -10,9 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.defs import plugin_files, sources
 from engine.defs.loader import LoadedDefs, load
@@ -33,8 +35,7 @@ _MAX_RELOADS = 20
 Prepared = TypeVar("Prepared")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadResult(Generic[Prepared]):
+class LoadResult(Struct, Generic[Prepared], frozen=True, kw_only=True):
     """The result of loading the defs: an edition, or the problems that prevent one."""
 
     edition: PreparedDefs | None

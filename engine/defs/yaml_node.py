@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from engine.model.stored_form import SourcePosition
 
@@ -26,8 +27,7 @@ class WrittenFloat(float):
     written: str
 
 
-@dataclass(slots=True)
-class YamlNode:
+class YamlNode(Struct):
     """A mapping, list or scalar; `place` is its start. Accessors return an empty result for a wrong kind."""
 
     kind: Literal["mapping", "list", "scalar"]
@@ -94,8 +94,7 @@ class YamlNode:
         return f"`{short}`"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One key of a mapping: its place and its value."""
 
     place: SourcePosition

@@ -4,10 +4,10 @@ Uses parser events: PyYAML's composer recurses in C and crashes on deeply nested
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_key
@@ -49,8 +49,7 @@ def parse(text: str, file: str, problems: Problems) -> YamlNode | None:
     return builder.root
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     """An open mapping or list."""
 
     node: YamlNode
@@ -61,8 +60,7 @@ class _Frame:
     """The next value belongs to a rejected key."""
 
 
-@dataclass(slots=True)
-class _TreeBuilder:
+class _TreeBuilder(Struct):
     file: str
     problems: Problems
     root: YamlNode | None = None

@@ -1,10 +1,11 @@
 """Reads the rows of a table that axes describe: every item with every value of its dimensions, and a fact."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct, field
 
 from engine import urls
 from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, quote_variables
@@ -22,8 +23,7 @@ _MAX_INDEX = 10_000
 """An open range ends here at the latest."""
 
 
-@dataclass(slots=True)
-class _Values:
+class _Values(Struct):
     """The variables of the axes that are read so far."""
 
     texts: dict[str, str] = field(default_factory=dict)

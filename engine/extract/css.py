@@ -6,9 +6,9 @@ Where that matters, `css_stepwise` evaluates the selector.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
+from msgspec import Struct
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from engine.extract.css_stepwise import match_first_stepwise, match_stepwise, unique_nodes
@@ -102,8 +102,7 @@ class CssExpression:
         return _query_scoped(block, self._scoped_text, LexborNode.css_first)
 
 
-@dataclass(frozen=True, slots=True)
-class _ShapeLimits:
+class _ShapeLimits(Struct, frozen=True):
     """Up to which depth and width of a tree the parser's own search is quick; None: any."""
 
     levels: int | None

@@ -1,7 +1,8 @@
 """Splits a CSS selector at its commas and combinators."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.extract.cost import Cost
 
@@ -11,8 +12,7 @@ _CLOSING_BRACKETS = {"(": ")", "[": "]"}
 _PSEUDO_CLASSES = (":is(", ":where(", ":not(")
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionalPseudoClass:
+class FunctionalPseudoClass(Struct, frozen=True):
     """A `:is(…)`, `:where(…)` or `:not(…)` whose arguments hold combinators."""
 
     head: str
@@ -20,8 +20,7 @@ class FunctionalPseudoClass:
     selector_list: "SelectorList"
 
 
-@dataclass(frozen=True, slots=True)
-class CompoundSelector:
+class CompoundSelector(Struct, frozen=True):
     """A compound selector and the combinator before it."""
 
     combinator: str
@@ -34,8 +33,7 @@ class CompoundSelector:
         return max(Cost.SQUARE if self.combinator == "~" else Cost.LINEAR, *[_cost_of(part) for part in self.parts])
 
 
-@dataclass(frozen=True, slots=True)
-class SelectorList:
+class SelectorList(Struct, frozen=True):
     """Alternatives (between commas), each a sequence of compound selectors."""
 
     alternatives: tuple[tuple[CompoundSelector, ...], ...]

@@ -1,9 +1,9 @@
 """Reads a `<form>` as a browser would submit it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from selectolax.lexbor import LexborNode
 
 from engine.extract.page import Page
@@ -20,8 +20,7 @@ _NEVER_SENT = frozenset(("button", "reset", "file", "image"))
 _CHECKED = frozenset(("checkbox", "radio"))
 
 
-@dataclass(frozen=True, slots=True)
-class HtmlForm:
+class HtmlForm(Struct, frozen=True):
     """What a form sends: `action` is a URL as written, empty for that of the page."""
 
     action: str

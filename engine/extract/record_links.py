@@ -1,8 +1,9 @@
 """Finds the links of records: those inside their blocks, with the values they carry and the requests they send."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from engine.extract import html_form
 from engine.extract.budget import Budget

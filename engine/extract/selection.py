@@ -1,7 +1,8 @@
 """What one selector matches on a page, typed by a person: values, links of the matches, counts by block."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from engine.extract.budget import MAX_CHARACTERS
 from engine.extract.node_value import read_node
@@ -14,8 +15,7 @@ _REGEX_SECONDS = 5.0
 _MARKUP = ("html", "outerHtml")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """A selector or, as `regex`, a pattern that searches the source; `limit`: values to return; None: all."""
 
     selector: str
@@ -26,8 +26,7 @@ class Selection:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionResult:
+class SelectionResult(Struct, frozen=True, kw_only=True):
     """Matches in document order. `values` and `links` hold the first of `count`."""
 
     values: tuple[str | None, ...]

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 _W3C_DATE = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)? ?(Z|[+-]\d\d:?\d\d))?)?)?", re.ASCII
@@ -19,8 +20,7 @@ UNKNOWN = 0
 """The moment of an entry that says none, or none that can be true."""
 
 
-@dataclass(frozen=True, slots=True)
-class SitemapEntries:
+class SitemapEntries(Struct, frozen=True):
     """The URLs of pages and of nested sitemaps, as written. `modified`: of each page; empty: not asked for."""
 
     pages: Sequence[str]

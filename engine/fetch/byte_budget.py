@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 FREE_BYTES = 64 * 1024
 """Bytes of each body that count as nothing: most pages are smaller, and their number is bounded by the slots."""
@@ -154,8 +155,7 @@ class BodyShare:
         return max(0, self._counted + count - FREE_BYTES - self.granted)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Waiter:
+class _Waiter(Struct, frozen=True, eq=False):
     share: BodyShare
     count: int
     loop: asyncio.AbstractEventLoop

@@ -6,10 +6,11 @@ import errno
 import hashlib
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
+
+from msgspec import Struct
 
 from engine.fetch.byte_budget import NoRoom
 from engine.fetch.decompress import open_decompressor
@@ -35,8 +36,7 @@ _GZIP_TYPES = frozenset({"application/gzip", "application/x-gzip", "application/
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-@dataclass(frozen=True, slots=True)
-class FileLimits:
+class FileLimits(Struct, frozen=True):
     """Bounds of a download."""
 
     max_file: int

@@ -5,9 +5,11 @@ import hashlib
 import json
 import os
 import threading
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from engine.model.stored_file import StoredFile
 from engine.runtime.clock import boot_id
@@ -21,8 +23,7 @@ class PartInUse(Exception):
     """Another download of the file is ending."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartNote:
+class PartNote(Struct, frozen=True):
     """What must hold for a download to continue: the URL that answered, by its hash, and the validator of the file."""
 
     url: str

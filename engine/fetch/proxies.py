@@ -5,8 +5,9 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
@@ -18,26 +19,27 @@ _FIRST_REST, _LONGEST_REST = 1.0, 300.0
 _MAX_DOUBLINGS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
+class Proxy(Struct, frozen=True):
     """A proxy. Its text shows no credentials."""
 
     scheme: str
     host: str
     port: int
-    authorization: str = field(default="", repr=False)
+    authorization: str = ""
     """The value of Proxy-Authorization."""
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"Proxy({self})"
 
 
 class ProxyFailed(Exception):
     """A proxy did not serve: nothing was sent to the host. The text says why, without the name of the proxy."""
 
 
-@dataclass(slots=True)
-class _ProxyState:
+class _ProxyState(Struct):
     failures: int = 0
     rests_until: float = 0.0
     failed_at: float = 0.0

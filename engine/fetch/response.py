@@ -2,11 +2,12 @@
 
 import re
 import time
-from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from engine import urls
 from engine.fetch.errors import one_line
@@ -25,8 +26,7 @@ _USERINFO = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?[/\\]{2,})[^/\\?#\s<>\"]*@", re
 """The credentials in an absolute or protocol-relative URL, wherever it stands in a header."""
 
 
-@dataclass(slots=True)
-class FetchResponse:
+class FetchResponse(Struct):
     """An HTTP response of any status."""
 
     url: str
@@ -51,7 +51,7 @@ class FetchResponse:
     """Why it is no page but a refusal of the crawler."""
     refuses_host: bool = False
     """Whether that concerns all pages of the host."""
-    challenge_answer: str | None = field(default=None, repr=False)
+    challenge_answer: str | None = None
     """The `Authorization` by which the same request answers the challenge of this response, once."""
     loaded_url: str | None = None
     """The URL that a users' loader was led to, normalized, without credentials; None: it is `url`."""
@@ -62,6 +62,9 @@ class FetchResponse:
     """Whether its content is in the part of a file, and `body` is only the beginning of it."""
     file_problem: str | None = None
     """Why it is not the file that was asked for."""
+
+    def __repr__(self) -> str:
+        return f"FetchResponse({self.status} {self.url})"  # it may answer a challenge with credentials
 
     def take_body(self) -> bytes:
         """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""

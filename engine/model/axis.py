@@ -1,9 +1,10 @@
 """A dataDef in axis mode: a table of items, dimensions and facts, as its defs describe it."""
 
-from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition
+from msgspec import Struct
+
+from engine.model.stored_form import NO_POSITION, Later, SourcePosition
 
 ITEM, FACT = "item", "fact"
 LEADING_COLUMNS = ("locator", "group", ITEM)
@@ -15,16 +16,14 @@ FROM_DATE_PATTERN = "yyyy-MM-dd'T'HH:mm:ss'Z'"
 """Its form where the setting `date_time_pattern` has no value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AxisFilter:
+class AxisFilter(Struct, frozen=True, kw_only=True):
     """Drops the rows in which the value of the axis equals the pattern, or matches it as a whole."""
 
     type: Literal["value", "match"]
     pattern: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class Axis(Struct, frozen=True, kw_only=True):
     """One column of the table, and the indexes it runs through. Its value is the first one that is set here."""
 
     name: str
@@ -46,8 +45,7 @@ class Axis:
     place: SourcePosition = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DateConverter:
+class DateConverter(Struct, frozen=True, kw_only=True):
     """Writes the dates of one column in another form."""
 
     column: str
@@ -58,8 +56,7 @@ class DateConverter:
     """The day of the month: `ceil`, `floor`, `round` or a number; None: as it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AxisTable:
+class AxisTable(Struct, frozen=True, kw_only=True):
     """Each row is one item, a value of each dimension, and a fact."""
 
     block: str
@@ -75,8 +72,8 @@ class AxisTable:
     fact_not_found: str = "not found"
     date_pattern: str | None = None
     """A Java date pattern for the document's fetch date; None: ISO 8601."""
-    from_date: str | None = field(default=None, metadata=ADDED_LATER)
+    from_date: Later[str | None] = None
     """The date to give instead of the document's fetch date."""
     base_url: str | None = None
     """Of relative links; None: the URL of their page."""
-    place: SourcePosition = field(default=NO_POSITION)
+    place: SourcePosition = NO_POSITION

@@ -1,12 +1,11 @@
 """Which pages of a run may hold a row that another page gave before: decided by the groups of the defs."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeScope:
+class ChangeScope(Struct, frozen=True):
     """The groups whose pages need not be read to know that a row of a dataDef is gone. All others do."""
 
     irrelevant: frozenset[str]

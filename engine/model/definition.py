@@ -3,9 +3,11 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from engine.model.axis import AxisTable
 from engine.model.host_route import HostAuth, HostRoute
@@ -14,7 +16,7 @@ from engine.model.login import CookieJarMode, LoginRule
 from engine.model.recrawl import Recrawl
 from engine.model.sitemap_rules import SitemapRules
 from engine.model.step import ChainStep, PluginFile
-from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition, from_plain, to_plain
+from engine.model.stored_form import NO_POSITION, Later, SourcePosition, from_plain, to_plain
 
 
 def _empty_mapping() -> Mapping[str, str]:
@@ -25,8 +27,7 @@ AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
 FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Struct, frozen=True, kw_only=True):
     """One value of a record.
 
     Select → attribute → whitespace → replace → match → split → convert → blank = missing → default → type → required.
@@ -47,21 +48,21 @@ class Field:
     required: bool = False
     fields: tuple["Field", ...] = ()
     """Nested fields: the value is a list with an object for each match of `selector`."""
-    convert: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    convert: Later[tuple[str, ...]] = ()
     """Classes of users' code that convert the text, in this order."""
-    from_step: bool = field(default=False, metadata=ADDED_LATER)
+    from_step: Later[bool] = False
     """Whether a step fills it, and no selector."""
-    scope: Literal["page"] | None = field(default=None, metadata=ADDED_LATER)
+    scope: Later[Literal["page"] | None] = None
     """`page`: the selector searches the whole page; None: the block."""
-    whitespace: Literal["keep"] | None = field(default=None, metadata=ADDED_LATER)
+    whitespace: Later[Literal["keep"] | None] = None
     """`keep`: the text as it is in the document; None: normalized."""
-    replace: tuple[tuple[str, ...], ...] = field(default=(), metadata=ADDED_LATER)
+    replace: Later[tuple[tuple[str, ...], ...]] = ()
     """Pairs of a pattern and the text that replaces its matches, in this order."""
-    split: str | None = field(default=None, metadata=ADDED_LATER)
+    split: Later[str | None] = None
     """The separator of the parts of a text: the value is a list."""
-    decimal_mark: str | None = field(default=None, metadata=ADDED_LATER)
-    group_mark: str | None = field(default=None, metadata=ADDED_LATER)
-    locale: str | None = field(default=None, metadata=ADDED_LATER)
+    decimal_mark: Later[str | None] = None
+    group_mark: Later[str | None] = None
+    locale: Later[str | None] = None
     """The language of dates of the format `any`."""
     place: SourcePosition = NO_POSITION
 
@@ -71,8 +72,7 @@ class Field:
         return self.all or self.split is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilterRule:
+class FilterRule(Struct, frozen=True, kw_only=True):
     """Drops a record if the text of its field matches the whole pattern."""
 
     field: str
@@ -80,8 +80,7 @@ class FilterRule:
     place: SourcePosition = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataDef:
+class DataDef(Struct, frozen=True, kw_only=True):
     """What to extract from a page."""
 
     name: str
@@ -90,11 +89,11 @@ class DataDef:
     filters: tuple[FilterRule, ...] = ()
     links: tuple[Link, ...] = ()
     key: tuple[str, ...] = ()
-    code: str = field(default="", metadata=ADDED_LATER)
+    code: Later[str] = ""
     """A hash of the code of its converters."""
-    axis: AxisTable | None = field(default=None, metadata=ADDED_LATER)
+    axis: Later[AxisTable | None] = None
     """The table of a dataDef in axis mode; its `fields` are then the columns alone."""
-    next: NextPage | None = field(default=None, metadata=ADDED_LATER)
+    next: Later[NextPage | None] = None
     """None: its pages lead to no next one."""
     place: SourcePosition = NO_POSITION
 
@@ -104,8 +103,7 @@ class DataDef:
         return tuple(f.name for f in self.fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """One dataDef applied to the pages of a group."""
 
     name: str
@@ -113,19 +111,18 @@ class Task:
     steps: str | None = None
     persist: bool = True
     """Whether the defs say nothing against it. Without effect: the hashes of stored defs have it."""
-    copy_rows: bool = field(default=False, metadata=ADDED_LATER)
+    copy_rows: Later[bool] = False
     """`persist: {data: true}`: rows are copied while the document and the dataDef are the same."""
-    chain: tuple[ChainStep, ...] = field(default=(), metadata=ADDED_LATER)
+    chain: Later[tuple[ChainStep, ...]] = ()
     """The main line, then side branches; empty: the default chain."""
-    code: str = field(default="", metadata=ADDED_LATER)
+    code: Later[str] = ""
     """A hash of the users' code in the chain, without that of its loader."""
-    loader_code: str = field(default="", metadata=ADDED_LATER)
+    loader_code: Later[str] = ""
     """A hash of the users' code of its loader."""
     place: SourcePosition = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskGroup:
+class TaskGroup(Struct, frozen=True, kw_only=True):
     """The tasks for the pages of the locator group of the same name."""
 
     name: str
@@ -135,19 +132,18 @@ class TaskGroup:
     max_depth: int | None = None
     max_pages: int | None = None
     priority: int = 0
-    documents: bool = field(default=True, metadata=ADDED_LATER)
+    documents: Later[bool] = True
     """Whether the bodies of its pages are kept beyond the end of their run."""
-    canonical: bool = field(default=False, metadata=ADDED_LATER)
+    canonical: Later[bool] = False
     """Whether a page that names another URL as its canonical one is skipped in favour of that."""
-    revalidate: bool = field(default=False, metadata=ADDED_LATER)
+    revalidate: Later[bool] = False
     """Whether stored documents are asked for with what tells the site which version they are."""
-    recrawl: Recrawl | None = field(default=None, metadata=ADDED_LATER)
+    recrawl: Later[Recrawl | None] = None
     """Takes the place of `live`; None: that applies."""
     place: SourcePosition = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locator:
+class Locator(Struct, frozen=True, kw_only=True):
     """Where to start. URLs are as written: seeding expands braces and resolves relative URLs."""
 
     name: str
@@ -161,17 +157,16 @@ class Locator:
     body: str | None = None
     content_type: str | None = None
     """Set where the body was written as `form` or `json`."""
-    body_pieces: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    body_pieces: Later[tuple[str, ...]] = ()
     """Of a body with ranges or lists: its literals, and at odd positions the braces as written. Else empty."""
-    sitemap_rules: SitemapRules | None = field(default=None, metadata=ADDED_LATER)
+    sitemap_rules: Later[SitemapRules | None] = None
     """None: all entries of the sitemap are followed."""
-    until_empty: bool = field(default=False, metadata=ADDED_LATER)
+    until_empty: Later[bool] = False
     """Whether its pages are fetched one after another, until one has no record."""
     place: SourcePosition = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocatorGroup:
+class LocatorGroup(Struct, frozen=True, kw_only=True):
     """A named set of start URLs that share tasks."""
 
     name: str
@@ -179,8 +174,7 @@ class LocatorGroup:
     place: SourcePosition = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockSign:
+class BlockSign(Struct, frozen=True, kw_only=True):
     """An answer with this status, and this text in the first 8 kB of its body, is a refusal of the crawler."""
 
     status: int | None = None
@@ -188,8 +182,7 @@ class BlockSign:
     """Compared without regard to case."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRule:
+class HostRule(Struct, frozen=True, kw_only=True):
     """Rules for one host. A `name` without a port matches every port. None: the setting of the same name."""
 
     name: str
@@ -199,20 +192,20 @@ class HostRule:
     cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
     robots: bool | None = None
     nofollow: bool = True
-    private: bool | None = field(default=None, metadata=ADDED_LATER)
+    private: Later[bool | None] = None
     """Whether the host may be at a guarded address, such as one of the local network."""
-    throttle: Literal["auto", "off"] | None = field(default=None, metadata=ADDED_LATER)
-    blocked: tuple[BlockSign, ...] = field(default=(), metadata=ADDED_LATER)
+    throttle: Later[Literal["auto", "off"] | None] = None
+    blocked: Later[tuple[BlockSign, ...]] = ()
     """Signs of a refusal, besides the built-in ones."""
-    challenges: bool = field(default=True, metadata=ADDED_LATER)
+    challenges: Later[bool] = True
     """Whether the built-in signs of a refusal apply."""
-    drop: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    drop: Later[tuple[str, ...]] = ()
     """Query keys, with `*` and `?` as wildcards, that are removed from URLs that the crawl finds."""
-    auth: HostAuth | None = field(default=None, metadata=ADDED_LATER)
-    route: HostRoute | None = field(default=None, metadata=ADDED_LATER)
+    auth: Later[HostAuth | None] = None
+    route: Later[HostRoute | None] = None
     """How requests travel; None: directly, by HTTP/1.1, with the certificates that the system trusts."""
-    cookie_jar: CookieJarMode | None = field(default=None, metadata=ADDED_LATER)
-    login: LoginRule | None = field(default=None, metadata=ADDED_LATER)
+    cookie_jar: Later[CookieJarMode | None] = None
+    login: Later[LoginRule | None] = None
     place: SourcePosition = NO_POSITION
 
     @property
@@ -221,43 +214,41 @@ class HostRule:
         return self.cookie_jar or ("perNode" if self.login is None else "shared")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppenderDef:
+class AppenderDef(Struct, frozen=True, kw_only=True):
     """One output for the rows of some dataDefs; an empty tuple: of all."""
 
     name: str
     type: str = "csv"
     data_defs: tuple[str, ...] = ()
     delimiter: str = ","
-    escape_formulas: bool = field(default=False, metadata=ADDED_LATER)
+    escape_formulas: Later[bool] = False
     """Whether text that a spreadsheet would evaluate gets a leading `'` in CSV."""
-    include_tags: bool = field(default=False, metadata=ADDED_LATER)
+    include_tags: Later[bool] = False
     """Of the type `scoopi`: whether page, index and item stand behind the group."""
     path: str | None = None
-    kind: AppenderKind = field(default="built-in", metadata=ADDED_LATER)
+    kind: Later[AppenderKind] = "built-in"
     """What `type` names: a built-in type of files, a users' class that encodes files or that rows are delivered to, or
     a built-in way to send rows.
     """
-    options: Mapping[str, Any] | None = field(default=None, metadata=ADDED_LATER)
+    options: Later[Mapping[str, Any] | None] = None
     """Keyword arguments of the class; JSON values."""
-    limit: float | None = field(default=None, metadata=ADDED_LATER)
+    limit: Later[float | None] = None
     """Seconds for one batch; None: the setting `parse_limit`, of a sender `deadline`."""
-    url: str = field(default="", metadata=ADDED_LATER)
+    url: Later[str] = ""
     """Where `http` posts; may hold `%{env.NAME}`."""
-    headers: Mapping[str, str] = field(default_factory=_empty_mapping, metadata=ADDED_LATER)
-    run: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    headers: Later[Mapping[str, str]] = field(default_factory=_empty_mapping)
+    run: Later[tuple[str, ...]] = ()
     """The program of `command`, and its arguments."""
-    batch: int | None = field(default=None, metadata=ADDED_LATER)
+    batch: Later[int | None] = None
     """The most changes that a sender sends at once; None: 100."""
-    suffix: str = field(default="", metadata=ADDED_LATER)
+    suffix: Later[str] = ""
     """Of the files of a users' encoder."""
-    code: str = field(default="", metadata=ADDED_LATER)
+    code: Later[str] = ""
     """A hash of the code of the class."""
     place: SourcePosition = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
+class Expectation(Struct, frozen=True, kw_only=True):
     """What the user expects of the records of a dataDef in a run. Shares are 0 to 1."""
 
     name: str
@@ -271,8 +262,7 @@ class Expectation:
     place: SourcePosition = NO_POSITION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definitions:
+class Definitions(Struct, frozen=True, kw_only=True, dict=True):
     """One accepted set of defs."""
 
     locator_groups: tuple[LocatorGroup, ...] = ()
@@ -280,13 +270,12 @@ class Definitions:
     data_defs: tuple[DataDef, ...] = ()
     hosts: tuple[HostRule, ...] = ()
     appenders: tuple[AppenderDef, ...] = (AppenderDef(name="rows"),)
-    expectations: tuple[Expectation, ...] = field(default=(), metadata=ADDED_LATER)
+    expectations: Later[tuple[Expectation, ...]] = ()
     """Beside the dataDefs: a change of them makes no stored page stale."""
-    plugins: tuple[PluginFile, ...] = field(default=(), metadata=ADDED_LATER)
+    plugins: Later[tuple[PluginFile, ...]] = ()
     base_url: str | None = None
     files: tuple[str, ...] = ()
     """The files that were read, in path order."""
-    _index: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def task_group(self, name: str) -> TaskGroup | None:
         """The task group of that name."""
@@ -321,11 +310,14 @@ class Definitions:
         """The outputs that rows of a dataDef go to."""
         return tuple(a for a in self.appenders if not a.data_defs or data_def in a.data_defs)
 
+    @cached_property
+    def _index(self) -> dict[str, dict[str, Any]]:
+        return {}
+
     def _by_name(self, attribute: str) -> dict[str, Any]:
         if attribute not in self._index:
             self._index[attribute] = {item.name: item for item in getattr(self, attribute)}
-        table: dict[str, Any] = self._index[attribute]
-        return table
+        return self._index[attribute]
 
     def to_json(self) -> str:
         """The stored form; `from_json` reads it back."""

@@ -1,10 +1,9 @@
 """When a run will have no work left, as the supervisor estimates it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Eta:
+class Eta(Struct, frozen=True):
     """An estimate. Field names and their order are the keys of `eta` in `status --json`."""
 
     seconds: float | None = None

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
 from engine.model.query_rules import list_query_rules
@@ -47,8 +49,7 @@ def list_units(
     return list(units.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFingerprint:
+class GroupFingerprint(Struct, frozen=True, kw_only=True):
     """The defs that apply to the pages of one group."""
 
     group: str
@@ -70,8 +71,7 @@ class GroupFingerprint:
         return hashes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedDefs:
+class PreparedDefs(Struct, frozen=True, kw_only=True):
     """Defs ready to publish: everything slow to compute is computed."""
 
     definitions: Definitions

@@ -1,13 +1,12 @@
 """A helper: a program that a crawl needs beside it, such as a proxy or a browser."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 READY_WITHIN = 30.0
 STOP_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Helper:
+class Helper(Struct, frozen=True, kw_only=True):
     """One table `[helpers.NAME]` of crawl.toml. Times are in seconds."""
 
     name: str

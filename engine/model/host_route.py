@@ -1,13 +1,13 @@
 """How the requests for a host travel: authentication, proxies, TLS and HTTP/2, as the defs say."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 AuthKind = Literal["basic", "bearer", "digest"]
 
 
-@dataclass(frozen=True, slots=True)
-class HostAuth:
+class HostAuth(Struct, frozen=True):
     """The authentication for the pages of a host."""
 
     kind: AuthKind
@@ -18,8 +18,7 @@ class HostAuth:
         return f"HostAuth({self.kind})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsRule:
+class TlsRule(Struct, frozen=True, kw_only=True):
     """Which certificates are accepted from a host, and which one is shown to it. Files are absolute paths."""
 
     verify: bool = True
@@ -29,8 +28,7 @@ class TlsRule:
     """The client's certificate and its private key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostRoute:
+class HostRoute(Struct, frozen=True, kw_only=True):
     """What the requests for a host need besides a plain connection."""
 
     proxies: tuple[str, ...] = ()

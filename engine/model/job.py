@@ -1,10 +1,10 @@
 """A job: one URL to be processed, its states and their transitions."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from engine.model.job_key import account_of
 from engine.model.link_request import PLAIN_LINK, LinkRequest
@@ -59,8 +59,7 @@ OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})
 """A run with a job in one of these states is not done."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What a job sends besides its URL.
 
     Values may hold `%{env.NAME}` and placeholders of secrets (`engine.model.secret`), resolved only on sending.
@@ -93,8 +92,7 @@ class Request:
         return self.method == "GET" and self.body is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPage:
+class StoredPage(Struct, frozen=True, kw_only=True):
     """A stored page: the id of its body in `pages.db`, and the metadata of its HTTP response."""
 
     page: int

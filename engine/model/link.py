@@ -1,15 +1,15 @@
 """The links of a dataDef: which ones to follow, what each sends, and what it carries to the linked page."""
 
-from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.model.stored_form import ADDED_LATER, NO_POSITION, SourcePosition
+from msgspec import Struct
+
+from engine.model.stored_form import NO_POSITION, Later, SourcePosition
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestTemplate:
+class RequestTemplate(Struct, frozen=True, kw_only=True):
     """A request whose texts hold `%{…}` variables, filled with values of a page."""
 
     url: str | None = None
@@ -28,8 +28,7 @@ class RequestTemplate:
         return self.has_form or self.json is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(Struct, frozen=True, kw_only=True):
     """Which links of a page to follow, and into which group they lead."""
 
     selector: str
@@ -42,11 +41,11 @@ class Link:
     max_depth: int | None = None
     priority: int | None = None
     """None: the priority of the target group."""
-    in_block: bool = field(default=False, metadata=ADDED_LATER)
+    in_block: Later[bool] = False
     """Whether the selector searches the block of each record, not the page."""
-    carry: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    carry: Later[tuple[str, ...]] = ()
     """Fields whose values go to the linked page."""
-    request: RequestTemplate | None = field(default=None, metadata=ADDED_LATER)
+    request: Later[RequestTemplate | None] = None
     """None: a GET of the URL of the element."""
     place: SourcePosition = NO_POSITION
 
@@ -56,8 +55,7 @@ class Link:
         return self.in_block or bool(self.carry) or self.request is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextPage:
+class NextPage(Struct, frozen=True, kw_only=True):
     """How a page leads to the one after it, in the same group."""
 
     request: RequestTemplate

@@ -1,11 +1,11 @@
 """What a job sends besides its URL, and the values that it got from the page that leads to it; stored in its row."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import orjson
+from msgspec import Struct, field
 
 BODY_PATH = "$[1]"
 """Where the stored form of a request holds its body."""
@@ -24,8 +24,7 @@ def _nothing() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRequest:
+class LinkRequest(Struct, frozen=True, kw_only=True):
     """What a job sends, besides the URL; of a page in a series, its number."""
 
     method: str = "GET"
@@ -59,8 +58,7 @@ class LinkRequest:
 PLAIN_LINK = LinkRequest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Carried(Struct, frozen=True, kw_only=True):
     """The values that a page sends along with a link."""
 
     values: Mapping[str, str] = field(default_factory=_nothing)

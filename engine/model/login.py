@@ -1,15 +1,15 @@
 """A host's login, as the defs describe it, and what becomes of the cookies that a site sets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 CookieJarMode = Literal["shared", "perNode", "off"]
 """Whose are the cookies that a site sets: of all nodes, of the node that got them, of nobody."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginRule:
+class LoginRule(Struct, frozen=True, kw_only=True):
     """How to log in to a host."""
 
     url: str

@@ -1,13 +1,13 @@
 """How many runners a run has: a fixed number, or a range from the least to the most."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _TEXT = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRange:
+class NodeRange(Struct, frozen=True):
     """The least and the most runners, at least 1; equal where the number is fixed."""
 
     least: int

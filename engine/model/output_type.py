@@ -1,15 +1,15 @@
 """The types of outputs. A type of files is implemented by the module `engine/append/<name>.py`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
+
+from msgspec import Struct
 
 OutputTypeName = Literal["csv", "jsonl", "scoopi", "sqlite"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputType:
+class OutputType(Struct, frozen=True, kw_only=True):
     """What other parts of the program use of a type without its implementation."""
 
     name: OutputTypeName

@@ -1,8 +1,9 @@
 """The results of extracting a page: rows, links, and rejected records."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from engine.model.link_request import LinkDetails
 
@@ -14,8 +15,7 @@ class Texts(Protocol):
     def __iter__(self) -> Iterator[str | memoryview]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
+class Rejection(Struct, frozen=True, kw_only=True):
     """A record that was not written, with the field that caused it."""
 
     data_def: str
@@ -25,8 +25,7 @@ class Rejection:
     """`file:line:col` of the field in the defs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractedLink:
+class ExtractedLink(Struct, frozen=True):
     """A link of a page: absolute, normalized, without fragment."""
 
     url: str
@@ -34,7 +33,7 @@ class ExtractedLink:
     priority: int
     max_depth: int | None
     """Depth beyond which the link is not followed; None: no limit of its own."""
-    key: bytes = field(default=b"", compare=False)
+    key: bytes = b""
     """The key of its job (`job_key.link_key`), cached since a link appears on many pages."""
     may_leave_host: bool = False
     """Whether its redirects may lead to any host: `sameHost: false`."""
@@ -55,8 +54,7 @@ class RecordCounts(NamedTuple):
 NO_RECORDS = RecordCounts()
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: that takes five times as long, for every page
-class Extraction:
+class Extraction(Struct, frozen=True, kw_only=True):
     """The result of one dataDef on one page."""
 
     data_def: str

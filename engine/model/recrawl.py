@@ -1,10 +1,9 @@
 """How long a stored page replaces a fetch where that follows how often the page changes."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recrawl:
+class Recrawl(Struct, frozen=True, kw_only=True):
     """How many seconds a stored document replaces a fetch: as often as the page changes, within bounds."""
 
     min: float = 3_600.0

@@ -1,8 +1,9 @@
 """Decides which dataDefs make the same rows of a document for every job, so that the rows may be copied."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.variables import variable_names
@@ -59,9 +60,9 @@ def _iter_fields(fields_: tuple[Field, ...]) -> Iterator[Field]:
 def _iter_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif is_dataclass(value) and not isinstance(value, type):
-        for part in fields(value):
-            yield from _iter_texts(getattr(value, part.name))
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            yield from _iter_texts(getattr(value, name))
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _iter_texts(key)

@@ -1,14 +1,13 @@
 """The pages of a locator with `until`: one after another, each made when the one before is done."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from engine.model.stored_form import from_plain, to_plain
 
 MAX_SERIES_PAGES = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Series(Struct, frozen=True, kw_only=True):
     """A URL or a body around an open number. Pieces are literal text: a number stands between each two of them."""
 
     url: tuple[str, ...]

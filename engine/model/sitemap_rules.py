@@ -1,13 +1,13 @@
 """Which entries of a sitemap are followed, into which groups they lead, and which are asked for."""
 
-from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.model.stored_form import ADDED_LATER
+from msgspec import Struct
+
+from engine.model.stored_form import Later
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitemapLink:
+class SitemapLink(Struct, frozen=True, kw_only=True):
     """Which entries of a sitemap lead into which group."""
 
     allow: tuple[str, ...] = ()
@@ -18,15 +18,14 @@ class SitemapLink:
     """None: that of the group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitemapRules:
+class SitemapRules(Struct, frozen=True, kw_only=True):
     """Which entries of a sitemap are followed, and where to: by the first of `links` that takes them."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     links: tuple[SitemapLink, ...] = ()
     """Empty: all that `allow` and `deny` leave lead into the locator's own group."""
-    since: Literal["lastRun"] | None = field(default=None, metadata=ADDED_LATER)
+    since: Later[Literal["lastRun"] | None] = None
     """`lastRun`: a page is asked for if it was modified after its stored document was; None: as its group says."""
 
     @property

@@ -1,9 +1,10 @@
 """The steps of a task's chain, and the files of users' code that they may need."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct, field
 
 from engine.model.stored_form import NO_POSITION, SourcePosition
 
@@ -12,8 +13,7 @@ OUTCOMES: tuple[Outcome, ...] = ("ok", "warning", "error", "not_applicable")
 StepKind = Literal["built-in", "loader", "parser", "step", "command"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainStep:
+class ChainStep(Struct, frozen=True, kw_only=True):
     """One step of a chain."""
 
     name: str
@@ -30,7 +30,7 @@ class ChainStep:
     """Pages of a node that it works on at once."""
     previous: str = ""
     """Of a side branch: the step whose rows it gets. Empty in the main line."""
-    place: SourcePosition = field(default=NO_POSITION, compare=False)
+    place: SourcePosition = NO_POSITION
 
     @property
     def is_users_code(self) -> bool:
@@ -55,8 +55,7 @@ def is_plugin_path(argument: str) -> bool:
     return argument.startswith("plugins/") and ".." not in argument.split("/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginFile:
+class PluginFile(Struct, frozen=True, kw_only=True):
     """A file below `defs/plugins`."""
 
     path: str

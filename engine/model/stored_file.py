@@ -1,14 +1,14 @@
 """A downloaded file: its place in the output folder, its size, digest and content type."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 FILES_FOLDER = "files"
 """The folder of the files in the output folder of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(Struct, frozen=True):
     """A complete file."""
 
     path: str

@@ -1,13 +1,22 @@
-"""How the defs are stored: dataclasses as JSON values, and back."""
+"""How the defs are stored: structs as JSON values, and back."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from functools import cache
 from types import MappingProxyType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
+
+T = TypeVar("T")
+
+_ADDED_LATER = "added later"
+
+Later = Annotated[T, _ADDED_LATER]
+"""The type of a field that older definitions lack: with its default it is not stored, so that no hash changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePosition:
+class SourcePosition(Struct, frozen=True):
     """Where a part of the defs is written: a path below the defs dir, 1-based line and column."""
 
     file: str
@@ -20,21 +29,18 @@ class SourcePosition:
 
 NO_POSITION = SourcePosition("", 0, 0)
 
-ADDED_LATER = MappingProxyType({"added_later": True})
-"""Metadata of a field that older definitions lack: with its default it is not stored, so that no hash changes."""
-
 
 def to_plain(value: Any, *, places: bool = True) -> Any:
     """The JSON values of a part of the defs. `places`: with the positions."""
-    if is_dataclass(value) and not isinstance(value, type):
-        if isinstance(value, SourcePosition):
-            return list(asdict(value).values())
+    if isinstance(value, SourcePosition):
+        return [value.file, value.line, value.column]
+    if isinstance(value, Struct):
+        unstored = _unstored_values(type(value))
         return {
-            f.name: to_plain(getattr(value, f.name), places=places)
-            for f in fields(value)
-            if not f.name.startswith("_")
-            and (places or f.name not in ("place", "files"))
-            and not ("added_later" in f.metadata and getattr(value, f.name) == _default(f))
+            name: to_plain(item, places=places)
+            for name in value.__struct_fields__
+            if (item := getattr(value, name)) != unstored.get(name, NODEFAULT)
+            and (places or name not in ("place", "files"))
         }
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, places=places) for key, item in value.items()}
@@ -45,7 +51,7 @@ def to_plain(value: Any, *, places: bool = True) -> Any:
 
 def from_plain(kind: Any, value: Any) -> Any:
     """The part of the defs of this type that `to_plain` turned into JSON values."""
-    if is_dataclass(kind) and isinstance(kind, type):
+    if isinstance(kind, type) and issubclass(kind, Struct):
         if kind is SourcePosition:
             return SourcePosition(*value)
         hints = get_type_hints(kind)
@@ -61,5 +67,11 @@ def from_plain(kind: Any, value: Any) -> Any:
     return value
 
 
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+@cache
+def _unstored_values(kind: type[Struct]) -> dict[str, Any]:
+    """The defaults of the fields that were added later."""
+    return {field.name: _default(field) for field in fields(kind) if _ADDED_LATER in get_args(field.type)}
+
+
+def _default(field: FieldInfo) -> Any:
+    return field.default if field.default_factory is NODEFAULT else field.default_factory()

@@ -4,9 +4,10 @@ import logging
 import os
 import threading
 import time
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from engine.errors import CrawlError
 from engine.fetch.byte_budget import ByteBudget
@@ -64,8 +65,7 @@ _ANSWERS = 0.5
 _DEFS_BUSY_SECONDS = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeParts:
+class NodeParts(Struct, frozen=True, kw_only=True):
     """The parts of a node that its process starts and stops."""
 
     name: str

@@ -3,7 +3,8 @@
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.model.job import JobKind, LeasedJob
 
@@ -19,8 +20,7 @@ _MAX_POLL_GAP = 0.08
 (`store.tables.sequences.LOOKAHEAD`), and the next poll takes another 20."""
 
 
-@dataclass(slots=True)
-class ActiveJobs:
+class ActiveJobs(Struct):
     """Counts jobs in slots or on their way to one. Each counter has one writer at a time, so no lock is needed."""
 
     submitted: int = 0

@@ -2,7 +2,8 @@
 
 import hashlib
 import threading
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.extract.records import RecordExtractor
 from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
@@ -24,8 +25,7 @@ _MAX_VERSIONS = 8
 """A developer saves often: old versions are evicted, and read again if a job still needs them."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledDataDef:
+class CompiledDataDef(Struct, frozen=True):
     """A unit of extraction, ready to apply; `id` is what its rows carry."""
 
     data_def: str

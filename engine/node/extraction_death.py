@@ -2,7 +2,8 @@
 
 import os
 import signal
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.node.extraction_limits import WALL_FACTOR, ExtractionLimits
 
@@ -17,8 +18,7 @@ _MAX_CRASHES, _MAX_KILLS = 2, 4
 """Deaths of processes that fail a document. Who kills a process from outside does not mean its document."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeathCause:
+class DeathCause(Struct, frozen=True):
     """`reason`: why the document is FAILED; None: it is worked once more."""
 
     reason: str | None

@@ -5,7 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.node.extraction_board import ProgressBoard, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
@@ -15,8 +16,7 @@ from engine.node.tuning import allowed_cpus, let_run_on
 _MODULE = "engine.node.extraction_template"
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a process ended: `status` as from `wait`, its greatest resident memory in bytes."""
 
     number: int
@@ -24,8 +24,7 @@ class Ended:
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """A process has started."""
 
     number: int

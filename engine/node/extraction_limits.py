@@ -1,8 +1,8 @@
 """What an extraction process may use."""
 
-from dataclasses import asdict, dataclass
-
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from engine.extract.links import MAX_PAGE_URL_CHARACTERS
 from engine.settings import Settings
@@ -18,8 +18,7 @@ _LATER_RESIDENT = 8_000_000
 """Bytes of libraries that are mapped at first, and resident when they are used."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractionLimits:
+class ExtractionLimits(Struct, frozen=True, kw_only=True):
     """Limits of an extraction process."""
 
     seconds: float

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
+from msgspec import Struct
+
 from engine.extract.selection import SelectionResult
 from engine.fetch.byte_budget import BodyShare
 from engine.model.definition import Definitions, HostRule, TaskGroup
@@ -20,8 +22,7 @@ from engine.node.extraction_launcher import Ended
 from engine.store.pages.body import Body
 
 
-@dataclass(frozen=True, slots=True)
-class RoomNeeded:
+class RoomNeeded(Struct, frozen=True):
     """The answer to a request is so large that it waits for room in the node."""
 
     size: int
@@ -158,7 +159,9 @@ class ChildState:
         return True
 
 
-_ANSWERS = {"page": wire.PageAnswer, "steps": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult}
+_ANSWERS: dict[str, type[wire.Answer]] = {
+    "page": wire.PageAnswer, "steps": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult
+}  # fmt: skip
 
 
 def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
@@ -222,12 +225,12 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
         leaves = {not link.same_host for data_def in definitions.data_defs for link in data_def.links}
         return {(group.name, leave) for group in definitions.task_groups for leave in (*leaves, False)}
     context = request.header["context"]
-    own_group = context.group
+    own_group = context["group"]
     data_defs = [definitions.data_def(name) for name in request.data_defs]
     links = [link for data_def in data_defs if data_def is not None for link in data_def.links]
     own = (
         {(own_group, False)}
-        if context.canonical or any(d is not None and d.next is not None for d in data_defs)
+        if context["canonical"] or any(d is not None and d.next is not None for d in data_defs)
         else set()
     )
     return {(link.group or own_group, not link.same_host) for link in links} | own

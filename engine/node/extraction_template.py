@@ -12,8 +12,9 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from engine.node.extraction_board import ProgressBoard
 from engine.node.extraction_child import ExtractionChild
@@ -54,8 +55,7 @@ class Report(IntEnum):
     ENDED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
+class _Running(Struct, frozen=True):
     number: int
     pid: int
 

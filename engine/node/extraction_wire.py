@@ -6,10 +6,10 @@ A process that ran hostile input is not trusted: whatever does not have exactly 
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
 
 from engine.extract.selection import SelectionResult, result_from_fields
 from engine.model.link_request import PageBlocks
@@ -43,8 +43,7 @@ class InvalidAnswer(Exception):
     """An extraction process sent something that is no answer: it counts as dead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """Why a document could not be worked; the process that says so is well."""
 
     kind: FailureKind
@@ -55,8 +54,7 @@ class Failure:
     """That step's index in its chain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCallRequest:
+class NodeCallRequest(Struct, frozen=True, kw_only=True):
     """Users' code asks the node for something, in the middle of a page."""
 
     call: str
@@ -64,8 +62,7 @@ class NodeCallRequest:
     value: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageAnswer:
+class PageAnswer(Struct, frozen=True, kw_only=True):
     """What the dataDefs of a task extracted from its page."""
 
     page_kind: str
@@ -94,8 +91,7 @@ class PageAnswer:
     """As that of `ExtractedPage`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SitemapAnswer:
+class SitemapAnswer(Struct, frozen=True, kw_only=True):
     """The URLs of a sitemap, as written: of pages, and of nested sitemaps; `dropped` more were left out."""
 
     pages: Texts

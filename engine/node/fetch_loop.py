@@ -5,10 +5,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import uvloop
+from msgspec import Struct
 
 from engine import urls
 from engine.model.job import JobState, LeasedJob
@@ -44,8 +44,7 @@ class JobRunner(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Slot:
+class _Slot(Struct):
     task: asyncio.Task[None]
     started_at: float
     """Monotonic second."""

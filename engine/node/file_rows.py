@@ -1,7 +1,8 @@
 """Takes the rows of a page that name files out of its other rows: they wait until these files are downloaded."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine import urls
 from engine.extract.page_urls import resolve_url
@@ -17,8 +18,7 @@ from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows
 _MAX_VERSIONS = 8
 
 
-@dataclass(slots=True)
-class _PageFiles:
+class _PageFiles(Struct):
     """The jobs for the files of one page."""
 
     job: LeasedJob

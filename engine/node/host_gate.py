@@ -5,8 +5,9 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from engine.model.job import LeasedJob
 from engine.runtime.clock import boottime
@@ -247,13 +248,11 @@ def _wake(waiting: "asyncio.Future[None]") -> None:
         waiting.set_result(None)
 
 
-@dataclass(slots=True, eq=False)
-class _SlotWaiter:
+class _SlotWaiter(Struct, eq=False):
     woken: "asyncio.Future[None]"
 
 
-@dataclass(slots=True)
-class _Admission:
+class _Admission(Struct):
     gate: HostGate
     slot: int
     turn_at: float

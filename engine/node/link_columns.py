@@ -2,10 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, repeat
 from operator import methodcaller
 from typing import Any
+
+from msgspec import Struct
 
 from engine.model.link_request import LinkDetails
 from engine.model.record import ExtractedLink, Texts
@@ -18,8 +19,7 @@ _LINKS_PER_STEP = 1_000
 _has_scheme = methodcaller("startswith", ("http://", "https://", "file:///"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkColumns:
+class LinkColumns(Struct, frozen=True, kw_only=True):
     """Links of a page as columns. `runs`: how many in a row have this group, priority, depth and freedom to leave.
 
     `details`: as many lines as links, empty for most; none at all where all links are plain.
@@ -56,8 +56,7 @@ class LinkColumns:
         return [keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]
 
 
-@dataclass(frozen=True, slots=True)
-class PackedLinks:
+class PackedLinks(Struct, frozen=True):
     """Links as a message holds them: fields of its header, and bytes behind it."""
 
     fields: dict[str, Any]

@@ -1,6 +1,7 @@
 """Fetches for a job: obeys robots.txt and follows redirects, or hands the job to the next host's clock."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
@@ -28,8 +29,7 @@ from engine.store.transactions.outcome import JobOutcome
 _BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
 
 
-@dataclass(slots=True)  # not frozen: that takes five times as long, for every page
-class FetchedPage:
+class FetchedPage(Struct, frozen=True):
     """The final response of a fetch, and the hops that led to it."""
 
     chain: RedirectChain
@@ -43,8 +43,7 @@ class FetchedPage:
         return self.response.status == NOT_MODIFIED and self.before is not None and bool(self.before.conditions)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTarget:
+class StoredTarget(Struct, frozen=True):
     """A redirect led to a page that this run has stored already."""
 
     stored: StoredPage

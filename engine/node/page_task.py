@@ -1,7 +1,9 @@
 """What an extraction process is asked to make of a page."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from engine.extract.context import Context
 
@@ -9,8 +11,7 @@ SHOWN_REJECTIONS = 5
 """Rejections of a page that are described; of the others the number is enough for a crawl."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageTask:
+class PageTask(Struct, frozen=True, kw_only=True):
     """What an extraction process needs of a page, besides its bytes."""
 
     defs: int
@@ -40,7 +41,7 @@ class PageTask:
         return {
             "kind": "page", "defs": self.defs, "data_defs": self.data_defs, "url": self.url,
             "content_type": self.content_type, "status": self.status, "fetched_at": self.fetched_at,
-            "context": self.context, "robots_tags": self.robots_tags,
+            "context": asdict(self.context), "robots_tags": self.robots_tags,
             "max_rejections": self.max_rejections, "tasks": self.tasks,
         }  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare, ByteBudget
@@ -39,8 +39,7 @@ _MIN_REFUSALS = 5
 """Refused pages among a host's last answers from which they concern the host, if they are half of them, too."""
 
 
-@dataclass(slots=True)
-class _RequestStats:
+class _RequestStats(Struct):
     """What the requests of one job cost, and whether an answer was 429 or 503."""
 
     requests: int = 0

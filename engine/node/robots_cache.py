@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.fetch.robots import is_readable
 from engine.fetch.robots_reader import HostRobots, parse_robots
@@ -28,8 +29,7 @@ class RobotsGuarded(Exception):
     """The address guard refused to ask for the host's robots.txt."""
 
 
-@dataclass(slots=True)
-class _CachedRobots:
+class _CachedRobots(Struct):
     robots: HostRobots
     size: int
     fetched_at: float | None

@@ -1,7 +1,8 @@
 """Finds rows that a job copies instead of extracting them, and says what later jobs may reuse of its own page."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine import urls
 from engine.model.job import LeasedJob, StoredPage
@@ -15,8 +16,7 @@ from engine.store.tables.row_sources import RowSource
 from engine.store.transactions.outcome import CopiedRows, JobOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class PageReuse:
+class PageReuse(Struct, frozen=True):
     """What is reused of a stored page. `copied`: the ids of the dataDefs whose rows are copied."""
 
     copies: tuple[CopiedRows, ...] = ()

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from engine import urls
 from engine.fetch.credentials import NOTHING, HostPart, host_part, may_carry_credentials

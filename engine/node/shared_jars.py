@@ -4,8 +4,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from engine.fetch.cookies import SessionCookies
 from engine.model.job import LeasedJob
@@ -109,8 +110,7 @@ class SharedJars:
         return self._cipher
 
 
-@dataclass(frozen=True, slots=True)
-class SharedJar:
+class SharedJar(Struct, frozen=True):
     """The cookies of a site that answers have changed."""
 
     jars: SharedJars

@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from itertools import chain, repeat
+
+from msgspec import Struct
 
 from engine import urls
 from engine.extract.sitemap import UNKNOWN
@@ -39,8 +40,7 @@ _UNPACKED_PER_STEP = 1_000_000
 """Bytes unpacked before other coroutines have their turn: a few ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class SitemapChildren:
+class SitemapChildren(Struct, frozen=True):
     """The jobs that a sitemap makes."""
 
     first: tuple[ChildJob, ...]

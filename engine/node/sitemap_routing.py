@@ -3,8 +3,9 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from engine import urls
 from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
@@ -24,8 +25,7 @@ _NORMALIZED = re.compile(r"https?://(?!.*(?:xn--|/\.))(?:[a-z0-9-]+\.)+[a-z][a-z
 NOT_FOLLOWED = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """Where entries lead."""
 
     group: str

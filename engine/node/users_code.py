@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions, Task, TaskGroup

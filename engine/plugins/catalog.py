@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from engine.model.step import PluginFile
 from engine.plugins.plugin_class import ClassKind, PluginClass
@@ -12,8 +13,7 @@ from engine.plugins.source_scan import ScannedModule, scan_source
 _SUFFIX = ".py"
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(Struct, frozen=True, dict=True):
     """The classes of one set of plugin files, and of the installed packages."""
 
     files: tuple[PluginFile, ...] = ()

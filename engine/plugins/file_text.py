@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 import orjson
+from msgspec.structs import asdict
 
 from engine.model.step import PluginFile
 
 
 def encode_files(files: Sequence[PluginFile]) -> bytes:
     """Plugin files as the JSON that a process of users' code gets."""
-    return orjson.dumps(list(files))
+    return orjson.dumps([asdict(file) for file in files])
 
 
 def decode_files(text: bytes) -> tuple[PluginFile, ...]:

@@ -1,8 +1,9 @@
 """One class of users' code: where it is, and what it may be used as."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from engine.plugins.source_scan import ScannedClass
@@ -23,8 +24,7 @@ ENTRY_POINT_GROUPS: Mapping[str, tuple[ClassKind, ...]] = {
 """The groups in which packages register classes, and the kinds that each may hold."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginClass:
+class PluginClass(Struct, frozen=True, kw_only=True):
     """A class of users' code."""
 
     name: str

@@ -2,11 +2,12 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScannedClass:
+class ScannedClass(Struct, frozen=True, kw_only=True):
     """A class of a module."""
 
     name: str
@@ -21,8 +22,7 @@ class ScannedClass:
     """Whether it may inherit further methods."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScannedMethod:
+class ScannedMethod(Struct, frozen=True, kw_only=True):
     """A method, without its first argument."""
 
     line: int
@@ -42,8 +42,7 @@ class ScannedMethod:
         return self.required <= count and (self.accepted is None or count <= self.accepted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScannedModule:
+class ScannedModule(Struct, frozen=True, kw_only=True):
     """A module: its classes, and the dotted names that it imports, without `plugins.`; relative ones without dots."""
 
     classes: Mapping[str, ScannedClass]

@@ -5,7 +5,8 @@ No network, no database. What a page may cost is limited as in a crawl.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from engine import urls
 from engine.errors import PageUnavailable, UsageError, suggest
@@ -24,8 +25,7 @@ from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageOrigin:
+class PageOrigin(Struct, frozen=True, kw_only=True):
     """How a crawl reached a page: the values of the variables in its rows."""
 
     group: str
@@ -38,8 +38,7 @@ class PageOrigin:
     """What the page that leads to it gave it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialResult:
+class TrialResult(Struct, frozen=True, kw_only=True):
     """The result of a dataDef on one page."""
 
     page_kind: str

@@ -3,8 +3,10 @@
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from engine.defs.sealing import seal_definitions
 from engine.defs.table_settings import complete_tables
@@ -31,8 +33,7 @@ _MAX_SAMPLE = 400
 _MAX_EXAMPLES = 50
 
 
-@dataclass(slots=True)
-class RowCounts:
+class RowCounts(Struct):
     """How many rows of a dataDef differ."""
 
     added: int = 0
@@ -40,8 +41,7 @@ class RowCounts:
     removed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ExamplePage:
+class ExamplePage(Struct, frozen=True):
     """A page whose rows of one dataDef differ."""
 
     url: str
@@ -49,8 +49,7 @@ class ExamplePage:
     changes: tuple[RowChange, ...]
 
 
-@dataclass(slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, kw_only=True):
     """The effect of publishing the defs on disk for a run."""
 
     version: int

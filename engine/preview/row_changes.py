@@ -4,14 +4,14 @@ Rows are paired by their dataDef's `key`, else by their position in the page.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.append.row_json import decode_as_text, split_fields
 from engine.model.text_value import to_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChange:
+class RowChange(Struct, frozen=True, kw_only=True):
     """One row before and after. Values are texts as in CSV; None: the row does not exist."""
 
     before: Mapping[str, str] | None

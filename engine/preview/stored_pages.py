@@ -4,8 +4,9 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from engine.defs.table_settings import complete_tables
 from engine.errors import PageUnavailable, UsageError
@@ -29,8 +30,7 @@ DEFAULT_PAGES = 20
 _KEEPS_NONE_REMEDY = "Pass a URL instead; without the key, the next crawl keeps its pages."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PagePreview:
+class PagePreview(Struct, frozen=True, kw_only=True):
     """The result on one stored page: its rows in order, vanished rows last, links and rejected records."""
 
     job: int
@@ -44,8 +44,7 @@ class PagePreview:
     """Why the page could not be extracted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(Struct, frozen=True, kw_only=True):
     """The result of an edited dataDef on stored pages."""
 
     data_def: str

@@ -1,10 +1,9 @@
 """A page that defs are tried on: its bytes, and where they come from."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialDocument:
+class TrialDocument(Struct, frozen=True, kw_only=True):
     """The bytes of a page, and their origin."""
 
     body: bytes

@@ -4,8 +4,9 @@ A crawl spreads the hops of a page over leases, which keep each host's delay. He
 """
 
 import asyncio
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import PageUnavailable

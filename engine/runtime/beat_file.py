@@ -9,8 +9,9 @@ import stat
 import struct
 import time
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 INTERVAL = 0.25
 """Seconds between two beats."""
@@ -24,8 +25,7 @@ _MAX_BYTES = 4096
 _STATES = ("STARTING", "READY", "DONE", "STANDBY", "DRAINING", "SHUTDOWN")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Beat(Struct, frozen=True, kw_only=True):
     """What a process reports of itself. `number` grows by one with each beat."""
 
     number: int

@@ -58,7 +58,7 @@ class AppenderProcess:
         )
         self.child = ChildProcess(
             "appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic(),
-            heartbeat=HeartbeatMonitor.from_settings(self._settings),
+            HeartbeatMonitor.from_settings(self._settings),
             lifeline=None if process.stdin is None else LifelineWriter(process.stdin),
         )  # fmt: skip
         self.share_secrets()

@@ -3,10 +3,12 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.defs.loader import load
 from engine.defs.sealing import seal_url
@@ -71,8 +73,7 @@ _SEALED_RUN = "sealed_run"
 """The metadata key for the newest run whose jobs are known to hold no credentials."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True, kw_only=True):
     """The options of one start."""
 
     folder: Path
@@ -195,8 +196,7 @@ def _check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
     return settings
 
 
-@dataclass(frozen=True, slots=True)
-class _BegunRun:
+class _BegunRun(Struct, frozen=True):
     """A run that was begun or resumed."""
 
     run: Run

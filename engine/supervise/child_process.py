@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from engine.errors import StorageError
 from engine.model.node import HeartbeatState, Role
@@ -37,8 +38,7 @@ def restart_delay(crashes: int) -> float:
     return min(_MAX_RESTART_DELAY, _MIN_RESTART_DELAY * 2.0 ** (crashes - 1))
 
 
-@dataclass(slots=True)
-class HeartbeatMonitor:
+class HeartbeatMonitor(Struct):
     """Judges the beats of one process by the observer's own monotonic clock.
 
     Silence counts only while the observer itself ran: a stopped observer declares nothing dead.
@@ -89,8 +89,7 @@ class HeartbeatMonitor:
         return now - self.seen_at
 
 
-@dataclass(slots=True)
-class ChildProcess:
+class ChildProcess(Struct):
     """One process that this supervisor started."""
 
     kind: ChildKind
@@ -100,6 +99,7 @@ class ChildProcess:
     process: subprocess.Popen[bytes]
     beat_path: Path
     started_at: float
+    heartbeat: HeartbeatMonitor
     replaces: int | None = None
     crashes: int = 0
     """Crashes in a row, counted along the processes it replaces."""
@@ -112,8 +112,6 @@ class ChildProcess:
     """It ended itself with a reported error."""
     kill_reason: str = ""
     """Why the supervisor killed it, for example a missing beat; empty if it did not."""
-    _: KW_ONLY
-    heartbeat: HeartbeatMonitor
     recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
     """The heartbeat state in the tables."""
     lifeline: LifelineWriter | None = None

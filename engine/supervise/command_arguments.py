@@ -1,11 +1,11 @@
 """Reads the arguments of an operator's command; anything may have been written to its row."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from engine.errors import UsageError
 
@@ -14,8 +14,7 @@ MAX_BYTES = 10_000
 _MAX_QUOTED = 60
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(Struct, frozen=True):
     """One argument: its JSON type, and whether the command needs it."""
 
     type: type[int] | type[str] | type[float] | type[bool]

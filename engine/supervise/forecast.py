@@ -2,7 +2,8 @@
 
 import time
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.model.eta import NO_ETA, Eta
 from engine.model.run import RunState
@@ -20,8 +21,7 @@ _COST_SHARE = 0.02
 """The share of its time that the supervisor spends on this: with very many hosts it estimates less often."""
 
 
-@dataclass(slots=True)
-class _HostPace:
+class _HostPace(Struct):
     """How fast a host gives pages while it does not rest, and how long it rested."""
 
     ended: int

@@ -3,8 +3,9 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from engine.errors import CrawlError
 from engine.model.helper import Helper
@@ -21,8 +22,7 @@ from engine.supervise.helper_process import HelperProcess, log_path
 _REMEDY = "check [helpers.{name}] in crawl.toml"
 
 
-@dataclass(slots=True)
-class _HelperEntry:
+class _HelperEntry(Struct):
     """One helper: its process now, and what happened to earlier ones."""
 
     helper: Helper

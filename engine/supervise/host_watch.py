@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from engine.model.latency import difference, quantile
 from engine.runtime.clock import boottime
@@ -20,8 +21,7 @@ _FLUSH_LATENESS = 4.0
 _Histogram = dict[int, int]
 
 
-@dataclass(slots=True)
-class _HostLatency:
+class _HostLatency(Struct):
     """The histograms of a host: at the ends of the last intervals, and the newest one."""
 
     ends: deque[_Histogram]

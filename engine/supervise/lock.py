@@ -3,8 +3,9 @@
 import json
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from engine.errors import LockHeld, StorageError
 from engine.runtime.file_lock import try_lock_file
@@ -13,8 +14,7 @@ from engine.runtime.process_identity import identity_of
 LOCK_NAME = "supervisor.lock"
 
 
-@dataclass(frozen=True, slots=True)
-class LockHolder:
+class LockHolder(Struct, frozen=True):
     """Who holds, or last held, the lock."""
 
     pid: int

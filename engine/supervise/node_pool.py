@@ -122,8 +122,8 @@ class NodePool:
             log=self._folder / "logs" / f"n{number}.log",
         )
         child = ChildProcess(
-            "node", epoch, number, role, process, beat_path, time.monotonic(), replaces, crashes,
-            heartbeat=HeartbeatMonitor.from_settings(self._settings),
+            "node", epoch, number, role, process, beat_path, time.monotonic(),
+            HeartbeatMonitor.from_settings(self._settings), replaces, crashes,
         )  # fmt: skip
         if process.stdin is not None:
             child.lifeline = LifelineWriter(process.stdin)

@@ -1,13 +1,13 @@
 """Decides when a run with a range of nodes starts another one, and which ones it retires."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.model.node_range import NodeRange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLoad:
+class NodeLoad(Struct, frozen=True, kw_only=True):
     """What a runner that takes jobs reports of itself."""
 
     number: int
@@ -21,8 +21,7 @@ class NodeLoad:
     """CPU seconds so far."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolLoad:
+class PoolLoad(Struct, frozen=True, kw_only=True):
     """The runners of a run: those that take jobs, those that start, and those that are not replaced any more."""
 
     nodes: Sequence[NodeLoad]
@@ -30,8 +29,7 @@ class PoolLoad:
     given_up: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingDecision:
+class ScalingDecision(Struct, frozen=True):
     """Whether to start a node, and the numbers of those to retire."""
 
     start: bool = False

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+
+from msgspec import Struct, field
 
 from engine import urls
 from engine.errors import UsageError, suggest
@@ -26,8 +27,7 @@ _MAX_REPORTED = 5
 _MAX_SHOWN_CHARACTERS = 200
 
 
-@dataclass(slots=True)
-class PostedSeeds:
+class PostedSeeds(Struct):
     """What became of the URLs."""
 
     created: int = 0

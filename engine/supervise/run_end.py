@@ -1,7 +1,8 @@
 """Decides whether a run is complete, and records how it ended."""
 
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.model.run import RunState, Stage
 from engine.runtime.file_folder import FileFolder
@@ -19,8 +20,7 @@ from engine.supervise.run_stats import RunStats
 from engine.supervise.stages import StageTracker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome:
+class RunOutcome(Struct, frozen=True, kw_only=True):
     """How a run ended, as the tables have it."""
 
     exit_reason: ExitReason

@@ -3,9 +3,10 @@
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from engine import urls
 from engine.defs.loader import find_file_urls, find_relative_urls

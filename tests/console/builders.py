@@ -1,6 +1,6 @@
 """Builds rows of a snapshot and of lists, with defaults that a test changes."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from engine.model.eta import Eta
 from engine.model.run import RunState, Stage

@@ -1,8 +1,7 @@
 """What the console shows when something fails."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from console.cli.main import main
 from console.terminal import ascii_only, unsupported_reason

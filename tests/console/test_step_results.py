@@ -1,6 +1,6 @@
 """What users' steps reported, on the Defs screen and on the screen of a job."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from engine.store.read.step_results import ListedResult, ResultCount
 from tests.console.builders import snapshot

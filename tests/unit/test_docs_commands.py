@@ -1,11 +1,11 @@
 """docs/commands.md against the code: commands, options, exit codes, keys of JSON objects, states."""
 
 import re
-from dataclasses import fields
 
 import click
 import orjson
 import pytest
+from msgspec.structs import fields
 
 from console.cli.commands.check import problem_as_dict
 from console.cli.commands.status import status_as_dict

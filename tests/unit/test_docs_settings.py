@@ -1,10 +1,10 @@
 """docs/settings.md against the code: names, defaults, flags."""
 
 import tomllib
-from dataclasses import fields
 
 import click
 import pytest
+from msgspec.structs import fields
 
 from console.cli.main import crawl_console
 from engine import __version__

@@ -1,9 +1,9 @@
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from engine import __version__, settings
 from engine.errors import UsageError

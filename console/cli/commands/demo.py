@@ -61,7 +61,8 @@ def _crawl_shop(
     With `as_json` stdout gets only the summary. Raises CrawlError where nothing could be started.
     """
     import contextlib
-    from dataclasses import replace
+
+    from msgspec.structs import replace
 
     from console.cli.commands.run import HeadlessOptions, run_headless
     from console.cli.output import redirect_to_devnull

@@ -4,11 +4,11 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
+from msgspec import Struct
 
 from console.cli.options import FilePath, common_options, empty_without_run, run_option, validate_assignments
 from console.cli.output import write_stderr
@@ -131,8 +131,7 @@ def _choose_format(output: Path | None, format_: str | None) -> str:
     return format_ or (by_suffix.name if by_suffix is not None else "csv")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """The rows of some dataDefs of a run, without those that `seen` has."""
 
     db: "Database"

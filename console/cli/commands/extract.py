@@ -15,7 +15,7 @@ from console.cli.options import common_options, defs_option, load_settings_of, s
 @common_options
 def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Re-extract the stored pages of the latest run with the defs on disk; fetch nothing."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from console.cli.commands.run import HeadlessOptions, run_headless
     from console.client import require_database_path

@@ -4,11 +4,11 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from console.cli.options import common_options, defs_option, load_settings_of, run_option
 from console.cli.output import write_stderr

@@ -9,12 +9,12 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from console.cli.options import (
     FilePath,
@@ -108,8 +108,7 @@ def run(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadlessOptions:
+class HeadlessOptions(Struct, frozen=True, kw_only=True):
     """The options of a headless run."""
 
     defs: Path

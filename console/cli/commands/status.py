@@ -1,11 +1,11 @@
 """The command `status`: shows the latest run; needs no supervisor and disturbs none."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from console.cli.options import common_options, validate_assignments
 from console.format import describe_eta, plural

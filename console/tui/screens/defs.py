@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from textual.actions import SkipAction
 from textual.app import ComposeResult
 
@@ -29,8 +29,7 @@ _CHECK_INTERVAL = 0.1
 """Seconds between two checks of the files while a preview is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class DefFiles:
+class DefFiles(Struct, frozen=True):
     """A query's result: name, path, size and modification time of each file."""
 
     files: tuple[tuple[str, Path, int, float], ...]

@@ -1,8 +1,8 @@
 """Screen 3, Hosts: pages, errors, latency, limits and waits of every host; an operator changes its limits here."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from textual.app import ComposeResult
 
 from console.format import format_age, format_count, format_latency, format_rate, format_size, plural, shorten_name
@@ -38,8 +38,7 @@ class HostsTable(LineTable):
     EMPTY = "no hosts yet"
 
 
-@dataclass(frozen=True, slots=True)
-class HostWaits:
+class HostWaits(Struct, frozen=True):
     """A query's result: why the jobs of a host wait."""
 
     host: str

@@ -1,9 +1,9 @@
 """Screen 1, Nodes: all nodes; sequences, hosts, appender, throughput, alarms and log as space allows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from textual import events
 from textual.actions import SkipAction
 from textual.app import ComposeResult

@@ -1,9 +1,9 @@
 """The command palette: type part of a command's name, enter runs it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -15,8 +15,7 @@ from console.tui.widgets.line_table import LineTable, Row
 _MAX_SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True)
-class PaletteCommand:
+class PaletteCommand(Struct, frozen=True):
     """A command: its name, what it does, and the function that does it."""
 
     name: str

@@ -1,8 +1,8 @@
 """Screen 8, Runs: the runs of the data dir side by side, and what each gave compared with the one before."""
 
 import time
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.app import ComposeResult
 
 from console.format import format_clock, format_count, plural
@@ -33,8 +33,7 @@ class RunsTable(LineTable):
     EMPTY = "no run yet"
 
 
-@dataclass(frozen=True, slots=True)
-class RunComparison:
+class RunComparison(Struct, frozen=True):
     """A run, and the one before it."""
 
     run: RunReport

@@ -3,9 +3,10 @@
 import csv
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from console import client
 from console.client import job_as_dict, open_latest_run
@@ -19,8 +20,7 @@ from engine.store.transactions.exclude import EndedJob, Exclusion
 _EXPORT_PAGE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(Struct, frozen=True):
     """How many jobs were retried, and those of them whose retry can be taken back, as they had ended."""
 
     count: int

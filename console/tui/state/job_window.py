@@ -6,8 +6,9 @@ is slow to query is polled less often.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from engine.store.db.filter import ALL_JOBS, JobFilter
 from engine.store.read.browse import Cursor, JobLine, Listing
@@ -25,8 +26,7 @@ class JobSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class WindowPage:
+class WindowPage(Struct, frozen=True):
     """A query's result. `position`: its index in the window; -1: before the first line; -2: the end of the list."""
 
     position: int
@@ -36,8 +36,7 @@ class WindowPage:
     generation: int
 
 
-@dataclass(slots=True)
-class JobWindow:
+class JobWindow(Struct):
     """Lines of the list. `has_start`, `has_end`: whether they reach the start and the end of the list."""
 
     job_filter: JobFilter = ALL_JOBS

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from console.filter_syntax import SearchPattern
 from console.tui.state.source import DataSource, LogLines
@@ -14,8 +15,7 @@ _BATCH_LINES = 500
 LEVELS = ("INFO", "WARNING", "ERROR")
 
 
-@dataclass(slots=True)
-class LogBuffer:
+class LogBuffer(Struct):
     """Lines of a run, newest last, at most MAX_LINES."""
 
     lines: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
@@ -45,8 +45,7 @@ class LogBuffer:
         return run, source.events(run, max(self.last_id if run == self.run else 0, last - _BATCH_LINES), _BATCH_LINES)
 
 
-@dataclass(frozen=True, slots=True)
-class LogFilter:
+class LogFilter(Struct, frozen=True):
     """Which lines are shown."""
 
     level: str = "INFO"

@@ -1,7 +1,8 @@
 """Measures rates from successive polls: nodes, outputs, hosts and the run."""
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from console.tui.state.source import PollResult
 
@@ -9,8 +10,7 @@ _SMOOTHING = 0.5
 _MAX_SAMPLES = 240
 
 
-@dataclass(slots=True)
-class Rate:
+class Rate(Struct):
     """A counter's smoothed rate."""
 
     value: float = 0.0
@@ -28,8 +28,7 @@ class Rate:
         return self.per_second
 
 
-@dataclass(slots=True)
-class Rates:
+class Rates(Struct):
     """All rates, and the last minutes of pages a second."""
 
     nodes: dict[str, Rate] = field(default_factory=dict)

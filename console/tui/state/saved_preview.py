@@ -1,8 +1,9 @@
 """The preview of saved defs that wait to be published: their plan, and pages whose rows differ."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from console.client import open_latest_run
 from console.format import plural
@@ -21,8 +22,7 @@ _MAX_CHANGES = 5
 """Changed rows that are shown of a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavedPreview:
+class SavedPreview(Struct, frozen=True):
     """The preview of the defs on disk, as they were when it was made."""
 
     hash: str

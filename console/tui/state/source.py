@@ -1,9 +1,11 @@
 """The console's data source: a protocol, and its implementation on the database of a data dir."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from console.client import explain_host, explain_waits, supervisor_pid
 from engine.errors import CrawlError
@@ -27,8 +29,7 @@ _MAX_ERRORS, _MAX_FAILURE_GROUPS, _MAX_RUNS = 200, 1_000, 50
 LogLines = list[tuple[int, Event]]
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedDefs:
+class AcceptedDefs(Struct, frozen=True):
     """A def version: its number, when it was accepted (wall clock), and its definitions."""
 
     version: int
@@ -92,8 +93,7 @@ ViewQuery = Callable[[Any, Snapshot], Any]
 """A view's query beyond the snapshot: runs on the poller's thread with source and snapshot; touches no widget."""
 
 
-@dataclass(frozen=True, slots=True)
-class PollResult:
+class PollResult(Struct, frozen=True):
     """One poll. `at` and `duration` are monotonic seconds; `view_data` is the result of the requester's query."""
 
     at: float

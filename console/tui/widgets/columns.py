@@ -1,16 +1,16 @@
 """The columns of a table: which of them are shown in a pane of some width, and where each begins."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 _WIDE_PANE = 118
 _POINTER_WIDTH = 3
 _MIN_REST = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column. Width 0 takes the remaining space.
 
     `min_pane_width`: the column is left out in narrower panes. `wide_width`: its width in wide panes.

@@ -1,9 +1,9 @@
 """Table with a cursor that stays on its row, marks, sorting and filter. Draws only the visible rows."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from textual import events
 from textual.actions import SkipAction
 from textual.message import Message
@@ -17,8 +17,7 @@ from console.tui.widgets.scroll_pane import ScrollPane
 RowKey = Hashable
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A row: a unique key, cells as text and role, and values to sort by."""
 
     key: RowKey

@@ -1,9 +1,9 @@
 """Log pane: follows new lines or stays where the operator reads; search, level, filter, wrap."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from textual import events
 from textual.actions import SkipAction
 from textual.message import Message

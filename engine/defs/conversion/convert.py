@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from engine.defs import references
 from engine.defs.conversion.links import convert_links, find_origin
@@ -26,8 +27,7 @@ _SEEDED = "nothing leads to this group; with `steps` written out it is accepted,
 _WORDS: Mapping[str, str] = {"kept": "not converted", "differs": "differs"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversion:
+class Conversion(Struct, frozen=True, kw_only=True):
     """Converted definitions, and what is to be said of them."""
 
     root: YamlNode
@@ -46,8 +46,7 @@ class Conversion:
         return write(root, _SECTIONS, [_HEAD], comments)
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(Struct):
     """A table as records, or why it is none."""
 
     place: SourcePosition
@@ -55,8 +54,7 @@ class _Attempt:
     obstacles: list[Obstacle] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Converter:
+class _Converter(Struct):
     """Converts the dataDefs of one set of definitions."""
 
     root: YamlNode

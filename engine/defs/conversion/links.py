@@ -1,7 +1,8 @@
 """Converts a table whose items are links to `links`."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine import urls
 from engine.defs.conversion.notes import NotConvertible
@@ -17,8 +18,7 @@ _UNKNOWN_SITE = "http://site.invalid/"
 _ATTRIBUTE = "href"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkOrigin:
+class LinkOrigin(Struct, frozen=True, kw_only=True):
     """Where the pages with the links come from."""
 
     groups: frozenset[str]

@@ -1,7 +1,8 @@
 """What a conversion says of a dataDef: why it is still a table, or in what its records may differ."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from engine.model.stored_form import SourcePosition
 
@@ -10,8 +11,7 @@ class NotConvertible(ValueError):
     """A table has no record that gives the same values; the text says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversionNote:
+class ConversionNote(Struct, frozen=True, kw_only=True):
     """One line of a conversion. `name`: of the dataDef, or of another part."""
 
     place: SourcePosition

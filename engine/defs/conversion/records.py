@@ -1,9 +1,9 @@
 """Converts a table to `query.block` and `fields`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import regex
+from msgspec import Struct, field
 
 from engine.defs.conversion.notes import NotConvertible
 from engine.defs.conversion.obstacles import date_format
@@ -33,16 +33,14 @@ _ITEMS_AS_FIELDS = "a page is one record, and its items are fields, not rows"
 _SPECIAL = frozenset("\\.^$*+?{}[]()|")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class Records(Struct, frozen=True, kw_only=True):
     """The keys of a dataDef that makes records of a table, and in what they differ from its rows."""
 
     parts: Mapping[str, Part]
     differences: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Builder:
+class _Builder(Struct):
     """Collects the fields of one table."""
 
     table: AxisTable

@@ -3,7 +3,8 @@
 import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.defs.conversion.notes import NotConvertible
 from engine.extract.axis_finder import quote_variables
@@ -25,8 +26,7 @@ MISSED_BLOCK = "is searched for below the block; in the table the block itself c
 """What is said of a selector with `misses_block`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSelector:
+class RecordSelector(Struct, frozen=True, kw_only=True):
     """A selector of record mode, and what it reads."""
 
     selector: str

@@ -4,10 +4,10 @@ A process that runs users' code is not trusted: whatever does not have exactly t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from engine.model.step import PluginFile
 from engine.node.extraction_wire import InvalidAnswer
@@ -34,13 +34,11 @@ class LoaderWarning(NamedTuple):
     code: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class Ready(Struct, frozen=True, kw_only=True):
     """The loader's class has been created."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """A response of a users' loader."""
 
     url: str | None
@@ -52,8 +50,7 @@ class Loaded:
     warnings: tuple[LoaderWarning, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotLoaded:
+class NotLoaded(Struct, frozen=True, kw_only=True):
     """Why there is no response; the process is alive."""
 
     kind: FailureKind

@@ -3,8 +3,9 @@
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare
@@ -22,8 +23,7 @@ from engine.node.steps.context import cut_text
 from engine.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLoader:
+class GroupLoader(Struct, frozen=True):
     """The users' loader of a task group."""
 
     step: ChainStep
@@ -37,8 +37,7 @@ class GroupLoader:
         return f"{task}/{step}"
 
 
-@dataclass(slots=True)
-class LoadOutcome:
+class LoadOutcome(Struct):
     """What became of one call of a loader. `response`: None where the built-in client is to fetch the page."""
 
     results: tuple[StepResult, ...]

@@ -5,9 +5,9 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import orjson
+from msgspec import Struct, field
 
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep
@@ -29,8 +29,7 @@ class LoaderUnavailable(Exception):
         self.code = code
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """The processes of one loader step of one version of the defs."""
 
     version: int

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from engine.extract.links import limit_links
 from engine.extract.page import Page

@@ -3,8 +3,9 @@
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
+
+from msgspec import Struct, field
 
 from engine.extract.fields import RecordRejected
 from engine.extract.filters import RecordFilter
@@ -33,8 +34,7 @@ class StepFailed(Exception):
     """A step's outcome on this page is `error`."""
 
 
-@dataclass(slots=True)
-class ChainWork:
+class ChainWork(Struct):
     """What a chain made of a page. `stopped_at`: the command that must work on the rows next; None: it ended."""
 
     rows: list[Row]

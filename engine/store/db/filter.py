@@ -4,8 +4,9 @@ The counters answer a filter on states, groups, hosts and kinds alone. A text se
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from engine.model.step import OUTCOMES
 
@@ -28,8 +29,7 @@ class Search(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class GlobFilter:
+class GlobFilter(Struct, frozen=True):
     r"""The value of a column must match one of `include` (empty: any) and none of `exclude`.
 
     `*` matches any text, `\*` a star.
@@ -52,8 +52,7 @@ class GlobFilter:
         return conditions
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """`field operator value`, such as `attempts > 2`; `age` is in seconds."""
 
     field: Literal["age", "attempts", "crashes", "depth", "priority"]
@@ -61,8 +60,7 @@ class Comparison:
     value: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
+class JobFilter(Struct, frozen=True, kw_only=True):
     """Selects jobs that match all its parts. `text`: the filter as the user wrote it, for display."""
 
     text: str = ""
@@ -95,8 +93,7 @@ class JobFilter:
         return all(search.accepts(*texts) for search in self.searches)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventFilter:
+class EventFilter(Struct, frozen=True, kw_only=True):
     """Selects events that match all its parts."""
 
     text: str = ""

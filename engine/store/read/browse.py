@@ -6,8 +6,9 @@ window of ids per statement, so that no statement takes long. A search that runs
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from engine.model.job import Request
 from engine.runtime.clock import boottime
@@ -86,8 +87,7 @@ class Cursor(NamedTuple):
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobLine:
+class JobLine(Struct, frozen=True):
     """A job as a line of a list."""
 
     id: int
@@ -118,16 +118,14 @@ class JobLine:
         return Cursor(self.changed_at or 0.0, self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """A part of a list. `next` is None at the end; with fewer lines than `limit`, the time was over."""
 
     lines: tuple[JobLine, ...]
     next: Cursor | None
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentDetail:
+class DocumentDetail(Struct, frozen=True):
     """The document of a job. `headers` are empty without pages.db."""
 
     id: int
@@ -139,8 +137,7 @@ class DocumentDetail:
     headers: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JobDetail:
+class JobDetail(Struct, frozen=True):
     """One job in full."""
 
     line: JobLine

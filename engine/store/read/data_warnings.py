@@ -1,7 +1,8 @@
 """Finds signs of silent breakage in the counters of a run: empty fields, rejected records, pages without rows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.model.run import RunState
 from engine.store.db.connector import Database
@@ -36,8 +37,7 @@ MIN_FAILED = 5
 """Failed requests of a host below which their share says little, unless no page succeeded."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataWarning:
+class DataWarning(Struct, frozen=True):
     """One sign. `code` and the names of the fields are the keys of `warnings` in JSON, and stable."""
 
     code: str

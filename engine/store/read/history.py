@@ -1,6 +1,6 @@
 """Reads the runs of a data dir, newest first, with their totals and their warnings."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from engine.store.db.connector import Database
 from engine.store.read.data_warnings import find_warnings
@@ -15,8 +15,7 @@ FROM runs r ORDER BY r.seq DESC LIMIT +?
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
+class PastRun(Struct, frozen=True):
     """One run in a list of runs."""
 
     seq: int
@@ -43,8 +42,7 @@ def list_runs(db: Database, count: int) -> list[PastRun]:
 _FIELD_WARNINGS = ("empty-field", "dropped-field", "less-filled")
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(Struct, frozen=True):
     """A run with what it gave."""
 
     past: PastRun

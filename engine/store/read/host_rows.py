@@ -1,9 +1,9 @@
 """Reads the hosts of a run: their limits, waits, answers and speed."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from engine.model.status_class import count_by_class
 from engine.runtime.clock import boottime
@@ -23,8 +23,7 @@ FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ? ORDER BY h
 """
 
 
-@dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(Struct, frozen=True):
     """A host. Field names and their order are the keys of `status --json`; durations are in seconds."""
 
     host: str

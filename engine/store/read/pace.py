@@ -1,6 +1,6 @@
 """Reads what is left of a run, by host, and how far each host is: what an estimate of its end is made of."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from engine.store.db.connector import Database, id_list
 from engine.store.tables import hosts, metrics
@@ -16,8 +16,7 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, h.backoff_until FROM json_each(?) i
 """
 
 
-@dataclass(slots=True)
-class HostWork:
+class HostWork(Struct):
     """The pages of a host."""
 
     left: float = 0.0
@@ -29,8 +28,7 @@ class HostWork:
     """Boot-time seconds."""
 
 
-@dataclass(slots=True)
-class RunWork:
+class RunWork(Struct):
     """The pages of a run."""
 
     hosts: dict[int, HostWork]

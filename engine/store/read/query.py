@@ -3,9 +3,10 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from engine.errors import CrawlError, StorageError, UsageError
 from engine.store.db.connector import Database, DatabaseBusy, sqlite3
@@ -38,8 +39,7 @@ _FORBIDDEN_FUNCTIONS = {"load_extension"}
 _USER_ERROR_CODES = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_MISMATCH}
 
 
-@dataclass(frozen=True, slots=True)
-class QueryResult:
+class QueryResult(Struct, frozen=True):
     """The columns of a statement and its rows, which are read as they are consumed."""
 
     columns: tuple[str, ...]

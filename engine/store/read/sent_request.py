@@ -1,10 +1,11 @@
 """Reads what a job sends: from its own row, and from that of its locator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine import urls
 from engine.model.job import Request
@@ -13,8 +14,7 @@ from engine.model.link_request import PLAIN_LINK, LinkRequest
 _PLAIN_REQUEST = Request()
 
 
-@dataclass(slots=True)  # not frozen: that takes five times as long, for every job
-class SentRequest:
+class SentRequest(Struct, frozen=True):
     """What a job sends."""
 
     link: LinkRequest

@@ -1,10 +1,11 @@
 """Reads one consistent snapshot of a run: what the console, `status` and the summary show."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from engine.model.run import RunState
 from engine.store.db.connector import Database
@@ -57,8 +58,7 @@ _REPORTED_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
 DEFAULT_LIMIT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(Struct, frozen=True):
     """A node. Field names and their order are the keys of `status --json`, as in the other rows below."""
 
     id: str
@@ -79,8 +79,7 @@ class NodeRow:
     """Whether an earlier supervisor started it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceRow:
+class SequenceRow(Struct, frozen=True):
     """A sequence and its job counters."""
 
     id: int
@@ -96,8 +95,7 @@ class SequenceRow:
     paused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRow:
+class OutputRow(Struct, frozen=True):
     """An output of the appender, and the process that writes it. `path` is empty if there is no file."""
 
     name: str
@@ -114,8 +112,7 @@ class OutputRow:
     """Why it cannot be written now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The state of a data dir at one moment."""
 
     run: Run | None
@@ -284,7 +281,7 @@ def rows_as_dicts(
     rows: Sequence[NodeRow] | Sequence[SequenceRow] | Sequence[HostRow] | Sequence[OutputRow],
 ) -> list[dict[str, Any]]:
     """The JSON objects of rows: every field under its own name."""
-    return [{column.name: getattr(row, column.name) for column in fields(row)} for row in rows]
+    return [asdict(row) for row in rows]
 
 
 def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Reads what users' steps reported, in pages, and finds the jobs with errors."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from engine.model.step import OUTCOMES, Outcome
 from engine.store.db.connector import Database
@@ -62,8 +63,7 @@ class ResultCount(NamedTuple):
     results: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultFilter:
+class ResultFilter(Struct, frozen=True, kw_only=True):
     """Selects results that match all its parts; None matches any."""
 
     job: int | None = None

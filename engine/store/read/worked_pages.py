@@ -1,9 +1,9 @@
 """Reads processed pages: their job, document and rows. Uses indexes only."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from engine.model.job import StoredPage
 from engine.model.job_key import link_key
@@ -40,8 +40,7 @@ _PARTS = 20
 """Ranges of jobs, spread over a run, that a sample is taken from."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkedPage:
+class WorkedPage(Struct, frozen=True):
     """A job and the document it used; `stored` is None if none was kept."""
 
     job: int

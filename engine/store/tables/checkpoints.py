@@ -1,10 +1,11 @@
 """Writes the table `checkpoints`: which steps of a group and its tasks are complete, and their dependencies."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.model.content_digest import sum_to_bytes
 from engine.store.db.connector import Database
@@ -45,8 +46,7 @@ GROUP_STEPS = frozenset({"seeder", "loader"})
 """Steps that serve all tasks of a group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """The state of one step: of a locator group, which all its tasks share, or of one task."""
 
     step: str

@@ -1,9 +1,9 @@
 """Writes the table `commands`: orders of an operator to the running supervisor."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from engine.store.db.connector import Database
 
@@ -17,8 +17,7 @@ _EXPIRE = "UPDATE commands SET state = 'EXPIRED', ended_at = ? WHERE state = 'NE
 _ANSWER = "SELECT state, answer FROM commands WHERE id = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command not yet carried out, as it was written: any program may have written it."""
 
     id: int

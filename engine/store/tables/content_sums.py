@@ -5,7 +5,8 @@ was stored with the row or document, not one of its present content: that may be
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.model.content_digest import Digests, add_digests, row_digest, sum_to_bytes
 from engine.store.db.connector import Database, placeholders
@@ -28,8 +29,7 @@ _HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = 'content_sums'"
 _IS_SUMMED = "SELECT summed FROM runs WHERE seq = ?"
 
 
-@dataclass(slots=True)  # not frozen: a commit adds to it
-class ContentSum:
+class ContentSum(Struct):
     """The sums of a group, or how a commit moves them; they may be negative then."""
 
     documents: int = 0

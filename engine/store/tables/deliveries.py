@@ -4,9 +4,9 @@ The changes of an output are its rows by id and, between them, its withdrawals: 
 existed when it was made. A batch is recorded before it is sent, so that it is sent again with the same content.
 """
 
-from dataclasses import dataclass
-
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from engine.store.db.connector import Database
 
@@ -33,8 +33,7 @@ UPDATE deliveries SET cursor = ?, withdrawal = ?, rows = max(0, rows + ?), batch
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRecord:
+class BatchRecord(Struct, frozen=True, kw_only=True):
     """A batch as it was recorded before it was sent: the changes behind the delivery's cursors up to these ends."""
 
     row: int
@@ -49,8 +48,7 @@ class BatchRecord:
     """A hash of its bytes; empty in a record of an earlier program."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Struct, frozen=True, kw_only=True):
     """What an output without a file got so far."""
 
     id: int
@@ -60,8 +58,7 @@ class Delivery:
     batch: BatchRecord | None
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawal:
+class Withdrawal(Struct, frozen=True):
     """A deleted row that an output may have got; `newest`: the newest row of all when it was deleted."""
 
     id: int
@@ -110,7 +107,7 @@ def begin_batch(db: Database, delivery: Delivery, batch: BatchRecord | None) -> 
     """Record a batch that is about to be sent, in place of one that cannot be sent again; None: there is no other."""
     if delivery.batch is not None:  # those of its rows that were taken back will never be acknowledged
         db.execute(_DISCOUNT, (delivery.id, delivery.cursor, delivery.batch.row))
-    text = None if batch is None else orjson.dumps(batch).decode()
+    text = None if batch is None else orjson.dumps(asdict(batch)).decode()
     db.execute(_BEGIN, (text, 0 if batch is None else batch.row, delivery.id))
 
 

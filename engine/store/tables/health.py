@@ -1,10 +1,10 @@
 """Writes the tables `health`, `field_health` and `page_health`: how the records of each dataDef were filled."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct, field
 
 from engine.model.record import RecordCounts
 from engine.store.db.connector import Database
@@ -53,8 +53,7 @@ class PageHealth(NamedTuple):
     """The fields that have a default."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataDefHealth:
+class DataDefHealth(Struct, frozen=True):
     """The counts of a dataDef, as it is now, over the pages of a run."""
 
     pages: int
@@ -76,8 +75,7 @@ class DataDefHealth:
 NOT_APPLIED = DataDefHealth(0, 0, 0, {}, frozenset())
 
 
-@dataclass(slots=True)
-class _Sums:
+class _Sums(Struct):
     """What is added to the counters of a run."""
 
     data_defs: dict[int, list[int]] = field(default_factory=dict)

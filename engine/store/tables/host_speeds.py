@@ -1,10 +1,10 @@
 """Writes what hosts answered, how fast, and how many bytes: `host_answers`, `host_latencies`, `host_speeds`."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct, field
 
 from engine.store.db.connector import Database, id_list
 
@@ -47,8 +47,7 @@ WHERE run = ? AND eta IS NOT NULL AND host NOT IN (SELECT value FROM json_each(?
 """
 
 
-@dataclass(slots=True)
-class HostTraffic:
+class HostTraffic(Struct):
     """What a host answered since the last flush: the histogram of its latency, and the bytes of its bodies."""
 
     latencies: dict[int, int] = field(default_factory=dict)

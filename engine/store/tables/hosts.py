@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from engine.model.login import LoginRule
 from engine.store.db.connector import Database, id_list
@@ -122,8 +123,7 @@ _ROBOTS_STATE = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
 _KEYS = "SELECT key FROM hosts WHERE run = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class HostPolicy:
+class HostPolicy(Struct, frozen=True):
     """Limits of a host: seconds between requests, concurrent requests, whether robots.txt applies.
 
     `throttle`: whether the delay follows the host's latency.

@@ -1,10 +1,10 @@
 """Writes the table `jobs`: create, lease, finish, release. Leases fence writes to leased jobs."""
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
 from engine.store.db.connector import Database, id_list, placeholders
@@ -137,8 +137,7 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
 _SHIFT_DEADLINES = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
 
 
-@dataclass(frozen=True, slots=True)
-class NewLocator:
+class NewLocator(Struct, frozen=True):
     """A job to create for a locator. `page_key`: identity of a link to the same page; None: no link can be equal."""
 
     run: int

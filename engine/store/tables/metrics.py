@@ -1,8 +1,9 @@
 """Writes the table `metrics` (cost of fetches by run and group), and builds the figures shown of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from engine.store.db.connector import Database
 
@@ -39,8 +40,7 @@ class FetchStats(NamedTuple):
     """Requests sent for pages; negative: reserved ones that were not sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTotals:
+class GroupTotals(Struct, frozen=True):
     """Pages of a group by outcome; `left`: those still open."""
 
     group: str

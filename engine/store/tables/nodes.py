@@ -1,8 +1,9 @@
 """Writes the tables `nodes` and `appenders`: insert before spawn, register, heartbeats, end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from engine.errors import Fenced
 from engine.model.node import (
@@ -77,8 +78,7 @@ _APPENDER_BEAT = "UPDATE appenders SET beat_age = ?, flush_ms = coalesce(?, flus
 _LEFT_OVER_APPENDERS = f"SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE}"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeBeat:
+class NodeBeat(Struct, frozen=True):
     """States and counters from a node's last heartbeat, and its age in seconds."""
 
     epoch: int

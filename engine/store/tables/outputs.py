@@ -6,10 +6,10 @@ transaction after the file was flushed, so a file can always be truncated to the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from engine.store.db.connector import Database
 
@@ -64,8 +64,7 @@ _LATER_PATHS = "SELECT DISTINCT path FROM outputs WHERE run > ?"
 _SET_ERROR = "UPDATE outputs SET error = ? WHERE id = ? AND error IS NOT ?"
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A row of `outputs`: one output of a run."""
 
     id: int

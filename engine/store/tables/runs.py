@@ -1,10 +1,11 @@
 """Writes the table `runs`: create, resume, change state and stage, end."""
 
 import os
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from engine.errors import CrawlError
 from engine.model.eta import NO_ETA, Eta
@@ -81,8 +82,7 @@ WHERE seq = :run
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """A row of `runs`."""
 
     seq: int
@@ -269,7 +269,7 @@ def end(db: Database, seq: int, now: float) -> None:
 
 def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float], eta: Eta) -> None:
     """Add time under a supervisor, with the rates of the last seconds, and the estimate of its end."""
-    db.execute(_ADD_TIME, (seconds, orjson.dumps({**rates, "eta": eta, "eta_at": boottime()}).decode(), seq))
+    db.execute(_ADD_TIME, (seconds, orjson.dumps({**rates, "eta": asdict(eta), "eta_at": boottime()}).decode(), seq))
 
 
 def set_slots(db: Database, seq: int, slots: int) -> None:

@@ -3,7 +3,9 @@
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from engine.model.secret import SALT_BYTES
 from engine.runtime.clock import boot_id, boottime
@@ -22,8 +24,7 @@ _SALT = "secret_salt"
 _HELPERS = "helpers"
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(Struct, frozen=True):
     """The epoch of one supervisor process."""
 
     epoch: int
@@ -31,8 +32,7 @@ class Epoch:
     run: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HelperRow:
+class HelperRow(Struct, frozen=True, kw_only=True):
     """A helper of the supervisor. `state`: `starting`, `ready`, `restarting`, `stopping`."""
 
     name: str

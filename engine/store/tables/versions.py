@@ -1,8 +1,7 @@
 """Writes the tables `def_versions`, `data_defs` and `page_defs`: accepted sets of defs."""
 
-from dataclasses import dataclass
-
 import orjson
+from msgspec import Struct
 
 from engine.model.definition import Definitions, Expectation
 from engine.model.fingerprint import PreparedDefs
@@ -21,8 +20,7 @@ _PAGE_HASHES = "SELECT grp, hash FROM page_defs WHERE version = ?"
 _PAGES = "SELECT hash, data_defs, follow FROM page_defs WHERE version = ? AND grp = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPageDefs:
+class StoredPageDefs(Struct, frozen=True):
     """The defs of a group's pages in one version."""
 
     hash: str

@@ -1,7 +1,9 @@
 """Creates the child jobs of outcomes: with the commit, or before it in pieces where they are many."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.model.link_request import LinkRequest
 from engine.store.db.connector import Database
@@ -12,8 +14,7 @@ from engine.store.transactions.outcome import ChildJob, JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
 
-@dataclass(frozen=True, slots=True)
-class ChildrenResult:
+class ChildrenResult(Struct, frozen=True):
     """`committed`: the children that have jobs now; the others are of groups that the current defs lack."""
 
     committed: tuple[ChildJob, ...]

@@ -3,7 +3,8 @@
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
@@ -41,8 +42,7 @@ _MAX_REFILL_SEQUENCES = 4
 """Rung sequences from which a commit leases by itself; the queue keeps the order of more."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitResult:
+class CommitResult(Struct, frozen=True):
     """`accepted_ids`: jobs whose lease was valid. `ring`: sequences to ring now. `due`: boot-time seconds of timers."""
 
     accepted_ids: frozenset[int]

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from engine.errors import UsageError
 from engine.store.db.connector import Database, id_list

@@ -1,6 +1,6 @@
 """Says whether a further node could lease a job now: the rules of the lease, with the slots of one more node."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from engine.model.job import JobKind
 from engine.store.db.connector import Database

@@ -1,8 +1,10 @@
 """Leases jobs of rung sequences to a node, within quotas and the limits of the hosts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from engine.model.job import JobKind, LeasedJob
 from engine.model.quota import lease_limit, quota
@@ -41,8 +43,7 @@ AFTER_LOGIN = ("page", "file")
 """The kinds of jobs that wait for the login to their host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """The answer to one ring."""
 
     jobs: tuple[LeasedJob, ...] = ()
@@ -54,8 +55,7 @@ class Lease:
     """Jobs remain for other nodes: beyond this node's share of the host, or a suspect that must run alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceState:
+class SequenceState(Struct, frozen=True):
     """A row of `SEQUENCE_STATE`: a sequence, its host and its run."""
 
     run: int
@@ -98,8 +98,7 @@ class SequenceState:
         return self.kind == JobKind.PAGE and not (self.max_pages is None and self.run_max_pages is None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRequest:
+class LeaseRequest(Struct, frozen=True, kw_only=True):
     """A node (its epoch) asks for at most `free_slots` jobs, at most `batch` of each sequence.
 
     A suspect, a job during which a node died, is leased alone and only to a node without `held_jobs`.

@@ -4,7 +4,7 @@ The pages of a series follow one another: if each waited for the commit of the o
 own. A node's death undoes nothing of this: the finished page is worked again, and leads to a job that exists.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from engine.model.job import LeasedJob
 from engine.store.db.connector import Database
@@ -17,8 +17,7 @@ from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
 
-@dataclass(frozen=True, slots=True)
-class NextPageLease:
+class NextPageLease(Struct, frozen=True):
     """`leased`: the node's next jobs. `ring`: sequences to ring now. `due`: boot-time second of a timer."""
 
     leased: tuple[LeasedJob, ...]

@@ -1,8 +1,9 @@
 """The outcome of a leased job, with the rows, child jobs and document it made."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from engine.model.content_digest import Digests
 from engine.model.job import JobKind, JobState, LeasedJob
@@ -84,8 +85,7 @@ class CopiedRows(NamedTuple):
     """The fields that have a default."""
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsResult:
+class RobotsResult(Struct, frozen=True):
     """A host's robots.txt: HTTP status (0: no answer), text, and its crawl delay in seconds."""
 
     status: int
@@ -105,8 +105,7 @@ class ChangedJar(Protocol):
         """Write them in the open transaction, merged with what other nodes have written."""
 
 
-@dataclass(slots=True, kw_only=True)
-class JobOutcome:
+class JobOutcome(Struct, kw_only=True):
     """The outcome of one attempt at a job. READY with `not_before`: the job is retried at that boot-time second.
 
     Mutable: filled in on its way to the committer, by one owner at a time.

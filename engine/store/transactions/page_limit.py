@@ -1,7 +1,8 @@
 """Counts the requests sent for pages against the limits of group and run, before they are sent."""
 
 import sys
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.model.job import LeasedJob
 from engine.store.db.connector import Database
@@ -14,8 +15,7 @@ WHERE j.state = 'TAKEN' AND j.node = ? AND s.kind = 'page' AND coalesce(s.max_pa
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """What the limits leave."""
 
     requests: int

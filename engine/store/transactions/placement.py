@@ -1,7 +1,8 @@
 """Finds or creates the host and the sequence of a new job; a new host gets its robots job."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from engine.model.job import JobKind
 from engine.store.db.connector import Database
@@ -29,8 +30,7 @@ def readmit_host(db: Database, run: int, host_key: str, policy: HostPolicy) -> N
     sequences.recheck_skipped_of_host(db, apply_host_policy(db, run, host_key, policy))
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """The ids of a sequence and of its host."""
 
     sequence: int

@@ -5,10 +5,11 @@ would be lost.
 """
 
 import time
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
+
+from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import UsageError

@@ -1,7 +1,8 @@
 """Converts the entries of a run that began when a group had one entry for each step, whatever its tasks."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from engine.store.db.connector import Database
 from engine.store.tables import runs, versions

@@ -3,11 +3,12 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Definitions, LocatorGroup, Task, TaskGroup, definition_hash
 from engine.model.step import ChainStep
@@ -38,8 +39,7 @@ _LinkHashes = dict[str, list[str]]
 """By group: a hash for each link of its pages to one other group."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepSpec:
+class StepSpec(Struct, frozen=True, kw_only=True):
     """A step as the defs define it. `dependencies` and `position` as in `Checkpoint`."""
 
     name: str
@@ -64,8 +64,7 @@ class StepSpec:
         return tuple(resolve_dependency(self.group, self.task, name) for name in self.dependencies)
 
 
-@dataclass(frozen=True, slots=True)
-class StepGraph:
+class StepGraph(Struct, frozen=True):
     """All steps of a set of defs, in the order of groups, tasks and steps."""
 
     steps: tuple[StepSpec, ...]

@@ -5,7 +5,9 @@ A step is recorded as complete only by what the tables say in the same transacti
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.store.db.connector import Database
 from engine.store.tables import checkpoints, outputs, rows, runs, sequences
@@ -20,8 +22,7 @@ CheckpointMap = Mapping[str, Checkpoint]
 """Checkpoints by key."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
+class RunProgress(Struct, frozen=True):
     """The progress of a run at one moment."""
 
     groups: Mapping[str, GroupCounts]

@@ -1,7 +1,8 @@
 """Compares two versions of the defs, and describes the changes to the operator."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Definitions, Locator, TaskGroup, definition_hash
 from engine.model.fingerprint import PreparedDefs

@@ -5,11 +5,11 @@ The start of a run, a reload and `extract` all use it: it is the only place wher
 
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import orjson
+from msgspec import Struct
 
 from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions
@@ -40,8 +40,7 @@ class PublishHook(Protocol):
         """`graph` has the steps of the new version. `reextract`: done pages are re-extracted with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishResult:
+class PublishResult(Struct, frozen=True, kw_only=True):
     """The result of publishing."""
 
     version: int

@@ -4,11 +4,11 @@ With the setting `on_save` at `ask`, saved defs wait: they are published at the 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
 from engine.defs.watcher import DefsWatcher, LoadResult
 from engine.errors import Problem, UsageError

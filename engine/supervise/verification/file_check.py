@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from engine.append.files import FileFormat
 from engine.append.registry import load_format
@@ -27,8 +28,7 @@ class CheckedRow(NamedTuple):
     data: str | None
 
 
-@dataclass(slots=True)
-class Difference:
+class Difference(Struct):
     """The first place where an output differs from the rows of a group, and how many there are."""
 
     place: str

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from engine.store.tables.content_sums import ContentSum
 from engine.supervise.verification.stored_files import DamagedFile
@@ -12,8 +13,7 @@ GroupStatus = Literal["valid", "invalid", "unfinished", "not_recorded"]
 OutputStatus = Literal["valid", "invalid", "not_checked"]
 
 
-@dataclass(slots=True)
-class GroupFindings:
+class GroupFindings(Struct):
     """What was read of one finished group; filled while it is read."""
 
     present: ContentSum = field(default_factory=ContentSum)
@@ -36,8 +36,7 @@ class GroupFindings:
     """Whether all pages must be extracted again, because nothing tells which of them lost rows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupResult:
+class GroupResult(Struct, frozen=True, kw_only=True):
     """The result of one group."""
 
     group: str
@@ -59,8 +58,7 @@ class GroupResult:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputResult:
+class OutputResult(Struct, frozen=True, kw_only=True):
     """The result of one output: the dataDef in its file."""
 
     id: int
@@ -75,8 +73,7 @@ class OutputResult:
         return {"path": self.path, "data_def": self.data_def, "status": self.status, "reason": self.reason or None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Verification(Struct, frozen=True, kw_only=True):
     """The result of a run."""
 
     groups: tuple[GroupResult, ...]

@@ -1,8 +1,9 @@
 """Compares the output files of a run with its rows, while these are read for the sums."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from engine.append.only_new import OnlyNewFilter
 from engine.errors import StorageError
@@ -20,8 +21,7 @@ from engine.supervise.verification.table_check import TableCheck
 _CHANGED = "it changed while it was read"
 
 
-@dataclass(slots=True)
-class _OpenOutput:
+class _OpenOutput(Struct):
     """An output with its check, if it can be checked."""
 
     output: Output

@@ -1,8 +1,9 @@
 """Checks that each file that a run downloaded is there, with the size that was recorded."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database
@@ -13,8 +14,7 @@ from engine.store.tables.runs import Run
 _BATCH = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DamagedFile:
+class DamagedFile(Struct, frozen=True, kw_only=True):
     """A file that differs from what was recorded."""
 
     path: str

@@ -1,9 +1,9 @@
 """What the defs of a group say about reuse, per version: rows, documents, and the context of links."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from engine.extract.context import Context
 from engine.extract.page import Page

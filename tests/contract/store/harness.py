@@ -2,10 +2,12 @@
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from engine import urls
 from engine.model.definition import DataDef, Definitions, Field, definition_hash

@@ -1,10 +1,10 @@
 """A run with done pages of two dataDefs, whose defs can be changed."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup, definition_hash
 from engine.model.job import JobState, LeasedJob

@@ -1,7 +1,8 @@
 """A crawl whose pages report results of users' steps."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import JobState

@@ -1,8 +1,7 @@
 """The table of checkpoints: what it rejects, and when the supervisor completes a step."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import StorageError
 from engine.model.definition import DataDef, Definitions, Field, Locator, LocatorGroup, Task, TaskGroup

@@ -1,8 +1,7 @@
 """Many child jobs are committed in pieces before their page; a lost lease or an old epoch writes nothing."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import Fenced
 from engine.model.definition import TaskGroup

@@ -1,10 +1,10 @@
 """Rows are copied in the commit of a job, from a source that is decided there."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.model.job import JobState, LeasedJob, StoredPage
 from engine.model.record import RecordCounts

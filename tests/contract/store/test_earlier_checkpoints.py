@@ -2,10 +2,10 @@
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Definitions, Field, FilterRule, Locator, LocatorGroup, Task, TaskGroup
 from engine.store.db.connector import Database
@@ -27,9 +27,9 @@ TASK_KEYS = {f"g/{task}/{step}" for task in "ab" for step in ("parser", "filter"
 
 def publish(store: StoreHarness, definitions: Definitions, *, reextract: bool = False) -> dict[str, Checkpoint]:
     """The entries after these defs are published."""
-    graph = build_step_graph(replace(definitions, _index={}), base_url=None, output=None)
+    graph = build_step_graph(replace(definitions), base_url=None, output=None)
     with store.db.transaction():
-        version = versions.publish(store.db, replace(definitions, _index={}), 1.0)
+        version = versions.publish(store.db, replace(definitions), 1.0)
         tracker.publish_steps(store.db, store.run, graph, version, reextract=reextract)
         runs.set_version(store.db, store.run, version)
     return tracker.read_checkpoints(store.db, store.run)

@@ -80,4 +80,4 @@ def test_failures_are_counted_by_reason_and_host(store: StoreHarness) -> None:
 
 
 def fields_of(outcome: JobOutcome) -> dict[str, object]:
-    return {name: getattr(outcome, name) for name in JobOutcome.__dataclass_fields__}
+    return {name: getattr(outcome, name) for name in JobOutcome.__struct_fields__}

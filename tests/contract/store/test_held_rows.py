@@ -1,10 +1,10 @@
 """Rows that wait for files: held in the commit of their page, written by that of their last file, once."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from console.filter_syntax import parse
 from engine.model.job import JobKind, JobState

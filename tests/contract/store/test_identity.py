@@ -1,9 +1,9 @@
 """The identity of jobs and documents, and which of two equal ones is kept."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from engine.model.job import StoredPage
 from engine.model.job_key import document_key

@@ -1,10 +1,10 @@
 """Jobs that links make: what they carry and send, and the pages of series that join them."""
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from engine import urls
 from engine.model.job import JobState, LeasedJob

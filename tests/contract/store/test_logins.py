@@ -1,10 +1,10 @@
 """Logins in the store: they come before the pages of their host, and again when pages are lost."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.login import LoginRule

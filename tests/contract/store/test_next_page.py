@@ -1,9 +1,9 @@
 """The page that a finished one leads to is created and leased before the commit of that one."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import Fenced
 from engine.model.job import LeasedJob

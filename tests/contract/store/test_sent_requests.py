@@ -1,9 +1,8 @@
 """What jobs of links send: their own request, with the headers of their locator only at its origin; and its retry."""
 
-from dataclasses import replace
-
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from engine import urls
 from engine.model.job import LeasedJob, Request

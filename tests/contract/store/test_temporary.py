@@ -1,9 +1,9 @@
 """Bodies of temporary documents are deleted once their run has ended, whatever was interrupted."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import StorageError
 from engine.model.definition import Definitions, Task, TaskGroup

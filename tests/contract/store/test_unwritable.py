@@ -1,9 +1,9 @@
 """A result that cannot be stored fails alone; all others of its group are kept."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.store.harness import Page, StoreHarness, again, child, unwritable
 

@@ -1,10 +1,10 @@
 """An order to publish outlives a busy database and further saves."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from engine.defs.watcher import DefsWatcher, LoadResult
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
@@ -37,7 +37,7 @@ class StandInWatcher:
 
     def save(self, field: str, *, ticket: int = 0) -> Definitions:
         data_def = DataDef(name="book", fields=(Field(name=field),))
-        definitions = replace(DEFS, data_defs=(data_def,), task_groups=(GROUP,), _index={})
+        definitions = replace(DEFS, data_defs=(data_def,), task_groups=(GROUP,))
         graph = build_step_graph(definitions, base_url=None, output=None)
         self.result = LoadResult(
             edition=PreparedDefs.from_definitions(definitions), prepared=graph, problems=(), ticket=ticket

@@ -1,8 +1,7 @@
 """Each warning is logged once, whatever digits its names have, and not lost with a transaction."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from engine.model.definition import Task, TaskGroup
 from engine.model.record import RecordCounts

@@ -2,12 +2,12 @@
 
 import re
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 import orjson
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import fields
 
 from console.cli.commands.init import create_project
 from console.cli.main import crawl_console, main

@@ -1,12 +1,12 @@
 """Links, `next`, `until`, `canonical`: wrong types and contradictions with their places, and what is read."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.defs.loader import load
 from engine.errors import DefsError

@@ -6,7 +6,8 @@ from engine.extract.context import Context
 from engine.extract.page import Page, PageKind
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
-from engine.model.record import Extraction
+from engine.model.job_key import link_key
+from engine.model.record import ExtractedLink, Extraction
 
 URL = "https://shop.example/catalogue/page-1.html"
 CONTEXT = Context(
@@ -20,6 +21,10 @@ def page(text: str, *, kind: PageKind = "html", url: str = URL) -> Page:
 
 def extract(data_def: DataDef, text: str, *, kind: PageKind = "html", url: str = URL) -> Extraction:
     return RecordExtractor(data_def).extract(page(text, kind=kind, url=url), CONTEXT)
+
+
+def link_to(url: str, group: str, priority: int, max_depth: int | None) -> ExtractedLink:
+    return ExtractedLink(url, group, priority, max_depth, link_key(group, url))
 
 
 def value(text: str, *, kind: PageKind = "html", block: str | None = None, **field: Any) -> Any:

@@ -1,9 +1,9 @@
 """Tables of items, dims and facts, in both flavours of selectors."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.extract.context import Context
 from engine.extract.page import Page

@@ -1,9 +1,9 @@
 """Query keys that hosts drop: of links, of tables, and of URLs that users' code follows; not of fields."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.extract.records import RecordExtractor
 from engine.model.axis import Axis, AxisTable

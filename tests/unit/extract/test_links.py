@@ -12,9 +12,8 @@ from engine.extract.context import Context
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef
 from engine.model.link import Link
-from engine.model.record import ExtractedLink
 from engine.urls import join, normalize
-from tests.unit.extract.pages import CONTEXT, URL, extract, page
+from tests.unit.extract.pages import CONTEXT, URL, extract, link_to, page
 
 
 def urls(text: str, *, url: str = URL, kind: Any = "html", **options: Any) -> list[str]:
@@ -102,10 +101,10 @@ def test_group_priority_and_depth() -> None:
     )
     text = "<a class=p href=/1><a href=/2>"
     assert extract(data_def, text).links == (
-        ExtractedLink("https://shop.example/1", "detail", 7, None),
-        ExtractedLink("https://shop.example/1", "books", 0, 3),
-        ExtractedLink("https://shop.example/2", "books", 0, 3),
-        ExtractedLink("https://shop.example/2", "detail", 0, None),
+        link_to("https://shop.example/1", "detail", 7, None),
+        link_to("https://shop.example/1", "books", 0, 3),
+        link_to("https://shop.example/2", "books", 0, 3),
+        link_to("https://shop.example/2", "detail", 0, None),
     )
     links = RecordExtractor(data_def, {"books": 2, "detail": -1}).extract(page(text), CONTEXT).links
     assert [link.priority for link in links] == [7, 2, 2, -1]

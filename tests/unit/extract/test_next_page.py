@@ -1,10 +1,10 @@
 """The page that follows another: by values of the page, until it is empty, and the canonical URL of a page."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.extract.canonical import find_canonical
 from engine.extract.page import PageKind
@@ -47,8 +47,9 @@ def url_of(value: Any) -> str | None:
 def test_a_value_leads_to_the_next_page_of_the_group() -> None:
     link = next_of('{"next": "a b&c"}')
     assert link is not None
-    assert link == ExtractedLink(f"{API}?after=a%20b%26c", "books", 3, None, details=link.details)
-    assert link.key == link_key("books", link.url)
+    assert link == ExtractedLink(
+        f"{API}?after=a%20b%26c", "books", 3, None, link_key("books", link.url), details=link.details
+    )
     assert link.details is not None
     assert (link.details.request, link.details.carried) == (LinkRequest(relation="next"), None)
     assert link.details.stays_at_depth

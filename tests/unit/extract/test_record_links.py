@@ -1,9 +1,9 @@
 """Links of records: which records lead where, what they carry and send."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.extract import budget
 from engine.extract.context import Context

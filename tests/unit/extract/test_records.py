@@ -11,11 +11,11 @@ from engine.extract import budget
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule
 from engine.model.link import Link
-from engine.model.record import ExtractedLink, RecordCounts
+from engine.model.record import RecordCounts
 from engine.model.stored_form import SourcePosition
 from engine.model.text_value import to_text
 from tests.process.stopwatch import Stopwatch
-from tests.unit.extract.pages import CONTEXT, extract, page
+from tests.unit.extract.pages import CONTEXT, extract, link_to, page
 
 BOOKS = """
 <article class="product_pod"><h3><a href="/catalogue/a.html" title="A Light">A..</a></h3>
@@ -66,10 +66,10 @@ def test_a_shop_page() -> None:
     ]
     assert "'1.5.2' is not a number" in extraction.rejected[1].reason
     assert extraction.links == (
-        ExtractedLink("https://shop.example/catalogue/page-2.html", "books", 0, None),
-        ExtractedLink("https://shop.example/catalogue/a.html", "detail", 5, None),
-        ExtractedLink("https://shop.example/catalogue/b.html", "detail", 5, None),
-        ExtractedLink("https://shop.example/catalogue/d.html", "detail", 5, None),
+        link_to("https://shop.example/catalogue/page-2.html", "books", 0, None),
+        link_to("https://shop.example/catalogue/a.html", "detail", 5, None),
+        link_to("https://shop.example/catalogue/b.html", "detail", 5, None),
+        link_to("https://shop.example/catalogue/d.html", "detail", 5, None),
     )
 
 

@@ -5,10 +5,10 @@ import gzip
 import hashlib
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.fetch.byte_budget import NoRoom
 from engine.fetch.errors import FetchFailed

@@ -1,11 +1,11 @@
-import dataclasses
 import typing
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import pytest
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields, replace
 
 from engine.model.axis import Axis, AxisFilter, AxisTable, DateConverter
 from engine.model.definition import (
@@ -33,6 +33,11 @@ from engine.model.stored_form import SourcePosition
 from engine.model.variables import render, variable_names
 
 
+def _is_struct(hint: Any) -> bool:
+    """Whether a type hint is a part of the defs."""
+    return isinstance(hint, type) and issubclass(hint, Struct)
+
+
 def _full(kind: Any, depth: int = 0) -> Any:
     """An instance without any default value, built from the type hints."""
     if kind is SourcePosition:
@@ -44,10 +49,10 @@ def _full(kind: Any, depth: int = 0) -> Any:
 
 def _value(hint: Any, name: str, depth: int) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if is_dataclass(hint):
+    if _is_struct(hint):
         return _full(hint, depth + 1)
     if origin is tuple:
-        if is_dataclass(arguments[0]):
+        if _is_struct(arguments[0]):
             return (_full(arguments[0], depth + 1), _full(arguments[0], depth + 1)) if depth < 4 else ()
         if typing.get_origin(arguments[0]) is tuple:
             return (_value(arguments[0], name, depth),)
@@ -60,7 +65,7 @@ def _value(hint: Any, name: str, depth: int) -> Any:
         return ["a", {"b": None}, 1.5]
     alternatives = [a for a in arguments if a is not type(None)]
     plain = alternatives[0] if alternatives else hint
-    if is_dataclass(plain) or typing.get_origin(plain) in (typing.Literal, Mapping):
+    if _is_struct(plain) or typing.get_origin(plain) in (typing.Literal, Mapping):
         return _value(plain, name, depth)
     return {str: f"{name} ☃\n", int: 7, float: 2.5, bool: True}[plain]
 
@@ -91,7 +96,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
     seen: set[type] = set()
 
     def walk(part: Any) -> None:
-        if is_dataclass(part):
+        if isinstance(part, Struct):
             seen.add(type(part))
             for f in fields(part):
                 walk(getattr(part, f.name))
@@ -135,7 +140,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
 @pytest.mark.parametrize("f", [f for f in fields(DataDef) if f.name != "place"], ids=lambda f: f.name)
 def test_every_change_of_a_data_def_changes_its_meaning(f: Any) -> None:
     full = FULL.data_defs[0]
-    default = f.default if f.default is not dataclasses.MISSING else "renamed"
+    default = f.default if f.default is not NODEFAULT else "renamed"
     assert definition_hash(replace(full, **{f.name: default})) != definition_hash(full)
 
 

@@ -1,11 +1,10 @@
 """Requests of links, carried values and series: their stored forms, and what a process may not send."""
 
-from dataclasses import replace
-
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.model.link_request import (
     METHODS,

@@ -1,9 +1,9 @@
 """Child jobs of pages: their depth, identity, and what they send; the next page of a series."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.model.definition import Definitions, TaskGroup
 from engine.model.job import LeasedJob, Request

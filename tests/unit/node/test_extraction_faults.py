@@ -8,11 +8,11 @@ import random
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from msgspec.structs import replace
 
 from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.errors import FetchFailed

@@ -5,11 +5,11 @@ import random
 import socket
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from engine.extract.context import Context
 from engine.model.record import ExtractedLink, Rejection

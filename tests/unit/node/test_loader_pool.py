@@ -7,10 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.model.definition import Definitions

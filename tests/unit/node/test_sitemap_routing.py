@@ -2,11 +2,11 @@
 
 import random
 import time
-from dataclasses import replace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
+from msgspec.structs import replace
 
 from engine import urls
 from engine.fetch.byte_budget import ByteBudget

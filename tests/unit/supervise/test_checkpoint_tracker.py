@@ -1,6 +1,6 @@
 """Checkpoints when the defs change, when work ends or appears, and when a run is interrupted."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.sequences import GroupCounts

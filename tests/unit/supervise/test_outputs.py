@@ -1,10 +1,10 @@
 """The output files of a run."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions, Field

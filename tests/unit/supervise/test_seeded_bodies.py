@@ -1,10 +1,10 @@
 """Locators whose bodies have ranges and lists: one job for each combination, whatever interrupts the seeding."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.model.definition import Locator, LocatorGroup
 from engine.supervise import seed_reader

@@ -2,11 +2,11 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from engine.errors import UsageError
 from engine.model.definition import Locator, LocatorGroup, TaskGroup

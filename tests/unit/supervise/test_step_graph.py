@@ -1,9 +1,9 @@
 """The steps of the defs: content hashes, dependencies, and the effect of changes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.model.definition import (
     AppenderDef,
@@ -43,7 +43,7 @@ DEFS = Definitions(
 
 
 def steps(definitions: Definitions = DEFS, base_url: str | None = None, output: Path | None = None) -> StepGraph:
-    definitions = replace(definitions, _index={})  # a copy would share the index of the original
+    definitions = replace(definitions)  # a copy would share the index of the original
     return build_step_graph(definitions, base_url=base_url, output=output)
 
 

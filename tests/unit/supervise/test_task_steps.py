@@ -1,10 +1,10 @@
 """The checkpoints of tasks with chains of their own, in one group: keys, dependencies, and what a change concerns."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.defs.steps import default_chain
 from engine.model.definition import DataDef, Definitions, Field, FilterRule, Locator, LocatorGroup, Task, TaskGroup
@@ -33,7 +33,7 @@ PLAIN_KEYS = {f"g/plain/{step}" for step in ("parser", "filter", "appender")}
 
 
 def steps(*tasks: Task, **changes: Any) -> StepGraph:
-    definitions = replace(DEFS, _index={}, task_groups=(TaskGroup(name="g", tasks=tasks or (OWN, PLAIN)),), **changes)
+    definitions = replace(DEFS, task_groups=(TaskGroup(name="g", tasks=tasks or (OWN, PLAIN)),), **changes)
     return build_step_graph(definitions, base_url=None, output=None)
 
 
@@ -119,7 +119,7 @@ def test_a_filter_of_one_task_is_no_change_of_the_other() -> None:
 
 
 def test_a_change_of_the_loader_concerns_all_tasks() -> None:
-    definitions = replace(DEFS, _index={}, task_groups=(TaskGroup(name="g", tasks=(OWN, PLAIN), max_depth=2),))
+    definitions = replace(DEFS, task_groups=(TaskGroup(name="g", tasks=(OWN, PLAIN), max_depth=2),))
     written = changes(build_step_graph(definitions, base_url=None, output=None))
     assert set(written) == {"g/loader"} | OWN_KEYS | PLAIN_KEYS
     assert written["g/plain/appender"].reason == "depends on g/loader, which changed with defs v2"
