@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from engine.errors import PageUnavailable
 from engine.extract.context import Context
 from engine.extract.page import PageTooDeep
@@ -119,7 +121,8 @@ class ExtractionClient:
         Raises ValueError with what is wrong with the selector or pattern, and PageUnavailable.
         """
         header = {
-            "kind": "select", "url": document.url, "content_type": document.content_type, "selection": selection,
+            "kind": "select", "url": document.url, "content_type": document.content_type,
+            "selection": asdict(selection),
         }  # fmt: skip
         with _explained(document.url):
             answer = self._work(ExtractionRequest(header=header, body=Body(document.body)))

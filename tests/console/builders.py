@@ -25,7 +25,7 @@ def run(**changes):
         "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
         "eta": Eta(296.0, "img.example:443", exact=False, reason="delay 0.5 s"),
     }  # fmt: skip
-    values = {**dict.fromkeys(Run.__dataclass_fields__), **defaults, **changes}
+    values = {**dict.fromkeys(Run.__struct_fields__), **defaults, **changes}
     return Run(**{**values, "state": RunState(values["state"])})
 
 

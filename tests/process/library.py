@@ -1,8 +1,7 @@
 """A site to crawl: a chain of shelves that link to books; with the rows that an exact crawl extracts."""
 
 from collections import Counter
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from .site import Page, Request, Site, html
 

@@ -4,9 +4,9 @@ import json
 import sqlite3
 import threading
 import time
+from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace
 
 from .library import Library
 from .project import Project, read_csv, until

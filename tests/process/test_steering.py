@@ -3,10 +3,10 @@
 import re
 import signal
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from .library import Library
 from .project import Project, Running, until

@@ -3,10 +3,10 @@
 import json
 import signal
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from .library import Library
 from .project import Project, read_csv, until
