@@ -34,6 +34,7 @@ class SeenRows:
         self._scopes: dict[str, int] = {}
         self._cursors: dict[str, int] = {}
         self._names: dict[int, str] = {}
+        self._earlier: dict[str, bool] = {}
         self._batch_limit = min(FIRST_ROWS, STEP_ROWS)
         self.complete = False
         """Whether all earlier rows are loaded."""
@@ -55,12 +56,20 @@ class SeenRows:
         characters = sum(len(row[3]) for row in page)
         self._batch_limit = max(MIN_ROWS, min(STEP_ROWS, limit * STEP_CHARACTERS // max(1, characters)))
 
-    def unseen(self, data_def: str, batch: Batch) -> list[tuple[int, str]]:
-        """The rows of a later batch that no earlier run has."""
+    def unseen(self, data_def: str, batch: Batch) -> Batch:
+        """The rows of a later batch that no earlier run has. To be called once all of these are loaded."""
+        if not self._has_earlier(data_def):
+            return batch
         fields = self._key_fields[data_def]
         keyed = [(digest(row, fields), id_, row) for id_, row in batch]
         seen = self._keys.find_seen(self._scopes[data_def], [key for key, _, _ in keyed], self._before_run)
         return [(id_, row) for key, id_, row in keyed if key not in seen]
+
+    def _has_earlier(self, data_def: str) -> bool:
+        """Whether an earlier run has a row of the dataDef: in a first run none has."""
+        if data_def not in self._earlier:
+            self._earlier[data_def] = self._keys.has_earlier(self._scopes[data_def], self._before_run)
+        return self._earlier[data_def]
 
     def _add_keys(self, earlier: Sequence[tuple[int, int, int, str]]) -> None:
         last, run = earlier[-1][0], earlier[-1][1]

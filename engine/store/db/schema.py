@@ -15,7 +15,7 @@ _SQL_DIR = Path(__file__).parent
 _MAGIC = b"SQLite format 3\0"
 
 MIGRATIONS: dict[str, tuple[str, ...]] = {
-    CRAWL: ("schema.sql", *(f"schema-{number}.sql" for number in range(2, 13))),
+    CRAWL: ("schema.sql", *(f"schema-{number}.sql" for number in range(2, 14))),
     PAGES: ("pages.sql", "pages-2.sql"),
 }
 """Scripts of each file, applied in order; `PRAGMA user_version` is the number of those applied."""

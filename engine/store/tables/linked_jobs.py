@@ -1,10 +1,11 @@
 """Writes to the table `jobs` what links make: new jobs, the next pages of series, and what jobs carry."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from engine.model.link_request import RELATION_PATH
+from engine.model.link_request import BODY_PATH, RELATION_PATH
 from engine.store.db.connector import Database, id_list
+from engine.store.tables.jobs import NOW
 
 _ADD_LINKS = """
 INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent,
@@ -22,6 +23,25 @@ INSERT INTO jobs (run, sequence, priority, origin, locator, url, identity, paren
 SELECT column1, column2, column3, 'locator', column5, column7, column8, column10, column11, column12, column13, 1
 FROM ({values}) AS page WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND identity = column13)
 ON CONFLICT (run, identity) DO NOTHING RETURNING identity
+"""
+_BODY = f"""
+coalesce(
+    ?11 ->> '{BODY_PATH}', CASE WHEN ?15 = 'locator' THEN (SELECT request ->> '$.body' FROM locators WHERE id = ?5) END)
+"""
+_ADD_TAKEN = f"""
+INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent,
+    link_request, carried, page_key, fresh_since, state, lease, node, changed_at)
+SELECT ?1, ?2, ?3, ?4, ?15, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 'TAKEN', ?16, ?17, {NOW}
+WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = ?1 AND page_key = coalesce(?13, ?8))
+    AND (?13 IS NULL OR NOT EXISTS (SELECT 1 FROM jobs WHERE run = ?1 AND identity = ?13))
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs t LEFT JOIN locators l ON l.id = t.locator
+        WHERE t.run = ?1 AND t.state = 'TAKEN' AND coalesce(t.target, t.url) = ?7
+            AND ({_BODY} IS NULL OR t.target IS NOT NULL
+                OR coalesce(t.link_request ->> '{BODY_PATH}', l.request ->> '$.body') IS {_BODY}))
+ON CONFLICT (run, identity) DO NOTHING
+RETURNING id, (SELECT name FROM locators l WHERE l.id = locator), (SELECT request FROM locators l WHERE l.id = locator),
+    (SELECT r.url FROM jobs r WHERE r.id = jobs.root)
 """
 # CROSS JOIN: each page finds its job by index; without it, the planner reads all jobs for every batch
 _MET_PAGES = """
@@ -123,6 +143,24 @@ def add_series_pages(db: Database, pages: Sequence[NewLink]) -> set[bytes]:
             for id_, *joined in db.all(_MET_PAGES.replace("{values}", _ROW), (*page, *page)):
                 db.execute(_JOIN_SERIES, (*joined, id_))
     return created
+
+
+def add_taken(db: Database, page: NewLink, *, in_series: bool, lease: int, node: int) -> list[Any] | None:
+    """Create the job of a page, leased to a node; returns the row that `read.candidates` would read of it.
+
+    None, and nothing is written, where there is a job for that page, or one that is fetching its URL.
+    """
+    if in_series:
+        page = page._replace(depth=0, root=None, may_leave_host=1, fresh_since=None)
+    origin = "locator" if in_series else "link"
+    row = db.one(_ADD_TAKEN, (*page, origin, lease, node))
+    if row is None:
+        return None
+    id_, locator, request, root_url = row
+    return [
+        id_, page.url, None, page.depth, page.priority, 0, 0, 0, origin, page.locator, page.root or id_, locator,
+        request, root_url or page.url, page.may_leave_host, None, page.request, page.carried, page.fresh_since,
+    ]  # fmt: skip
 
 
 def keep_canonical(db: Database, links: Sequence[NewLink]) -> None:

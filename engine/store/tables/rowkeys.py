@@ -47,6 +47,7 @@ _CURSOR = "SELECT cursor FROM scopes WHERE id = ?"
 _MOVE = "UPDATE scopes SET cursor = ?, run = ?, run_id = ? WHERE id = ?"
 _RESET = ("DELETE FROM keys", "DELETE FROM scopes", "DELETE FROM origin")
 _ADD = "INSERT INTO keys (scope, digest, run) {values} ON CONFLICT DO NOTHING"
+_HAS_EARLIER = "SELECT EXISTS (SELECT 1 FROM keys WHERE scope = ? AND run < ?)"
 _FIND_SEEN = "SELECT digest FROM keys WHERE scope = ? AND run < ? AND digest IN ({digests})"
 _BATCH = 500
 
@@ -88,6 +89,10 @@ class RowKeys:
             self._db.execute_values(_ADD, sorted((scope, digest, first) for digest, first in keys))
             self._db.execute(_MOVE, (upto, run, run_id, scope))
         return upto
+
+    def has_earlier(self, scope: int, before: int) -> bool:
+        """Whether a run with a number below `before` had a row."""
+        return bool(self._db.value(_HAS_EARLIER, (scope, before)))
 
     def find_seen(self, scope: int, digests: Sequence[bytes], before: int) -> set[bytes]:
         """The digests that a run with a number below `before` had."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from engine.model.job import LeasedJob
 from engine.model.link_request import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.tables import extracts, jobs, linked_jobs, nodes, sequences
@@ -59,7 +60,7 @@ def add_child_jobs(
     links: dict[bytes, NewLink] = {}
     next_pages: dict[bytes, NewLink] = {}
     series_pages: dict[bytes, NewLink] = {}
-    carrying: dict[tuple[bytes, int], NewLink] = {}
+    carrying: dict[tuple[bytes, int | None], NewLink] = {}
     for f in outcomes:
         for child in f.children:
             kept = series_pages if child.in_series else links if child.page_key is None else next_pages
@@ -67,29 +68,13 @@ def add_child_jobs(
             carries = child.carried is not None or f.job.links_stale  # a link may carry nothing any more
             if not is_new and not carries:
                 continue
-            parent = f.job.page_job or f.job.id
             place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
             touched_hosts.add(place.host)
-            link = NewLink(
-                run,
-                place.sequence,
-                child.priority,
-                child.depth,
-                f.job.locator_id,
-                f.job.root,
-                child.url,
-                child.identity,
-                int(child.may_leave_host),
-                parent,
-                child.request,
-                child.carried,
-                child.page_key,
-                child.fresh_since,
-            )
+            link = to_link(run, f.job, child, place.sequence)
             if is_new:
                 kept[child.identity] = link
             if carries:  # of two records of a page, the first counts
-                carrying.setdefault((child.identity, parent), link)
+                carrying.setdefault((child.identity, link.parent), link)
     created = _add(db, links, next_pages, series_pages)
     existing = [link for link in carrying.values() if link.identity not in created]
     again = linked_jobs.carry(db, existing) if existing else []
@@ -99,6 +84,26 @@ def add_child_jobs(
     for version in {f.job.defs_version for f in relinked}:
         children = (child for f in relinked if f.job.defs_version == version for child in f.children)
         linked_jobs.mark_linked(db, run, version, {child.identity for child in children})
+
+
+def to_link(run: int, job: LeasedJob, child: ChildJob, sequence: int) -> NewLink:
+    """The job to create for a child of a job."""
+    return NewLink(
+        run,
+        sequence,
+        child.priority,
+        child.depth,
+        job.locator_id,
+        job.root,
+        child.url,
+        child.identity,
+        int(child.may_leave_host),
+        job.page_job or job.id,
+        child.request,
+        child.carried,
+        child.page_key,
+        child.fresh_since,
+    )
 
 
 def _add(

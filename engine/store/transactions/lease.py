@@ -160,11 +160,16 @@ def _remaining_request(request: LeaseRequest, taken: Sequence[LeasedJob]) -> Lea
     )
 
 
-def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -> Lease:
+def read_sequence(db: Database, sequence: int) -> SequenceState | None:
+    """The state of a sequence; None: there is none."""
     row = db.one(SEQUENCE_STATE, (sequence,))
-    if row is None:
+    return None if row is None else SequenceState(*row)
+
+
+def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -> Lease:
+    s = read_sequence(db, sequence)
+    if s is None:
         return Lease()
-    s = SequenceState(*row)
     if s.kind == "extract":
         return _lease_extracts(db, request, sequence, s)
     due = blocked_until(s, now)
@@ -185,17 +190,11 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
         chosen = candidates.list_due(db, sequence, 1, suspects=True)
     if limit > 0 and not chosen:
         chosen = _distinct_pages(candidates.list_due(db, sequence, limit))
-    start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
+    start = max(now, s.next_at or 0.0)
     taken = tuple(
-        candidates.to_leased_job(
-            candidate, lease=request.lease_id, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
-            send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
-            links_stale=bool(s.relinking), reserved=s.is_limited, host_concurrency=s.host_concurrency,
-            throttled=bool(s.throttled), login_number=s.login_number if s.login != "OFF" else 0,
-            login_failed=s.login == "FAILED" and s.kind in AFTER_LOGIN,
-        )
+        to_leased_job(s, request, sequence, candidate, start + i * s.delay if s.delay else None)
         for i, candidate in enumerate(chosen)
-    )  # fmt: skip
+    )
     next_at = None
     if taken:
         jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
@@ -210,6 +209,26 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
         # even if no job is left: child jobs may come before the host's delay is over
         due = next_at - rings.LOOKAHEAD
     return Lease(taken, again, due or None, left_for_others=due == 0 and fair < min(allowed, s.ready))
+
+
+def may_take_new_job(s: SequenceState, request: LeaseRequest, now: float) -> bool:
+    """Whether a job that is created now would be leased at once, before all others of its sequence, without limits."""
+    if s.kind != JobKind.PAGE or s.ready or s.is_limited or s.delay or blocked_until(s, now) != 0:
+        return False
+    return min(allowed_jobs(s, request), _fair_share(s, request)) > 0
+
+
+def to_leased_job(
+    s: SequenceState, request: LeaseRequest, sequence: int, row: Sequence[Any], send_at: float | None
+) -> LeasedJob:
+    """The leased job of a row of `read.candidates`."""
+    return candidates.to_leased_job(
+        row, lease=request.lease_id, run=s.run, sequence=sequence, host=s.host, kind=JobKind(s.kind), group=s.group,
+        send_at=send_at, delay=s.delay, defs=s.defs_version,
+        links_stale=bool(s.relinking), reserved=s.is_limited, host_concurrency=s.host_concurrency,
+        throttled=bool(s.throttled), login_number=s.login_number if s.login != "OFF" else 0,
+        login_failed=s.login == "FAILED" and s.kind in AFTER_LOGIN,
+    )  # fmt: skip
 
 
 def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: SequenceState) -> Lease:

@@ -6,15 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from engine.errors import Fenced
-from engine.model.job import LeasedJob
+from engine.model.job import JobOrigin, LeasedJob
+from engine.model.job_key import link_key
+from engine.model.link_request import LinkRequest
 from engine.model.node import NodeState
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import jobs, nodes, sequences, versions
 from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions import next_page
+from engine.store.transactions.lease import may_take_new_job
 from engine.store.transactions.next_page import NextPageLease, lease_next_page
-from engine.store.transactions.outcome import JobOutcome
-from tests.contract.store.harness import DEFS, Page, StoreHarness
+from engine.store.transactions.outcome import ChildJob, JobOutcome
+from tests.contract.store.harness import DEFS, REQUEST, Page, StoreHarness
 
 
 def advance(store: StoreHarness, outcome: JobOutcome, *, held: int = 1, free: int = 8) -> NextPageLease | None:
@@ -50,6 +54,88 @@ def test_a_series_is_leased_page_by_page_and_committed_at_once(store: StoreHarne
     assert len(store.rows()) == 6
     store.check_counters()
     store.check_sums()
+
+
+SERIES = '{"method":"POST","headers":[],"cookies":[],"body":"q=1","content_type":null,"series":{"first":1}}'
+URL, KEY = "http://a/2", link_key("g", "http://a/2")
+POST = LinkRequest(method="POST", body="p=2")
+CHILDREN = {
+    "a link": ChildJob("g", "a:80", "http://a", URL, 1, 3, KEY),
+    "a link that carries": ChildJob("g", "a:80", "http://a", URL, 1, 0, KEY, carried='[{"a":"1"},""]'),
+    "a form": ChildJob("g", "a:80", "http://a", URL, 1, 0, b"form", request=POST.to_json()),
+    "a next page": ChildJob(
+        "g", "a:80", "http://a", URL, 0, 0, b"next", request=LinkRequest(relation="next").to_json(), page_key=KEY
+    ),
+    "a next page of a POST": ChildJob(
+        "g", "a:80", "http://a", "http://a/1", 0, 0, b"post", request=replace(POST, relation="next").to_json()
+    ),
+    "a page of a series": ChildJob(
+        "g", "a:80", "http://a", URL, 0, 0, b"series", may_leave_host=True, request=LinkRequest(page=2).to_json(),
+        carried='[{},"abc"]', page_key=KEY, in_series=True,
+    ),
+    "a page of a series of bodies": ChildJob(
+        "g", "a:80", "http://a", "http://a/1", 0, 0, b"series", request=LinkRequest(body="q=2", page=2).to_json(),
+        in_series=True,
+    ),
+    "a page seen lately": ChildJob("g", "a:80", "http://a", URL, 1, 0, KEY, fresh_since=5.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("child", CHILDREN.values(), ids=CHILDREN)
+@pytest.mark.parametrize("request_", [REQUEST, SERIES], ids=["GET", "POST"])
+def test_a_job_that_is_created_taken_is_as_one_that_is_created_and_leased(
+    new_store: Callable[..., StoreHarness], monkeypatch: pytest.MonkeyPatch, child: ChildJob, request_: str
+) -> None:
+    def created(*, taken: bool) -> tuple[object, ...]:
+        store = new_store()
+        monkeypatch.setattr(next_page, "may_take_new_job", may_take_new_job if taken else lambda *_: False)
+        store.seed("http://a/1", request=request_, body="q=1" if request_ == SERIES else None)
+        (job,) = store.take("http://a/")
+        result = advance(store, replace(store.done(job), children=(child,)))
+        assert result is not None
+        assert len(result.leased) == 1
+        store.check_counters()
+        columns = ", ".join(row[1] for row in store.db.all("PRAGMA table_info(jobs)") if row[1] != "changed_at")
+        leased = [one._replace(lease=0) for one in result.leased]
+        assert [one.lease for one in result.leased] == [
+            row[0] for row in store.db.all("SELECT lease FROM jobs WHERE id > 1")
+        ]
+        return leased, result.ring, store.jobs(columns.replace("lease,", "")), store.rung()
+
+    both = created(taken=True), created(taken=False)
+    assert both[0] == both[1]
+
+
+def test_a_job_that_waits_comes_before_the_page_that_is_created(store: StoreHarness, job: LeasedJob) -> None:
+    store.seed("http://a/0")
+    result = advance(store, store.done(job, links=[Page("http://a/2")]), free=1)
+    assert result is not None
+    assert [one.url for one in result.leased] == ["http://a/0"]
+    assert ("http://a/2", "READY") in store.jobs()
+    store.check_counters()
+
+
+def test_a_page_that_another_job_is_fetching_waits_for_its_document(store: StoreHarness, job: LeasedJob) -> None:
+    store.seed("http://a/2", group="other")
+    assert len(store.take("http://a/", "other")) == 1
+    result = advance(store, store.done(job, links=[Page("http://a/2")]))
+    assert result is not None
+    assert result.leased == ()
+    assert store.jobs()[2] == ("http://a/2", "READY")
+    store.check_counters()
+
+
+def test_a_page_that_has_a_job_gets_no_second_one(store: StoreHarness, job: LeasedJob) -> None:
+    store.seed("http://a/2")
+    outcome = store.done(job, links=[Page("http://a/2")])
+    result = advance(store, outcome)
+    assert result is not None
+    assert [one.origin for one in result.leased] == [JobOrigin.LOCATOR], "the job that there was"
+    assert store.take("http://a/") == ()
+    assert len(store.jobs()) == 2
+    assert advance(store, outcome, held=2) == NextPageLease(leased=(), ring=(), due=None)
+    assert len(store.jobs()) == 2
+    store.check_counters()
 
 
 def test_the_commit_of_a_page_whose_children_were_not_dropped_creates_no_second_job(
