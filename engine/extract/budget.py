@@ -34,8 +34,7 @@ class Budget:
 
     def check_time(self) -> None:
         """Raises `BudgetExceeded` when the time for the page's records has run out, and `OutOfTime`."""
-        self.time_budget.check_patience()
-        if self.time_budget.expired:
+        if self.time_budget.check_expired():
             raise BudgetExceeded(f"the records of this page take more than {MAX_SECONDS:g} s; the rest was skipped")
 
     def charge(self, text: str) -> None:

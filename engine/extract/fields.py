@@ -126,7 +126,8 @@ class FieldReader:
         node = select(scope)
         if node is None:
             return self._or_default(None, budget)
-        budget.time_budget.check_patience()
+        if scope.matches is None:  # else the record is small: the time is checked before the next one
+            budget.time_budget.check_patience()
         return self._make_value(self._read_node(node), budget)
 
     def _select_first(self, scope: Scope) -> "SelectedNode | None":

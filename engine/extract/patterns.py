@@ -55,10 +55,12 @@ class TimeBudget:
         self._stop_at = None if patience is None else now + patience
         self._spent: dict[TimedPattern, float] = {}
 
-    @property
-    def expired(self) -> bool:
-        """Whether the time for the page has run out."""
-        return time.monotonic() > self.deadline
+    def check_expired(self) -> bool:
+        """Whether the time for the page has run out. Raises `OutOfTime` once the caller's patience has."""
+        now = time.monotonic()
+        if self._stop_at is not None and now > self._stop_at:
+            raise OutOfTime
+        return now > self.deadline
 
     def check_patience(self) -> None:
         """Raises `OutOfTime` once the caller's patience has run out."""

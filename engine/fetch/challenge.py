@@ -2,6 +2,7 @@
 
 from engine.fetch.response import FetchResponse
 from engine.model.definition import BlockSign, HostRule
+from engine.runtime.byte_search import contains
 
 REFUSAL_STATUSES = frozenset({401, 403, 407})
 """They refuse one page, until most of a host's answers are such."""
@@ -65,7 +66,7 @@ def find_challenge(response: FetchResponse, rule: HostRule) -> str | None:
     if "html" in response.content_type:
         page = response.body[:_SEARCHED_BYTES]
         for word, texts in _TEXTS:
-            if word in page:
+            if contains(page, word):
                 for text in texts:
                     if text in page:
                         return f"challenge ({text.decode()})"
