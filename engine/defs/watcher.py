@@ -163,12 +163,14 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
         if fingerprint == self._fingerprint and not requested:
             return
         for _ in range(_MAX_RELOADS):
+            loaded = fingerprint
             result = self._load_once(ticket if requested else 0)
-            current = fingerprint_files(self._path)
-            if current == fingerprint:
+            fingerprint = fingerprint_files(self._path)
+            if fingerprint == loaded:
                 break
-            fingerprint = current  # files changed during the load: the result may mix old and new ones
+            # files changed during the load: the result may mix old and new ones
         with self._lock:
             if self._result is not None:
                 result = replace(result, ticket=max(result.ticket, self._result.ticket))
-            self._result, self._fingerprint, self._completed = result, fingerprint, max(self._completed, ticket)
+            # not the newest fingerprint: where the changes did not end, the next check loads again
+            self._result, self._fingerprint, self._completed = result, loaded, max(self._completed, ticket)

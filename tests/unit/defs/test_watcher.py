@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.loader import load
+from engine.defs.loader import LoadedDefs, load
 from engine.defs.watcher import DefsWatcher, LoadResult, fingerprint_files
 from engine.model.fingerprint import PreparedDefs
 
@@ -77,6 +77,30 @@ def test_of_many_saves_the_last_wins(watcher: DefsWatcher[str], folder: Path) ->
         pass
     assert wait_for_result(watcher, 2.5) is None
     assert watcher.settled()
+
+
+def test_the_last_save_wins_even_if_each_load_is_overtaken_by_one(folder: Path) -> None:
+    saves = iter(range(1, 30))
+
+    def load_late(path: Path) -> LoadedDefs:
+        loaded = load(path)
+        if (number := next(saves, None)) is not None:
+            (folder / "a.yml").write_text(GOOD.format(n=number))
+        return loaded
+
+    watcher = DefsWatcher(
+        folder, fingerprint_files(folder), lambda edition: edition.hash, seal=lambda defs: defs, load_defs=load_late
+    )
+    watcher.start()
+    try:
+        time.sleep(0.3)
+        (folder / "a.yml").write_text(GOOD.format(n=0) + "# saved")
+        while url(wait_for_result(watcher)) != "http://a.example/29":
+            pass
+        assert watcher.settled()
+    finally:
+        watcher.stop()
+        watcher.join(5)
 
 
 @pytest.mark.parametrize("change", ["deleted", "truncated", "directory", "not text"])
