@@ -13,12 +13,6 @@ MAX_OPEN_TAGS = 10_000
 MAX_REOPENED_ELEMENTS = 1_000_000
 """Elements that the parser may create by reopening formatting tags; each takes about 0.45 KB."""
 
-_IMPLIED_LEVELS = 3
-_LEVELS_OF_TAG = 2
-_TAGS_OF_TABLE = 3
-"""For an upper bound: an open tag may have one more level below it that does not count as open, such as a `p`; a table
-has up to five, `tbody`, `tr`, `td` and a `p` included; `html` and `body` are implied."""
-
 _PIECES, _PIECES_FOR = 64, 8
 _MAX_SCAN_STEPS = 2_000_000
 _MIN_CHECKED_TAGS = 2_000
@@ -56,7 +50,6 @@ _FORMATTING = re.compile(rb"<(?:(" + FORMATTING_NAMES + rb")[\s/]|/(" + FORMATTI
 
 _MAX_REOPENED_PLAIN = 3 * 13
 _FORMATTING_TAG = re.compile(rb"<(/?)" + FORMATTING_NAMES + rb"[\s/>]")
-_ANY_FORMATTING = re.compile(rb"<(?:(a|" + FORMATTING_NAMES + rb")[\s/>]|/(a|" + FORMATTING_NAMES + rb")[\s/>])")
 
 
 def nests_too_deep(markup: Markup) -> bool:
@@ -71,7 +64,7 @@ def nests_too_deep(markup: Markup) -> bool:
     if markup.tags <= MAX_OPEN_TAGS:
         return False
     pieces = max(_PIECES, _PIECES * markup.tags // (_PIECES_FOR * MAX_OPEN_TAGS))  # each with few start tags
-    return _leaves_open(markup.text, MAX_OPEN_TAGS, pieces) and _opens_more_tags(markup.lower, MAX_OPEN_TAGS, 1)
+    return _leaves_open(markup.text, MAX_OPEN_TAGS, pieces) and _opens_more_tags(markup.lower, MAX_OPEN_TAGS)
 
 
 def _leaves_open(markup: bytes, limit: int, pieces: int) -> bool:
@@ -87,46 +80,13 @@ def _leaves_open(markup: bytes, limit: int, pieces: int) -> bool:
     return False
 
 
-def exceeds_depth(markup: bytes, depth: int) -> bool:
-    """Whether the tree of a page may be deeper than so many levels, with what the parser implies or reopens.
-
-    Never false where it is; may be true where it is half as deep. Takes HTML of any case, in UTF-8.
-    Free up to `depth` tags, two counts (≈ 1 µs a KB) for few start tags; else about 0.4 µs a tag. For a tree,
-    `TreeShape.is_deeper` is exact and ten times as fast.
-    """
-    tags = markup.count(b"<")
-    if tags + _IMPLIED_LEVELS <= depth:
-        return False
-    levels = depth - _IMPLIED_LEVELS
-    if (tags - markup.count(b"</")) * _LEVELS_OF_TAG * _TAGS_OF_TABLE <= levels:
-        return False
-    markup = markup.lower()
-    return _opens_more_tags(markup, (levels - _most_open_formatting(markup)) // _LEVELS_OF_TAG, _TAGS_OF_TABLE)
-
-
-def _most_open_formatting(markup: bytes) -> int:
-    """The most formatting tags that are open at one place, and may be reopened there."""
-    open_counts: dict[bytes, int] = {}
-    open_total = most = 0
-    for opened, closed in _ANY_FORMATTING.findall(markup):
-        if opened:
-            open_counts[opened] = open_counts.get(opened, 0) + 1
-            open_total += 1
-            most = max(most, open_total)
-        elif open_counts.get(closed):
-            open_counts[closed] -= 1
-            open_total -= 1
-    return most
-
-
-def _opens_more_tags(markup: bytes, limit: int, tags_of_table: int) -> bool:
-    """Whether more than `limit` tags are open at one place of lower-case HTML; a table counts as `tags_of_table`."""
+def _opens_more_tags(markup: bytes, limit: int) -> bool:
+    """Whether more than `limit` tags are open at one place of lower-case HTML."""
     foreign = b"<svg" in markup or b"<math" in markup
     flat = _NEVER_NESTED if foreign else _NEVER_NESTED | _VOID | _IMPLIED
     stack: list[bytes] = []
     open_counts: dict[bytes, int] = {}
     steps = 0
-    tables_add = tags_of_table - 1
     region = -1  # length of the stack at which a foreign region begins; -1: outside of one
     for tag, self_closing in _TAG.findall(markup):
         if region >= 0 and (tag in _BREAKOUTS or len(stack) <= region or stack[-1] in _INTEGRATION_POINTS):
@@ -144,7 +104,7 @@ def _opens_more_tags(markup: bytes, limit: int, tags_of_table: int) -> bool:
                         open_counts[stack.pop()] -= 1
             stack.append(tag)
             open_counts[tag] = open_counts.get(tag, 0) + 1
-            if len(stack) + tables_add * open_counts.get(b"table", 0) > limit:
+            if len(stack) > limit:
                 return True
         elif open_counts.get(tag[1:]):
             closing = _count_closed(stack, tag[1:], _BARRIERS if tag[1:] in _SCOPED else _SPECIAL)

@@ -90,6 +90,6 @@ class NextPageFinder:
             if isinstance(value, list):
                 value = next((item for item in value if item is not None), None)
             is_blank = isinstance(value, str) and not value.strip()
-            return None if is_blank or value is False or isinstance(value, dict) else value
+            return None if is_blank or value is False or isinstance(value, dict | list) else value
         text = read_node(node, "text")
         return None if text is None else " ".join(text.split())

@@ -29,7 +29,10 @@ PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 
 
 class PageTooDeep(CrawlError):
-    """A document that cannot be parsed in reasonable time and memory: too deep, or too many reopened tags."""
+    """A document that cannot be parsed in reasonable time and memory: too deep, too many reopened tags, or as XML.
+
+    XML is cut by the limits of its parser, so that its rows would be incomplete.
+    """
 
     def __init__(self, url: str, problem: str = f"nests more than {MAX_OPEN_TAGS:,} open tags") -> None:
         super().__init__(
@@ -101,13 +104,20 @@ class Page:
 
     @cached_property
     def element(self) -> "_Element | None":
-        """The root element for XPath, and for CSS on XML; None for JSON, CSV and empty ones. Raises MemoryError."""
+        """The root element for XPath, and for CSS on XML; None for JSON, CSV and empty ones.
+
+        Raises MemoryError and PageTooDeep.
+        """
         if self.kind not in ("html", "xml"):
             return None
-        self._check_depth()
-        from engine.extract.xpath import parse_markup
+        from engine.extract.xpath import MarkupLimit, parse_markup
 
-        return parse_markup(self._utf8, xml=self.kind == "xml")
+        if self.kind == "html":
+            self._check_depth()
+        try:
+            return parse_markup(self._utf8, xml=self.kind == "xml")
+        except MarkupLimit as error:
+            raise PageTooDeep(self.url, f"is beyond a limit of the XML parser: {error}") from error
 
     @cached_property
     def data(self) -> Any:

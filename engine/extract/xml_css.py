@@ -3,7 +3,7 @@
 from typing import TypeGuard
 
 from cssselect import GenericTranslator, SelectorError
-from cssselect.parser import Attrib, Element
+from cssselect.parser import Attrib, Element, Relation
 from cssselect.xpath import XPathExpr
 from lxml import etree
 
@@ -42,9 +42,45 @@ class _LocalNameExpr(XPathExpr):
 
 
 class _LocalNameTranslator(GenericTranslator):
-    """Translates type and attribute selectors to tests of the local name."""
+    """Translates type and attribute selectors to tests of the local name.
+
+    What stands left of a combinator becomes a test of the element on its right: XPath would collect the matches below
+    each element on the left, and compare them with all that it has, in the square of their number.
+    """
 
     xpathexpr_cls = _LocalNameExpr
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_relative = False
+        """Inside of `:has()`, where a combinator leads on from the element that has it."""
+
+    def xpath_relation(self, relation: Relation) -> XPathExpr:
+        self._is_relative = True
+        try:
+            return super().xpath_relation(relation)
+        finally:
+            self._is_relative = False
+
+    def xpath_descendant_combinator(self, left: XPathExpr, right: XPathExpr) -> XPathExpr:
+        if self._is_relative:
+            return super().xpath_descendant_combinator(left, right)
+        return right.add_condition(f"ancestor::{left}")
+
+    def xpath_child_combinator(self, left: XPathExpr, right: XPathExpr) -> XPathExpr:
+        if self._is_relative:
+            return super().xpath_child_combinator(left, right)
+        return right.add_condition(f"parent::{left}")
+
+    def xpath_direct_adjacent_combinator(self, left: XPathExpr, right: XPathExpr) -> XPathExpr:
+        if self._is_relative:
+            return super().xpath_direct_adjacent_combinator(left, right)
+        return right.add_condition(f"preceding-sibling::*[1][self::{left}]")
+
+    def xpath_indirect_adjacent_combinator(self, left: XPathExpr, right: XPathExpr) -> XPathExpr:
+        if self._is_relative:
+            return super().xpath_indirect_adjacent_combinator(left, right)
+        return right.add_condition(f"preceding-sibling::{left}")
 
     def xpath_element(self, selector: Element) -> XPathExpr:
         name = selector.element

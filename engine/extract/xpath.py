@@ -16,7 +16,7 @@ _COSTLY_IN_PREDICATE = re.compile(r"//|\.\.|[\s\[(,=<>|+-]/")
 
 XPathMatch = etree._Element | str
 
-_NO_MEMORY = etree.ErrorTypes.ERR_NO_MEMORY
+_NO_MEMORY, _LIMIT = etree.ErrorTypes.ERR_NO_MEMORY, etree.ErrorTypes.ERR_RESOURCE_LIMIT
 _INVALID_REFERENCE = re.compile(
     rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
     re.IGNORECASE,
@@ -24,10 +24,14 @@ _INVALID_REFERENCE = re.compile(
 """References to surrogates: lxml keeps them when it recovers, and then the text cannot be read."""
 
 
+class MarkupLimit(Exception):
+    """XML goes beyond a limit of its parser, which would give the part before that place."""
+
+
 def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
     """The root element of UTF-8 markup, malformed or not; None if there is none. No entities, no network.
 
-    Raises MemoryError.
+    Raises MemoryError, and MarkupLimit for XML of more than 256 levels, or with a text of more than 10 MB.
     """
     parser: etree.XMLParser | etree.HTMLParser
     if b"&#" in markup:
@@ -41,11 +45,18 @@ def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
     except (etree.LxmlError, ValueError) as error:
         if getattr(error, "code", None) == _NO_MEMORY:
             raise MemoryError("the parser") from error
-        return None
+        root = None
     last_error = parser.error_log.last_error
     if last_error is not None and last_error.type == _NO_MEMORY:  # it stops there, and keeps what it has
         raise MemoryError("the parser")
+    if xml and last_error is not None and last_error.type == _LIMIT:
+        raise MarkupLimit(last_error.message.strip().partition(", ")[0])
     return root if root is not None and isinstance(root.tag, str) else None
+
+
+def is_deeper(root: etree._Element, levels: int) -> bool:
+    """Whether elements are nested more than so many levels below the root: a walk level by level."""
+    return bool(root.xpath(f"boolean(.{'/*' * (levels + 1)})"))
 
 
 def detach(element: etree._Element) -> etree._Element:

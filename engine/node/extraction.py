@@ -13,7 +13,7 @@ from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.links import limit_links
 from engine.extract.login_check import is_logged_out
-from engine.extract.nesting_guard import exceeds_depth, may_reopen
+from engine.extract.nesting_guard import may_reopen
 from engine.extract.page import Page, PageKind
 from engine.extract.page_blocks import read_blocks
 from engine.extract.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
@@ -27,6 +27,8 @@ from engine.model.step import StepResult
 MAX_INLINE_BYTES = 64 * 1024
 """Size up to which a page may be extracted outside an extraction process, such as on the fetch loop."""
 MAX_INLINE_DEPTH = 200
+_MAX_INLINE_XML_DEPTH = 32
+"""A CSS selector with `n` combinators takes the n-th power of the depth for an element; feeds have three levels."""
 INLINE_SECONDS = 0.03
 """Time after which a page is handed to an extraction process, if it was begun outside of one."""
 _MAX_INLINE_TAGS = {Cost.LINEAR: MAX_INLINE_BYTES, Cost.SQUARE: 2_000, Cost.CUBE: 100}
@@ -149,10 +151,17 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
     if page.kind == "html" and may_reopen(page.markup, _MAX_INLINE_REOPENED):
         return False
     if page.kind == "xml":
-        return not exceeds_depth(body, MAX_INLINE_DEPTH)
+        return not _is_deep_xml(page)
     if all(extractor.is_flat for extractor in extractors):
         return True
     return page.shape is None or not page.shape.is_deeper(MAX_INLINE_DEPTH)
+
+
+def _is_deep_xml(page: Page) -> bool:
+    """Whether the time of a selector would be a matter of depth. Raises PageTooDeep."""
+    from engine.extract.xpath import is_deeper  # lxml takes 20 ms, which crawls of HTML need not pay
+
+    return page.element is not None and is_deeper(page.element, _MAX_INLINE_XML_DEPTH)
 
 
 def _has_few_json_values(body: bytes) -> bool:

@@ -53,7 +53,7 @@ Send = Callable[[Connection], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileAnswer:
-    """`fields`, `query` and `links` are YAML of the dataDef that is applied to it."""
+    """`fields`, `query` and `links` are YAML of the dataDef that is applied to it; without `fields` it is a table."""
 
     name: str
     send: Send
@@ -62,6 +62,8 @@ class HostileAnswer:
     fields: str = "{b: {selector: b}, text: {selector: body}}"
     query: str = ""
     links: str = "[]"
+    more: str = ""
+    """A further key of the dataDef, with its value."""
     locator: Literal["url", "sitemap"] = "url"
     robots: bool = False
     """Whether it is the robots.txt of its host."""
@@ -95,6 +97,7 @@ def page(
     fields: str = "{b: {selector: b}, text: {selector: body}}",
     query: str = "",
     links: str = "[]",
+    more: str = "",
     locator: Literal["url", "sitemap"] = "url",
     robots: bool = False,
     settings: Mapping[str, str] | None = None,
@@ -105,8 +108,8 @@ def page(
         await connection.respond(await connection.make(body), content_type)
 
     return HostileAnswer(
-        name=name, send=send, body=body, fields=fields, query=query, links=links, locator=locator, robots=robots,
-        settings=settings,
+        name=name, send=send, body=body, fields=fields, query=query, links=links, more=more, locator=locator,
+        robots=robots, settings=settings,
     )  # fmt: skip
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.hostile import documents, markup, protocol
+from tests.hostile import documents, markup, protocol, records
 from tests.hostile.answer import HostileAnswer
 
 PARTS: Mapping[str, Callable[[], Iterator[HostileAnswer]]] = {
     "markup": markup.answers,
     "documents": documents.answers,
     "protocol": protocol.answers,
+    "records": records.answers,
 }
 
 

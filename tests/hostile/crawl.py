@@ -89,8 +89,9 @@ def write_defs(project: Project, site: Site, server: HostileServer, *answers: Ho
         path = "/none/1" if answer.robots else f"/{answer.name}"
         locators.append(f'  h{number}: {{locators: [{{name: h, {answer.locator}: "{server.address}{path}"}}]}}')
         groups.append(f"  h{number}: {{maxPages: 9, page: {{dataDef: h{number}}}}}")
-        query = f"    query: {answer.query}\n" if answer.query else ""
-        data_defs.append(f"  h{number}:\n{query}    fields: {answer.fields}\n    links: {answer.links}")
+        keys = {"query": answer.query, "fields": answer.fields, "links": answer.links if answer.fields else ""}
+        lines = [f"    {key}: {value}\n" for key, value in keys.items() if value]
+        data_defs.append(f"  h{number}:\n{''.join(lines)}    {answer.more}")
     server.robots = next((answer for answer in answers if answer.robots), None)
     project.write(
         _DEFS.format(

@@ -3,14 +3,10 @@
 import time
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from selectolax.lexbor import LexborHTMLParser
 
 from engine.extract.markup import Markup
-from engine.extract.nesting_guard import MAX_OPEN_TAGS, exceeds_depth, nests_too_deep, reopens_too_many
+from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
 from engine.extract.page import Page, PageTooDeep
-from engine.extract.tree_shape import TreeShape
 
 
 def test_the_limit_is_exact() -> None:
@@ -60,51 +56,9 @@ def test_disguised_depth_is_detected(page: bytes) -> None:
     assert nests_too_deep(Markup(page))
 
 
-def test_end_tags_without_a_start_tag_may_hide_depth_from_the_quick_check_alone() -> None:
-    """Such a page costs its extraction process the CPU limit; where it is small, the bound is exact."""
-    page = b"<div></nothing>" * 20_000
-    assert not nests_too_deep(Markup(page))
-    assert exceeds_depth(page, MAX_OPEN_TAGS)
-
-
-_NAMES = """
-    div span p li ul dd dt dl table tr td th tbody caption select option optgroup b i a font em svg g math mi br img
-    button form h1 section template ruby rt x foreignObject
-"""
-TAG_NAMES = _NAMES.split()
-tags = st.one_of(
-    st.sampled_from([f"<{name}>" for name in TAG_NAMES]),
-    st.sampled_from([f"</{name}>" for name in TAG_NAMES]),
-    st.builds("<{} id={}>".format, st.sampled_from(["b", "i", "font", "a"]), st.integers(0, 9)),
-    st.sampled_from(["<svg/>", "<g/>", "<mi/>", "<DIV>", "text"]),
-)
-
-
-@settings(max_examples=300)
-@given(st.lists(tags, max_size=12), st.lists(tags, max_size=12), st.integers(1, 60), st.integers(5, 60))
-@example(["<table><tr><td><p>"], [], 40, 60)
-@example(["<li><dd>"], [], 40, 60)
-@example(["<b id=1><b id=2>"], ["</p><div>"], 20, 20)
-@example([], ["<div>", "<div>", "</optgroup>", "<optgroup>"], 4, 13)
-def test_no_tree_is_deeper_than_the_bound(first: list[str], then: list[str], times: int, depth: int) -> None:
-    markup = "".join(first) * times + "".join(then) * times
-    if TreeShape(LexborHTMLParser(markup)).is_deeper(depth):
-        assert exceeds_depth(markup.encode(), depth)
-
-
-@pytest.mark.parametrize(
-    ("markup", "deep"),
-    [
-        (b"<p>" * 197, False),
-        (b"<div>" * 20 + b"<p>text</p>" * 5_000, False),
-        (b"<table>" + b"<tr><td><a href=x>y</a></td></tr>" * 5_000, False),
-        (b"<ul>" + b"<li>text" * 5_000, False),
-        (b"<div>" * 201, True),
-        (b"<DIV></nothing>" * 201, True),
-    ],
-)
-def test_a_depth_is_exceeded(markup: bytes, deep: bool) -> None:
-    assert exceeds_depth(markup, 200) is deep
+def test_end_tags_without_a_start_tag_may_hide_depth_from_the_quick_check() -> None:
+    """Such a page costs its extraction process the CPU limit; where it is small, the shape of its tree is exact."""
+    assert not nests_too_deep(Markup(b"<div></nothing>" * 20_000))
 
 
 def test_the_scan_itself_is_bounded() -> None:
@@ -150,3 +104,29 @@ def test_a_page_of_unclosed_formatting_is_rejected(attribute: str) -> None:
 )
 def test_a_page_with_much_formatting_is_accepted(text: str) -> None:
     assert not reopens_too_many(Markup(text.encode()))
+
+
+@pytest.mark.parametrize(
+    "inner",
+    ["<a/><b/>" * 60_000, "<item><b/><i x='1'/></item>" * 9_000, "<div>" * 200 + "</div>" * 200],
+    ids=["closed", "formatting", "200 levels"],
+)
+def test_rules_of_html_do_not_count_for_xml(inner: str) -> None:
+    page = Page(url="http://h/", text=f"<r>{inner}</r>", kind="xml", status=200, fetched_at=0)
+    assert page.element is not None
+    assert len(list(page.element.iter())) == 1 + inner.count("<") - inner.count("</")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<a>" * 900_000, "Excessive depth in document: 256"),
+        ("<r>" + "<a>" * 300 + "</a>" * 300 + "</r>", "Excessive depth in document: 256"),
+        (f"<r><a>{'x' * 11_000_000}</a><b/></r>", "Resource limit exceeded: Text node too long"),
+    ],
+    ids=["open", "closed", "text"],
+)
+def test_xml_that_its_parser_would_cut_is_rejected(text: str, problem: str) -> None:
+    page = Page(url="http://h/", text=text, kind="xml", status=200, fetched_at=0)
+    with pytest.raises(PageTooDeep, match=f"http://h/ is beyond a limit of the XML parser: {problem}"):
+        _ = page.element

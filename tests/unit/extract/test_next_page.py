@@ -56,7 +56,7 @@ def test_a_value_leads_to_the_next_page_of_the_group() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, "", "  ", "\t\n", False, [], [None], {}, {"a": 1}, [""], [False], [{}]], ids=repr
+    "value", [None, "", "  ", "\t\n", False, [], [None], {}, {"a": 1}, [""], [False], [{}], [[1]], [[[[]]]]], ids=repr
 )
 def test_a_missing_blank_or_false_value_ends_the_chain(value: Any) -> None:
     assert url_of(value) is None

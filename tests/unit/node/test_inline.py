@@ -113,6 +113,19 @@ def test_nested_searches_are_inline_on_small_pages_only(selector: str) -> None:
     assert not is_inline("<p>x</p>" * 200, selector=selector)
 
 
+@pytest.mark.parametrize(
+    ("inner", "inline"),
+    [
+        ("<item><title>x</title><link/></item>" * 1_500, True),
+        ("<a>" * 30 + "</a>" * 30 + "<b/>" * 900, True),
+        ("<a>" * 40 + "</a>" * 40 + "<b/>" * 900, False),
+    ],
+    ids=["feed", "30 levels", "40 levels"],
+)
+def test_xml_is_inline_unless_it_is_deep(inner: str, inline: bool) -> None:
+    assert is_inline(f"<r>{inner}</r>", "application/xml") is inline
+
+
 def test_paths_from_the_root_in_a_predicate_cost_a_square() -> None:
     assert extractor("xpath: //td[. = /html/body/p]").cost is Cost.SQUARE
     assert extractor("xpath: /html/body/p[b/i = 1]").cost is Cost.LINEAR
