@@ -19,6 +19,7 @@ from engine.extract.selectors import CssSelector, JmesPathSelector, PageSelector
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.extract.verbatim_text import read_verbatim
 from engine.model.definition import Field
+from engine.model.file_values import MAX_FILES
 from engine.model.stored_form import SourcePosition
 from engine.model.text_value import to_text
 
@@ -218,9 +219,9 @@ class FieldReader:
 
     def _or_default(self, value: Any, budget: Budget) -> Any:
         """The value, or the converted default if the value is missing."""
-        if value:
-            return value
         field = self._field
+        if value:
+            return _limit_files(value, field, budget) if field.type == "file" else value
         if self._is_counted:
             budget.missing.append(self.name)
         if field.has_default:
@@ -252,3 +253,9 @@ class FieldReader:
 
     def _rejected(self, reason: str) -> RecordRejected:
         return RecordRejected(self.path, self._field.place, reason)
+
+
+def _limit_files(urls: list[Any], field: Field, budget: Budget) -> list[Any]:
+    if len(urls) > MAX_FILES:
+        budget.page.faults[f"`{field.name}` names more than {MAX_FILES:,} files; the others are left out"] = None
+    return urls[:MAX_FILES]

@@ -1,12 +1,15 @@
 """Finds the URLs of files in the JSON of a row, and puts the files in their places. All other text stays as it is."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from engine.model.definition import DataDef, Field
+
+MAX_FILES = 5_000
+"""Files of one page, and of one field of a record: each is a job, with a row of its own that waits for it."""
 
 FieldPath = tuple[str, ...]
 """The names that lead to a field of the type `file`."""
@@ -21,10 +24,25 @@ def list_file_fields(data_def: DataDef) -> tuple[FieldPath, ...]:
     return tuple(_iter_file_fields(data_def.fields, ()))
 
 
-def find_urls(row: str, paths: Sequence[FieldPath]) -> list[tuple[Place, str]]:
-    """The URLs of files in a row, with their places, in order."""
+def number_urls(
+    row: str, paths: Sequence[FieldPath], number_of: Callable[[str], int | None]
+) -> tuple[str, list[tuple[Place, int]]]:
+    """The places of the URLs of files in a row, in order, with their numbers; and the row.
+
+    It has null in the place of a URL without a number.
+    """
     value = _decoder.decode(row)
-    return [found for path in paths for found in _iter_urls(value, path, ())]
+    numbers: list[tuple[Place, int]] = []
+    is_changed = False
+    for path in paths:
+        for holder, place, url in _iter_urls(value, path, ()):
+            number = number_of(url)
+            if number is None:
+                holder[place[-1]] = None
+                is_changed = True
+            else:
+                numbers.append((place, number))
+    return orjson.dumps(value).decode() if is_changed else row, numbers
 
 
 def fill_row(row: str, values: Mapping[Place, Any]) -> str:
@@ -46,11 +64,16 @@ def _iter_file_fields(fields: Sequence[Field], path: FieldPath) -> Iterator[Fiel
             yield (*path, field.name)
 
 
-def _iter_urls(value: Any, path: FieldPath, place: Place) -> Iterator[tuple[Place, str]]:
+def _iter_urls(value: Any, path: FieldPath, place: Place) -> Iterator[tuple[Any, Place, str]]:
+    """The list or object that holds a URL, the URL's place in the row, and the URL."""
     if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _iter_urls(item, path, (*place, index))
+        steps: Iterable[tuple[str | int, Any]] = enumerate(value)
     elif path and isinstance(value, dict):
-        yield from _iter_urls(value.get(path[0]), path[1:], (*place, path[0]))
-    elif not path and isinstance(value, str):
-        yield place, value
+        steps, path = [(path[0], value.get(path[0]))], path[1:]
+    else:
+        return
+    for step, inner in steps:
+        if not path and isinstance(inner, str):
+            yield value, (*place, step), inner
+        else:
+            yield from _iter_urls(inner, path, (*place, step))

@@ -2,9 +2,11 @@
 
 import hashlib
 
+KEY_BYTES = 16
+
 
 def _key(*parts: str) -> bytes:
-    return hashlib.blake2b("\x00".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b("\x00".join(parts).encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 
 
 def link_key(group: str, url: str) -> bytes:

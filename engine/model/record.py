@@ -15,6 +15,11 @@ class Texts(Protocol):
     def __iter__(self) -> Iterator[str | memoryview]: ...
 
 
+def as_text(text: str | memoryview) -> str:
+    """One of the texts as such, however long."""
+    return text if isinstance(text, str) else str(text, "utf-8")
+
+
 class Rejection(Struct, frozen=True, kw_only=True):
     """A record that was not written, with the field that caused it."""
 

@@ -1,6 +1,6 @@
 """A downloaded file: its place in the output folder, its size, digest and content type."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -22,19 +22,3 @@ class StoredFile(Struct, frozen=True):
     def to_value(self) -> dict[str, Any]:
         """The value of a field, in the order in which it is written."""
         return {"path": self.path, "size": self.size, "hash": self.hash, "type": self.type or None}
-
-
-class FileReference(NamedTuple):
-    """A file that a row names: where its URL stands in the row, and the identity of its job."""
-
-    place: tuple[str | int, ...]
-    """The keys and indexes that lead to it."""
-    identity: bytes | None
-    """None: nothing can be downloaded from there."""
-
-
-class HeldRow(NamedTuple):
-    """A row that waits for files: its JSON, with URLs in their places."""
-
-    text: str
-    files: tuple[FileReference, ...]

@@ -10,38 +10,17 @@ from msgspec import Struct
 
 from engine.extract.canonical import find_canonical
 from engine.extract.context import Context
-from engine.extract.cost import Cost
 from engine.extract.links import limit_links
 from engine.extract.login_check import is_logged_out
-from engine.extract.nesting_guard import may_reopen
 from engine.extract.page import Page, PageKind
 from engine.extract.page_blocks import read_blocks
 from engine.extract.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
 from engine.extract.records import RecordExtractor, RecordProgress
-from engine.fetch.decode import content_type_at, decode, is_binary, is_pdf, needs_detection
+from engine.fetch.decode import content_type_at, decode, is_binary, is_pdf
 from engine.model.definition import TaskGroup
 from engine.model.link_request import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from engine.model.step import StepResult
-
-MAX_INLINE_BYTES = 64 * 1024
-"""Size up to which a page may be extracted outside an extraction process, such as on the fetch loop."""
-MAX_INLINE_DEPTH = 200
-_MAX_INLINE_XML_DEPTH = 32
-"""A CSS selector with `n` combinators takes the n-th power of the depth for an element; feeds have three levels."""
-INLINE_SECONDS = 0.03
-"""Time after which a page is handed to an extraction process, if it was begun outside of one."""
-_MAX_INLINE_TAGS = {Cost.LINEAR: MAX_INLINE_BYTES, Cost.SQUARE: 2_000, Cost.CUBE: 100}
-"""Tags up to which selectors of that cost may be evaluated outside an extraction process."""
-_MAX_INLINE_ATTRIBUTES = 2_000
-"""Parsers take the square of the number of attributes of a tag."""
-_MAX_INLINE_TAG_BYTES = 4_096
-_MAX_INLINE_REOPENED = 100_000
-"""Elements that the parser may make by repeating others: each 0.3 µs and 300 bytes."""
-_MAX_INLINE_JSON_VALUES = 8_000
-"""An expression takes up to 5 µs for each."""
-_JSON_SEPARATORS = (b",", b"[", b"{")
-_CSV_SEPARATORS = (b",", b";", b"\t", b"|", b"\n")
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory that the tree takes for each `<` and `=`: less than measured (90 and 250), since a script holds both, too."""
@@ -97,13 +76,6 @@ class DataDefProgress(RecordProgress, Protocol):
         """A dataDef is applied: its index."""
 
 
-def may_be_inline(body: bytes, content_type: str) -> bool:
-    """Whether a body is small, and quickly decoded; it may be extracted at once if the page also `is_plain`."""
-    if len(body) > MAX_INLINE_BYTES or is_pdf(body, content_type):
-        return False
-    return not needs_detection(body, content_type)
-
-
 def check_supported(body: bytes, content_type: str) -> None:
     """Raises UnsupportedContent where no extraction process can read the body, by its type and its first bytes."""
     if not is_binary(body, content_type):
@@ -112,67 +84,6 @@ def check_supported(body: bytes, content_type: str) -> None:
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
     if not is_pdf_library_installed():
         raise UnsupportedContent("application/pdf, whose text needs `pip install 'crawl-console[pdf]'`")
-
-
-class Searcher(Protocol):
-    """Searches pages: a dataDef or a selector."""
-
-    @property
-    def cost(self) -> Cost:
-        """How its time may grow with the size of a page."""
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether its time does not depend on the depth of an HTML page."""
-
-    @property
-    def reads_embedded_json(self) -> bool:
-        """Whether it parses JSON inside an HTML page."""
-
-
-def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
-    """Whether the page is parsed, and searched by these dataDefs, in bounded time: no storm of attributes, not deep.
-
-    Some counts, about 10 µs; where it has many tags, and a selector whose time depends on the depth, a walk over it.
-    """
-    cost = max([extractor.cost for extractor in extractors], default=Cost.LINEAR)
-    if cost is not Cost.LINEAR and page.markup.tags > _MAX_INLINE_TAGS[cost]:
-        return False
-    if page.kind == "csv":
-        return sum(map(body.count, _CSV_SEPARATORS)) <= _MAX_INLINE_JSON_VALUES
-    if page.kind in ("json", "ndjson"):
-        return _has_few_json_values(body)
-    if any(extractor.reads_embedded_json for extractor in extractors) and not _has_few_json_values(body):
-        return False
-    if (len(body) > _MAX_INLINE_ATTRIBUTES and body.count(b"=") > _MAX_INLINE_ATTRIBUTES) or _may_have_long_tag(body):
-        return False
-    if page.markup.tags <= MAX_INLINE_DEPTH:
-        return True
-    if page.kind == "html" and may_reopen(page.markup, _MAX_INLINE_REOPENED):
-        return False
-    if page.kind == "xml":
-        return not _is_deep_xml(page)
-    if all(extractor.is_flat for extractor in extractors):
-        return True
-    return page.shape is None or not page.shape.is_deeper(MAX_INLINE_DEPTH)
-
-
-def _is_deep_xml(page: Page) -> bool:
-    """Whether the time of a selector would be a matter of depth. Raises PageTooDeep."""
-    from engine.extract.xpath import is_deeper  # lxml takes 20 ms, which crawls of HTML need not pay
-
-    return page.element is not None and is_deeper(page.element, _MAX_INLINE_XML_DEPTH)
-
-
-def _has_few_json_values(body: bytes) -> bool:
-    """Whether JSON in the body has at most as many values as may be searched outside an extraction process."""
-    return sum(map(body.count, _JSON_SEPARATORS)) <= _MAX_INLINE_JSON_VALUES
-
-
-def _may_have_long_tag(body: bytes) -> bool:
-    """Whether a tag may have more bytes than twice the limit, text between tags included."""
-    size = _MAX_INLINE_TAG_BYTES
-    return any(body.find(b">", start, start + size) < 0 for start in range(0, len(body) - size + 1, size))
 
 
 def apply_data_defs(

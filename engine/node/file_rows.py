@@ -1,53 +1,84 @@
 """Takes the rows of a page that name files out of its other rows: they wait until these files are downloaded."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
-from msgspec import Struct
+import orjson
 
 from engine import urls
 from engine.extract.page_urls import resolve_url
-from engine.model.file_values import FieldPath, find_urls, list_file_fields
+from engine.model.file_values import MAX_FILES, FieldPath, list_file_fields, number_urls
 from engine.model.job import JobKind, LeasedJob
-from engine.model.job_key import file_key
-from engine.model.stored_file import FileReference, HeldRow
+from engine.model.job_key import KEY_BYTES, file_key
+from engine.model.record import Texts, as_text
+from engine.node.child_jobs import CHILDREN_PER_PIECE
 from engine.node.def_cache import DefCache
+from engine.node.lines import LineWriter, cut_in_pieces, take_first
 from engine.node.page_extraction import PageExtraction
 from engine.query_stripper import QueryStripper
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows
 
 _MAX_VERSIONS = 8
+_ROWS_PER_STEP = 200
+"""Rows worked at once: up to 3 ms, in which the fetch loop does nothing else."""
+_NO_URL, _TOO_MANY = -1, -2
+_MAX_KNOWN = 1_000
 
 
-class _PageFiles(Struct):
-    """The jobs for the files of one page."""
+class _PageFiles:
+    """Numbers the files of one page; memory holds their URLs and identities, but no object for each but a text."""
 
-    job: LeasedJob
-    base: str
-    limit: int
-    query_stripper: QueryStripper | None
-    children: dict[bytes, ChildJob]
-    dropped: int = 0
-    """Files beyond the limit."""
-    unusable: int = 0
-    """URLs that nothing can be downloaded from, such as `data:`."""
+    def __init__(self, base: str, limit: int, query_stripper: QueryStripper | None) -> None:
+        self._base = base
+        self._limit = limit
+        self._query_stripper = query_stripper
+        self._numbers: dict[str, int] = {}
+        """Of the first URLs as written: most pages repeat those of a few pictures."""
+        self._keys: dict[bytes, int] = {}
+        self._urls = LineWriter()
+        self.dropped = 0
+        """Files beyond the limit."""
+        self.unusable = 0
+        """URLs that nothing can be downloaded from, such as `data:`."""
 
-    def refer(self, url: str) -> bytes | None:
-        """The identity of the job for a file; None: there is none."""
-        target = resolve_url(self.base, url, self.query_stripper)
+    def number_of(self, url: str) -> int | None:
+        """The number of a file; None: it is not downloaded."""
+        number = self._numbers.get(url)
+        if number is None:
+            number = self._add(url)
+            if len(self._numbers) < _MAX_KNOWN:
+                self._numbers[url] = number
+        self.unusable += number == _NO_URL
+        self.dropped += number == _TOO_MANY
+        return None if number < 0 else number
+
+    def _add(self, url: str) -> int:
+        target = resolve_url(self._base, url, self._query_stripper)
         if target is None:
-            self.unusable += 1
-            return None
+            return _NO_URL
         key = file_key(target)
-        if key not in self.children:
-            if len(self.children) >= self.limit:
-                self.dropped += 1
-                return None
-            # as a link with `sameHost: false`: downloads lead to hosts that the defs cannot name
-            self.children[key] = ChildJob(
-                self.job.group, urls.host_key(target), urls.origin(target), target, self.job.depth, 0, key,
-                JobKind.FILE, may_leave_host=True,
-            )  # fmt: skip
-        return key
+        number = self._keys.get(key)
+        if number is None:
+            number = len(self._keys)
+            if number >= self._limit:
+                return _TOO_MANY
+            self._keys[key] = number
+            self._urls.add(target)
+        return number
+
+    def finish(self) -> tuple[Texts, bytes]:
+        """The URLs of the files and their identities, by number."""
+        return self._urls.finish(), b"".join(self._keys)
+
+    def describe(self) -> list[str]:
+        """Warnings about files that are not downloaded."""
+        notes = []
+        if self.dropped:
+            notes.append(f"files not downloaded, because the page names more than {self._limit:,}: {self.dropped:,}")
+        if self.unusable:
+            notes.append(f"files not downloaded, because their URL is not http or https: {self.unusable:,}")
+        return notes
 
 
 class FileRows:
@@ -57,7 +88,7 @@ class FileRows:
         self._def_cache = def_cache
         self._fields: dict[int, Mapping[str, tuple[FieldPath, ...]]] = {}
 
-    def hold(self, job: LeasedJob, extraction: PageExtraction, url: str) -> None:
+    async def hold(self, job: LeasedJob, extraction: PageExtraction, url: str) -> None:
         """Move the rows with files to `held`, and add the jobs of the files. Other pages cost a look into a table.
 
         `url`: of the page, for relative URLs that users' steps fill in.
@@ -65,24 +96,29 @@ class FileRows:
         fields = self._file_fields(job.defs_version)
         if not fields or not any(made.data_def in fields for made in extraction.rows):
             return
-        stripper = self._def_cache.query_stripper(job.defs_version)
-        files = _PageFiles(job, url, self._def_cache.max_links, stripper, {})
-        rows, held = [], []
+        limit = min(self._def_cache.max_links, MAX_FILES)
+        files = _PageFiles(url, limit, self._def_cache.query_stripper(job.defs_version))
+        rows = list[ExtractedRows]()
+        waiting = list[tuple[ExtractedRows, Texts, Texts]]()
         for made in extraction.rows:
-            paths = fields.get(made.data_def, ())
-            texts = [text if isinstance(text, str) else str(text, "utf-8") for text in made.texts] if paths else []
-            split = [_to_held_row(text, paths, files) for text in texts]
-            waiting = [row for row in split if row.files]
-            if not waiting:
+            if made.data_def not in fields:
                 rows.append(made)
                 continue
-            plain = [row.text for row in split if not row.files]
-            held.append(HeldRows(made.data_def, made.data_def_id, tuple(waiting)))
-            if plain:
-                rows.append(ExtractedRows(made.data_def, made.data_def_id, plain))
-        extraction.rows, extraction.held = tuple(rows), tuple(held)
-        extraction.children = (*extraction.children, *files.children.values())
-        extraction.warnings = (*extraction.warnings, *_describe(files))
+            others, texts, places = await _split(made.texts, fields[made.data_def], files)
+            if len(others):
+                rows.append(ExtractedRows(made.data_def, made.data_def_id, others))
+            if len(texts):
+                waiting.append((made, texts, places))
+        file_urls, keys = files.finish()
+        first, later = take_first(_make_jobs(job, file_urls, keys))
+        extraction.rows = tuple(rows)
+        extraction.held = tuple(
+            [HeldRows(made.data_def, made.data_def_id, texts, places, keys) for made, texts, places in waiting]
+        )
+        extraction.children = (*extraction.children, *first)
+        if later is not None:
+            extraction.later_children = chain(extraction.later_children or (), later)
+        extraction.warnings = (*extraction.warnings, *files.describe())
 
     def _file_fields(self, version: int) -> Mapping[str, tuple[FieldPath, ...]]:
         """By dataDef: its fields of the type `file`, as far as it has some."""
@@ -96,14 +132,28 @@ class FileRows:
         return fields
 
 
-def _to_held_row(text: str, paths: tuple[FieldPath, ...], files: _PageFiles) -> HeldRow:
-    return HeldRow(text, tuple([FileReference(place, files.refer(url)) for place, url in find_urls(text, paths)]))
+async def _split(rows: Texts, paths: tuple[FieldPath, ...], files: _PageFiles) -> tuple[Texts, Texts, Texts]:
+    """The rows that name no file, those that do, and the places and numbers of the files of each of these."""
+    others, waiting, places = LineWriter(), LineWriter(), LineWriter()
+    for count, text in enumerate(rows, 1):
+        row, numbers = number_urls(as_text(text), paths, files.number_of)
+        if numbers:
+            waiting.add(row)
+            places.add(orjson.dumps(numbers).decode())
+        else:
+            others.add(row)
+        if count % _ROWS_PER_STEP == 0:
+            await asyncio.sleep(0)
+    return others.finish(), waiting.finish(), places.finish()
 
 
-def _describe(files: _PageFiles) -> list[str]:
-    notes = []
-    if files.dropped:
-        notes.append(f"files not downloaded, because the page has more than max_links: {files.dropped:,}")
-    if files.unusable:
-        notes.append(f"files not downloaded, because their URL is not http or https: {files.unusable:,}")
-    return notes
+def _make_jobs(job: LeasedJob, file_urls: Texts, keys: bytes) -> Iterator[tuple[ChildJob, ...]]:
+    """The jobs of the files, in pieces. As links with `sameHost: false`: downloads lead to hosts that no defs name."""
+    jobs = (
+        ChildJob(
+            job.group, urls.host_key(url), urls.origin(url), url, job.depth, 0,
+            keys[number * KEY_BYTES : (number + 1) * KEY_BYTES], JobKind.FILE, may_leave_host=True,
+        )
+        for number, url in enumerate(map(as_text, file_urls))
+    )  # fmt: skip
+    return map(tuple, cut_in_pieces(jobs, lambda child: len(child.url), CHILDREN_PER_PIECE))

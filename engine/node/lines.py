@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import zstandard
 
-from engine.model.record import Texts
+from engine.model.record import Texts, as_text
 
 _BLOCK_BYTES = 256 * 1024
 _EAGER_BYTES = 64 * 1024
@@ -21,6 +21,8 @@ _PACKED_LEVEL, _MAX_WINDOW = 1, 1 << 23
 _LINE_FEED = b"\n"
 _LINE_END = re.compile(_LINE_FEED)
 _PIECE_CHARACTERS = 250_000
+_CHARACTERS_OF_OBJECT = 60
+"""A text takes so many bytes besides its characters."""
 
 Item = TypeVar("Item")
 
@@ -90,6 +92,39 @@ class Lines:
             raise ValueError("lines cannot be unpacked") from error
 
 
+class LineWriter:
+    """Collects lines; many of them take no more memory than their bytes."""
+
+    def __init__(self) -> None:
+        self._part = bytearray()
+        self._lines: list[str] = []
+        self._count = 0
+        self._left = _PIECE_CHARACTERS
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, line: str) -> None:
+        """Add a line, which holds no line feed."""
+        self._lines.append(line)
+        self._count += 1
+        self._left -= len(line) + _CHARACTERS_OF_OBJECT
+        if self._left <= 0:
+            self._flush()
+
+    def finish(self) -> Texts:
+        """The lines."""
+        if not self._part:
+            return tuple(self._lines)
+        self._flush()
+        return Lines(memoryview(self._part), self._count, len(self._part))
+
+    def _flush(self) -> None:
+        for line in self._lines:
+            self._part += line.encode() + _LINE_FEED
+        self._lines, self._left = [], _PIECE_CHARACTERS
+
+
 def pack_lines(texts: Texts) -> tuple[bytes, int]:
     """The lines as bytes, compressed where they are many, and their size before."""
     text = "\n".join(map(as_text, texts))
@@ -133,11 +168,6 @@ def take_first(pieces: Iterator[tuple[Item, ...]]) -> tuple[tuple[Item, ...], It
     """The first piece, and the later ones; None: there are none."""
     first, second = next(pieces, ()), next(pieces, None)
     return first, None if second is None else chain((second,), pieces)
-
-
-def as_text(line: str | memoryview) -> str:
-    """A line as text, however long."""
-    return line if isinstance(line, str) else str(line, "utf-8")
 
 
 def _decode(lines: memoryview) -> Iterator[str | memoryview]:

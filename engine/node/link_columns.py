@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from engine.model.job_key import KEY_BYTES
 from engine.model.link_request import LinkDetails
-from engine.model.record import ExtractedLink, Texts
-from engine.node.lines import as_text, pack_lines, read_lines
+from engine.model.record import ExtractedLink, Texts, as_text
+from engine.node.lines import pack_lines, read_lines
 from engine.node.wire_values import count_of, integer_of, text_of
 
-KEY_BYTES = 16
 _LINKS_PER_STEP = 1_000
 """Links whose keys are compared at once."""
 _has_scheme = methodcaller("startswith", ("http://", "https://", "file:///"))

@@ -52,7 +52,7 @@ class OutcomeBuilder:
             return self._replaced(job, extraction, url, hops)
         rows = sum([len(made.texts) for made in extraction.rows]) + copied
         if extraction.held:
-            rows += sum(len(held.rows) for held in extraction.held)
+            rows += sum(len(held.texts) for held in extraction.held)
         text = _describe_page(status, fetch_time, size, rows, url)
         problems = [] if size else ["empty page"]
         if extraction.damaged:

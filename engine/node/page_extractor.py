@@ -19,21 +19,18 @@ from engine.node.child_jobs import ChildJobs
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import (
-    INLINE_SECONDS,
     REPEATED,
     ExtractedPage,
-    Searcher,
     UnreadablePage,
     apply_data_defs,
     check_supported,
     ends_when_empty,
-    is_plain,
-    may_be_inline,
     parse_page,
 )
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
+from engine.node.inline import INLINE_SECONDS, Searcher, is_plain, may_be_inline
 from engine.node.job_context import JobContexts
 from engine.node.lines import take_first
 from engine.node.node_calls import NodeCalls

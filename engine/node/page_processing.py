@@ -188,7 +188,7 @@ class PageProcessor:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
-        self._file_rows.hold(job, extraction, url)
+        await self._file_rows.hold(job, extraction, url)
         shown_status, shown_time = answer or (status, fetch_time)
         outcome = self._outcomes.extracted(
             job, extraction, status=shown_status, url=url, fetch_time=shown_time, size=content.body.size, hops=hops,

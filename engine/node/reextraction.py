@@ -49,7 +49,7 @@ class Reextractor:
             return self._failed(job, f"not a page: {error}")
         except UnreadablePage as error:
             return self._failed(job, str(error))
-        self._file_rows.hold(job, extraction, stored.url)
+        await self._file_rows.hold(job, extraction, stored.url)
         outcome = self._outcomes.extracted(
             job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=content.body.size, hops=0
         )

@@ -16,12 +16,13 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.retry_policy import classify_status
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.job_key import link_key, sitemap_key
+from engine.model.record import as_text
 from engine.model.sitemap_rules import SitemapRules
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import UnreadablePage
 from engine.node.extraction_wire import MAX_SITEMAP_URLS
-from engine.node.lines import as_text, cut_in_pieces, take_first
+from engine.node.lines import cut_in_pieces, take_first
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extraction import SitemapUrls
 from engine.node.page_extractor import PageExtractor

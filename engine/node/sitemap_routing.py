@@ -10,10 +10,9 @@ from msgspec import Struct
 from engine import urls
 from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.model.definition import definition_hash
-from engine.model.record import Texts
+from engine.model.record import Texts, as_text
 from engine.model.sitemap_rules import SitemapRules
 from engine.node.extraction import UnreadablePage
-from engine.node.lines import as_text
 from engine.query_stripper import QueryStripper
 
 _MAX_SECONDS = 10.0

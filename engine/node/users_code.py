@@ -13,13 +13,12 @@ from msgspec.structs import replace
 
 from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions, Task, TaskGroup
-from engine.model.record import RecordCounts, Texts
+from engine.model.record import RecordCounts, Texts, as_text
 from engine.model.step import ChainStep, StepResult
 from engine.node import extraction_wire as wire
 from engine.node.extraction_death import LONGER_THAN_LIMIT
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest, NodeCallAnswers, StepDied
-from engine.node.lines import as_text
 from engine.node.link_columns import LinkColumns
 from engine.node.page_task import PageTask
 from engine.node.steps.chain import BAD_ANSWER

@@ -1,11 +1,11 @@
 """Writes the tables `held_rows` and `held_files`: rows that wait for files. Their counts are in `row_counts`."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import orjson
 
-from engine.model.stored_file import HeldRow
 from engine.store.db.connector import Database, id_list
 
 _JOBS = """
@@ -35,6 +35,7 @@ _REPLACED = """
 SELECT h.id, d.name FROM json_each(?) i CROSS JOIN held_rows h ON h.job = i.value JOIN data_defs d ON d.id = h.data_def
 WHERE h.data_def NOT IN (SELECT value FROM json_each(?))
 """
+_BATCH = 1_000
 
 
 class CompleteRow(NamedTuple):
@@ -50,19 +51,38 @@ class CompleteRow(NamedTuple):
     """Pairs of a place in the row, and the job of the file that belongs there."""
 
 
-def add(db: Database, run: int, rows: Sequence[tuple[int, int, HeldRow]]) -> list[int]:
-    """Hold rows: job of the page, id of the dataDef, row. Returns their ids.
+class NewHeldRow(NamedTuple):
+    """A row to hold: the job of its page, its dataDef, its JSON, and its files as pairs of place and identity."""
+
+    job: int
+    data_def: int
+    text: str
+    files: Sequence[tuple[list[str | int], bytes]]
+
+
+def add(db: Database, run: int, rows: Iterable[NewHeldRow]) -> list[int]:
+    """Hold rows; returns their ids. Memory stays flat, however many there are.
 
     A file without a job ends at once, as if it had failed: the current defs lack the group of its page.
     """
-    jobs = _find_jobs(db, run, {file.identity for _, _, row in rows for file in row.files})
-    values = [
-        (run, job, data_def, row.text, orjson.dumps([(f.place, jobs.get(f.identity)) for f in row.files]).decode())
-        for job, data_def, row in rows
-    ]
-    added = [(int(id_), orjson.loads(files)) for id_, files in db.execute_values(_ADD, values)]
-    db.execute_values(_ADD_FILES, [(id_, job) for id_, files in added for _, job in files if job is not None])
-    return [id_ for id_, _ in added]
+    ids: list[int] = []
+    iterator = iter(rows)
+    while batch := list(islice(iterator, _BATCH)):
+        jobs = _find_jobs(db, run, {identity for row in batch for _, identity in row.files})
+        values = [
+            (
+                run,
+                row.job,
+                row.data_def,
+                row.text,
+                orjson.dumps([(place, jobs.get(f)) for place, f in row.files]).decode(),
+            )
+            for row in batch
+        ]
+        added = [(int(id_), orjson.loads(files)) for id_, files in db.execute_values(_ADD, values)]
+        db.execute_values(_ADD_FILES, [(id_, job) for id_, files in added for _, job in files if job is not None])
+        ids += [id_ for id_, _ in added]
+    return ids
 
 
 def list_waiting_for(db: Database, files: Iterable[int]) -> list[int]:
@@ -101,6 +121,10 @@ def delete_replaced(db: Database, jobs: str, kept: str) -> dict[str, int]:
     return counts
 
 
-def _find_jobs(db: Database, run: int, identities: set[bytes | None]) -> Mapping[bytes | None, int]:
-    values = [(identity,) for identity in identities if identity is not None]
+def _files_json(row: NewHeldRow, jobs: Mapping[bytes, int]) -> str:
+    return orjson.dumps([(place, jobs.get(identity)) for place, identity in row.files]).decode()
+
+
+def _find_jobs(db: Database, run: int, identities: set[bytes]) -> Mapping[bytes, int]:
+    values = [(identity,) for identity in identities]
     return {bytes(identity): int(job) for identity, job in db.execute_values(_JOBS, values, leading=(run,))}

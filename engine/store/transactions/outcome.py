@@ -9,7 +9,7 @@ from engine.model.content_digest import Digests
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
-from engine.model.stored_file import HeldRow, StoredFile
+from engine.model.stored_file import StoredFile
 from engine.store.db.connector import Database
 from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.tables.events import Event
@@ -54,7 +54,12 @@ class HeldRows(NamedTuple):
 
     data_def: str
     data_def_id: int
-    rows: tuple[HeldRow, ...]
+    texts: Texts
+    """The rows as JSON objects, with URLs in the places of files."""
+    places: Texts
+    """Of each row a JSON list of pairs: the place of a file, as keys and indexes, and the file's number."""
+    files: bytes
+    """The identities of the page's files, one after another in the order of their numbers."""
 
 
 class PageCounts(NamedTuple):

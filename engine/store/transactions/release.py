@@ -1,14 +1,18 @@
 """Holds rows until the files that they name have ended, and releases them: the part of commits that files need."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import orjson
 
 from engine.model.content_digest import row_digests
 from engine.model.file_values import fill_row
 from engine.model.job import OPEN_STATES, JobKind
+from engine.model.job_key import KEY_BYTES
+from engine.model.record import as_text
 from engine.store.db.connector import Database
 from engine.store.tables import content_sums, files, held_rows, rows
 from engine.store.tables.content_sums import ContentSum
-from engine.store.tables.held_rows import CompleteRow
+from engine.store.tables.held_rows import CompleteRow, NewHeldRow
 from engine.store.tables.rows import NewRows
 from engine.store.transactions.outcome import JobOutcome
 
@@ -26,16 +30,28 @@ def settle_files(db: Database, run: int, accepted: Sequence[JobOutcome]) -> None
     """
     if not any(f.held or f.job.kind is JobKind.FILE for f in accepted):
         return
-    new = [(f.job.page_job or f.job.id, h.data_def_id, row) for f in accepted for h in f.held for row in h.rows]
     for f in accepted:
         for held in f.held:
-            rows.add_waiting(db, run, held.data_def, len(held.rows))
-    ids = held_rows.add(db, run, new) if new else []
+            rows.add_waiting(db, run, held.data_def, len(held.texts))
+    ids = held_rows.add(db, run, _new_rows(accepted))[:_MAX_RELEASED]
     files.add(db, run, [(f.job.id, f.file) for f in accepted if f.file is not None])
     ended = [f.job.id for f in accepted if f.job.kind is JobKind.FILE and f.state not in OPEN_STATES]
     if ended:
         ids += held_rows.list_waiting_for(db, ended)
     _release(db, run, list(dict.fromkeys(ids))[:_MAX_RELEASED])
+
+
+def _new_rows(accepted: Sequence[JobOutcome]) -> Iterator[NewHeldRow]:
+    """The rows to hold, one by one: a page may have very many."""
+    for f in accepted:
+        for held in f.held:
+            for text, places in zip(held.texts, held.places, strict=True):
+                files = [(place, _identity(held.files, number)) for place, number in orjson.loads(places)]
+                yield NewHeldRow(f.job.page_job or f.job.id, held.data_def_id, as_text(text), files)
+
+
+def _identity(files: bytes, number: int) -> bytes:
+    return files[number * KEY_BYTES : (number + 1) * KEY_BYTES]
 
 
 def release_ended(db: Database, run: int) -> bool:

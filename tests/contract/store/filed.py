@@ -7,23 +7,40 @@ from typing import Any
 import orjson
 
 from engine import urls
-from engine.model.file_values import find_urls
+from engine.model.file_values import number_urls
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.job_key import file_key
-from engine.model.stored_file import FileReference, HeldRow, StoredFile
+from engine.model.stored_file import StoredFile
 from engine.store.transactions.outcome import ChildJob, HeldRows, JobOutcome
 from tests.contract.store.harness import StoreHarness
 
 PATHS = (("file",), ("more",))
 
 
-def held_row(title: str, file: str | None, *more: str) -> HeldRow:
-    text = orjson.dumps({"title": title, "file": file, "more": list(more)}).decode()
-    return HeldRow(text, tuple(FileReference(place, file_key(url)) for place, url in find_urls(text, PATHS)))
+def held_row(title: str, file: str | None, *more: str) -> str:
+    return orjson.dumps({"title": title, "file": file, "more": list(more)}).decode()
 
 
-def named(*rows: HeldRow) -> list[str]:
-    return [url for row in rows for _, url in find_urls(row.text, PATHS)]
+def held_rows(data_def: str, data_def_id: int, rows: Iterable[str]) -> HeldRows:
+    """Rows that wait for all files they name."""
+    named = list[str]()
+
+    def number_of(url: str) -> int:
+        named.append(url)
+        return len(named) - 1
+
+    numbered = [number_urls(row, PATHS, number_of) for row in rows]
+    places = tuple(orjson.dumps(places).decode() for _, places in numbered)
+    return HeldRows(
+        data_def, data_def_id, tuple(row for row, _ in numbered), places, b"".join(file_key(url) for url in named)
+    )
+
+
+def named(*rows: str) -> list[str]:
+    found = list[str]()
+    for row in rows:
+        number_urls(row, PATHS, lambda url: found.append(url))
+    return found
 
 
 def file_child(url: str, group: str = "g") -> ChildJob:
@@ -32,9 +49,9 @@ def file_child(url: str, group: str = "g") -> ChildJob:
     )
 
 
-def page(store: StoreHarness, job: LeasedJob, *rows: HeldRow, data: Iterable[str] = (), **more: Any) -> JobOutcome:
+def page(store: StoreHarness, job: LeasedJob, *rows: str, data: Iterable[str] = (), **more: Any) -> JobOutcome:
     """A page with rows that wait, and others."""
-    outcome = store.done(job, data=data, held=(HeldRows("book", store.book, rows),) if rows else (), **more)
+    outcome = store.done(job, data=data, held=(held_rows("book", store.book, rows),) if rows else (), **more)
     outcome.children = tuple({url: file_child(url) for url in named(*rows)}.values())
     return outcome
 

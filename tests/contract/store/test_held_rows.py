@@ -18,6 +18,7 @@ from tests.contract.store.filed import (
     downloaded,
     file_child,
     held_row,
+    held_rows,
     page,
     stored,
     take_files,
@@ -80,16 +81,11 @@ def test_a_file_is_one_job_and_fills_rows_of_pages_that_come_later_at_once(store
 def test_a_row_keeps_the_digits_of_its_numbers(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
-    row = held_row("t", "http://f/x")
-    text = row.text.replace('"t"', "[1116.90,1e400,123456789012345678901234567890,-0.0]")
-    store.commit(page(store, job, replace_text(row, text)))
+    row = held_row("t", "http://f/x").replace('"t"', "[1116.90,1e400,123456789012345678901234567890,-0.0]")
+    store.commit(page(store, job, row))
     store.commit(downloaded(store, take_files(store)["x"]))
     ((_, data),) = store.rows()
     assert data.startswith('{"title":[1116.90,1e400,123456789012345678901234567890,-0.0],"file":{"path":"files/')
-
-
-def replace_text(row: Any, text: str) -> Any:
-    return row._replace(text=text)
 
 
 def test_a_retried_file_keeps_rows_waiting_and_a_lost_lease_writes_nothing(store: StoreHarness) -> None:
@@ -145,7 +141,7 @@ def test_a_re_extraction_replaces_waiting_rows_but_for_those_of_kept_data_defs(n
     (job,) = store.take("http://a/0")
     outcome = page(store, job, held_row("old", "http://f/x"))
     shelf = held_row("shelf", "http://f/x")
-    outcome.held += (outcome.held[0]._replace(data_def="shelf", data_def_id=shop.ids["shelf"], rows=(shelf,)),)
+    outcome.held += (held_rows("shelf", shop.ids["shelf"], [shelf]),)
     fetched = shop.fetched(job)
     store.commit(replace(outcome, document=fetched.document, page=fetched.page))
     check(store)

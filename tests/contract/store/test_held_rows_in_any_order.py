@@ -12,7 +12,7 @@ from engine.model.node import Role
 from engine.store.tables import jobs
 from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.retry import retry
-from tests.contract.store.filed import check, downloaded, held_row, page, stored, take_files, waiting
+from tests.contract.store.filed import check, downloaded, held_row, named, page, stored, take_files, waiting
 from tests.contract.store.harness import StoreHarness, again, failed
 
 
@@ -45,7 +45,7 @@ def test_commits_in_any_order_write_each_row_once(store: StoreHarness, seed: int
         if not jobs.has_open_jobs(store.db, store.run):
             break
     assert not jobs.has_open_jobs(store.db, store.run)
-    expected = sorted(row_text(row.text, broken) for listed in rows.values() for row in listed)
+    expected = sorted(row_text(row, broken) for listed in rows.values() for row in listed)
     assert sorted(row_text(data, ()) for _, data in store.rows()) == expected
     assert not waiting(store)
 
@@ -55,8 +55,8 @@ def outcome_of(store: StoreHarness, job: Any, rows: Any, broken: set[str], rng: 
         return again(job)
     if job.kind is JobKind.FILE:
         return failed(job) if job.url in broken else downloaded(store, job)
-    waits = [row for row in rows[job.url] if row.files]
-    return page(store, job, *waits, data=[row.text for row in rows[job.url] if not row.files])
+    waits = [row for row in rows[job.url] if named(row)]
+    return page(store, job, *waits, data=[row for row in rows[job.url] if not named(row)])
 
 
 def row_text(text: str, broken: Any) -> str:

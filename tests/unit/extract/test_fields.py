@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.stored_form import SourcePosition
-from tests.unit.extract.pages import extract, reason, value
+from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,15 @@ def test_without_selector_the_block_or_page_is_read() -> None:
 def test_urls_resolve_against_the_base() -> None:
     markup = "<base href=/b/><a href=' x y#z '>"
     assert value(markup, selector="a", attribute="href", type="url") == "https://shop.example/b/x%20y#z"
+
+
+@pytest.mark.parametrize(("count", "kept", "said"), [(5_000, 5_000, False), (5_001, 5_000, True)])
+def test_a_field_names_so_many_files_at_most(count: int, kept: int, said: bool) -> None:
+    document = page("".join(f"<li>/{number}</li>" for number in range(count)))
+    data_def = DataDef(name="d", fields=(Field(name="f", selector="li", all=True, type="file"),))
+    (row,) = RecordExtractor(data_def).extract(document, CONTEXT).rows
+    assert row["f"] == [f"https://shop.example/{number}" for number in range(kept)]
+    assert ("`f` names more than 5,000 files; the others are left out" in document.faults) is said
 
 
 def test_json_keeps_white_space() -> None:

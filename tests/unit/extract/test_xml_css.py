@@ -137,10 +137,10 @@ class _Forward(xml_css._LocalNameTranslator):
     xpath_indirect_adjacent_combinator = GenericTranslator.xpath_indirect_adjacent_combinator
 
 
-_COMPOUNDS = st.sampled_from(
-    ("a", "b", "c", "*", "a[k=x]", "[k=y]", "b:first-child", "b:last-child", "b:empty", "a:nth-child(2)")
-    + ("a:nth-of-type(2)", "c:not(a)", "a:is(a,b)", "a:has(b)", "a:has(> b)", "a:has(b c)", "b:has(+ c)")
-    + ("c:has(b c > a)",)
+_COMPOUNDS = st.one_of(
+    st.sampled_from(("a", "b", "c", "*", "a[k=x]", "[k=y]", "c:not(a)", "a:is(a,b)")),
+    st.sampled_from(("b:first-child", "b:last-child", "b:empty", "a:nth-child(2)", "a:nth-of-type(2)")),
+    st.sampled_from(("a:has(b)", "a:has(> b)", "a:has(b c)", "b:has(+ c)", "c:has(b c > a)")),
 )
 _STEPS = st.tuples(st.sampled_from([" ", " > ", " + ", " ~ "]), _COMPOUNDS)
 _ELEMENTS = st.recursive(

@@ -1,7 +1,7 @@
 """The URLs of files in rows, and the files in their places."""
 
 from engine.model.definition import DataDef, Field
-from engine.model.file_values import fill_row, find_urls, list_file_fields
+from engine.model.file_values import fill_row, list_file_fields, number_urls
 
 DATA_DEF = DataDef(
     name="d",
@@ -21,11 +21,27 @@ def test_file_fields_are_listed_with_nested_ones() -> None:
     assert list_file_fields(DataDef(name="e", fields=(Field(name="x", type="url"),))) == ()
 
 
-def test_urls_are_found_with_their_places() -> None:
-    assert find_urls(ROW, PATHS) == [
-        (("file",), "u1"), (("all", 0), "u2"), (("all", 1), "u3"), (("parts", 0, "scan", 0), "u1"),
-    ]  # fmt: skip
-    assert find_urls('{"title":null,"file":null,"all":[],"parts":null}', PATHS) == []
+def numbers_of(row: str, *without: str) -> tuple[str, list[tuple[object, int]]]:
+    known = dict[str, int]()
+
+    def number_of(url: str) -> int | None:
+        return None if url in without else known.setdefault(url, len(known))
+
+    row, numbers = number_urls(row, PATHS, number_of)
+    return row, [(place, number) for place, number in numbers]
+
+
+def test_urls_are_numbered_with_their_places() -> None:
+    assert numbers_of(ROW) == (
+        ROW, [(("file",), 0), (("all", 0), 1), (("all", 1), 2), (("parts", 0, "scan", 0), 0)],
+    )  # fmt: skip
+    empty = '{"title":null,"file":null,"all":[],"parts":null}'
+    assert numbers_of(empty) == (empty, [])
+
+
+def test_a_url_without_a_number_becomes_null() -> None:
+    row = '{"title":1.50,"file":null,"all":["u2","u3"],"parts":[{"n":"x","scan":[null]},{"n":"y","scan":[]}]}'
+    assert numbers_of(ROW, "u1") == (row, [(("all", 0), 0), (("all", 1), 1)])
 
 
 def test_files_take_their_places_and_all_else_stays_as_written() -> None:

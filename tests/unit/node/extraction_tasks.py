@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from engine.extract.context import Context
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
+from engine.model.record import as_text
 from engine.node import extraction_wire as wire
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
-from engine.node.lines import as_text
 from engine.node.page_task import PageTask
 from engine.store.pages.body import Body
 

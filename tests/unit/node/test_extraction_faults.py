@@ -20,10 +20,11 @@ from engine.model.definition import DataDef, Definitions, HostRule, Locator, Loc
 from engine.model.link import Link
 from engine.model.record import RecordCounts, Rejection
 from engine.node import extraction_wire as wire
-from engine.node.extraction import ExtractedPage, UnreadablePage, may_be_inline
+from engine.node.extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_request import ChildState, ExtractionRequest, check_answer, encode_defs
+from engine.node.inline import may_be_inline
 from engine.node.link_columns import LinkColumns
 from engine.node.page_extraction import SitemapUrls
 from engine.node.sitemap_job import SitemapHandler

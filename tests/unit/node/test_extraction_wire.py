@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from engine.extract.context import Context
-from engine.model.record import ExtractedLink, Rejection
+from engine.model.record import ExtractedLink, Rejection, as_text
 from engine.node import extraction_wire as wire
 from engine.node.extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_process import ExtractionPool
-from engine.node.lines import as_text, pack_lines, read_lines
+from engine.node.lines import pack_lines, read_lines
 from engine.node.page_task import PageTask
 from engine.runtime.frames import PREFIX
 from tests.unit.node.extraction_tasks import limits, request, title

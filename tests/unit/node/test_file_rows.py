@@ -1,14 +1,17 @@
 """Rows that name files wait; the jobs of the files are children of the page."""
 
+import asyncio
 from typing import Any, cast
 from unittest.mock import Mock
 
+import orjson
 import pytest
 
 from engine.model.definition import DataDef, Definitions, Field, HostRule
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import file_key
 from engine.node.file_rows import FileRows
+from engine.node.lines import Lines
 from engine.node.page_extractor import PageExtraction
 from engine.query_stripper import QueryStripper
 from engine.store.transactions.outcome import ExtractedRows
@@ -28,7 +31,7 @@ def hold(*rows: ExtractedRows, max_links: int = 100) -> PageExtraction:
     cache = Mock(max_links=max_links)
     cache.definitions.return_value = DEFS
     cache.query_stripper.return_value = QueryStripper.from_definitions(DEFS)
-    FileRows(cache).hold(JOB, extraction, "http://a/page/")
+    asyncio.run(FileRows(cache).hold(JOB, extraction, "http://a/page/"))
     return extraction
 
 
@@ -46,7 +49,7 @@ def test_rows_with_files_wait_and_others_do_not() -> None:
     extraction = hold(ExtractedRows("d", 7, (row("http://a/x"), row(None), row("http://b:8080/y#p"))), plain)
     assert texts(extraction.rows) == [row(None), '{"f":"http://a/x"}']
     (held,) = extraction.held
-    assert (held.data_def, held.data_def_id, [one.text for one in held.rows]) == (
+    assert (held.data_def, held.data_def_id, list(held.texts)) == (
         "d", 7, [row("http://a/x"), row("http://b:8080/y#p")],
     )  # fmt: skip
     one, two = extraction.children
@@ -85,12 +88,32 @@ def test_what_is_no_http_url_is_null_with_a_warning(url: str) -> None:
     extraction = hold(ExtractedRows("d", 7, (row(url),)))
     assert extraction.children == ()
     assert extraction.warnings == ("files not downloaded, because their URL is not http or https: 1",)
-    ((held,),) = [one.rows for one in extraction.held]
-    assert [file.identity for file in held.files] == [None]
+    assert extraction.held == ()
+    assert texts(extraction.rows) == [row(None)]
 
 
 def test_files_of_a_page_are_limited_and_equal_ones_count_once() -> None:
     urls = [f"http://a/{i}" for i in (1, 2, 1, 3, 4)]
     extraction = hold(ExtractedRows("d", 7, tuple(map(row, urls))), max_links=2)
     assert [child.url for child in extraction.children] == ["http://a/1", "http://a/2"]
-    assert extraction.warnings == ("files not downloaded, because the page has more than max_links: 2",)
+    assert extraction.warnings == ("files not downloaded, because the page names more than 2: 2",)
+    (held,) = extraction.held
+    assert list(held.texts) == [row(url) for url in urls[:3]]
+    assert [orjson.loads(str(places)) for places in held.places] == [[[["f"], 0]], [[["f"], 1]], [[["f"], 0]]]
+    assert held.files == file_key("http://a/1") + file_key("http://a/2")
+    assert texts(extraction.rows) == [row(None)] * 2
+
+
+def test_many_files_take_little_memory_and_become_jobs_in_pieces() -> None:
+    rows = tuple(row(f"http://a/{number}") for number in range(20_000))
+    extraction = hold(ExtractedRows("d", 7, rows), max_links=50_000)
+    (held,) = extraction.held
+    assert isinstance(held.texts, Lines)
+    assert list(held.texts) == list(rows[:5_000])
+    assert len(texts(extraction.rows)) == 15_000
+    assert extraction.later_children is not None
+    pieces = [extraction.children, *extraction.later_children]
+    assert [len(piece) for piece in pieces] == [2_000, 2_000, 1_000]
+    children = [child for piece in pieces for child in piece]
+    assert b"".join(child.identity for child in children) == held.files
+    assert [child.url for child in children] == [f"http://a/{number}" for number in range(5_000)]

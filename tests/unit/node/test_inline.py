@@ -11,14 +11,8 @@ from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link
-from engine.node.extraction import (
-    INLINE_SECONDS,
-    UnsupportedContent,
-    apply_data_defs,
-    is_plain,
-    may_be_inline,
-    parse_page,
-)
+from engine.node.extraction import UnsupportedContent, apply_data_defs, parse_page
+from engine.node.inline import INLINE_SECONDS, is_plain, may_be_inline
 from tests.pdf_documents import pdf
 
 CONTEXT = Context(
