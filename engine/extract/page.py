@@ -29,10 +29,7 @@ PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 
 
 class PageTooDeep(CrawlError):
-    """A document that cannot be parsed in reasonable time and memory: too deep, too many reopened tags, or as XML.
-
-    XML is cut by the limits of its parser, so that its rows would be incomplete.
-    """
+    """A document that cannot be parsed, or not in reasonable time and memory: too deep, too many reopened tags."""
 
     def __init__(self, url: str, problem: str = f"nests more than {MAX_OPEN_TAGS:,} open tags") -> None:
         super().__init__(
@@ -110,14 +107,11 @@ class Page:
         """
         if self.kind not in ("html", "xml"):
             return None
-        from engine.extract.xpath import MarkupLimit, parse_markup
+        from engine.extract.xpath import parse_markup
 
         if self.kind == "html":
             self._check_depth()
-        try:
-            return parse_markup(self._utf8, xml=self.kind == "xml")
-        except MarkupLimit as error:
-            raise PageTooDeep(self.url, f"is beyond a limit of the XML parser: {error}") from error
+        return parse_markup(self._utf8, xml=self.kind == "xml", on_limit=self._on_parser_limit)
 
     @cached_property
     def data(self) -> Any:
@@ -202,6 +196,12 @@ class Page:
     def markup(self) -> Markup:
         """The document for the guards."""
         return Markup(self._utf8)
+
+    def _on_parser_limit(self, limit: str) -> None:
+        """CSS reads all of an HTML page; of XML there is no other reading, and its rows would be incomplete."""
+        if self.kind == "xml":
+            raise PageTooDeep(self.url, f"is beyond a limit of the XML parser: {limit}")
+        self.faults[f"XPath reads a part of the page alone: {limit}"] = None
 
     def _check_depth(self) -> None:
         if nests_too_deep(self.markup):

@@ -3,6 +3,7 @@
 import copy
 import math
 import re
+from collections.abc import Callable
 from typing import TypeGuard
 
 from lxml import etree
@@ -24,14 +25,13 @@ _INVALID_REFERENCE = re.compile(
 """References to surrogates: lxml keeps them when it recovers, and then the text cannot be read."""
 
 
-class MarkupLimit(Exception):
-    """XML goes beyond a limit of its parser, which would give the part before that place."""
-
-
-def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
+def parse_markup(
+    markup: bytes, *, xml: bool = False, on_limit: Callable[[str], None] | None = None
+) -> etree._Element | None:
     """The root element of UTF-8 markup, malformed or not; None if there is none. No entities, no network.
 
-    Raises MemoryError, and MarkupLimit for XML of more than 256 levels, or with a text of more than 10 MB.
+    `on_limit` is told where the parser stops at a limit of its own, and gives what is before that place: XML of more
+    than 256 levels, HTML of more than 2,048, a text of XML of more than 10 MB. Raises MemoryError.
     """
     parser: etree.XMLParser | etree.HTMLParser
     if b"&#" in markup:
@@ -49,8 +49,8 @@ def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
     last_error = parser.error_log.last_error
     if last_error is not None and last_error.type == _NO_MEMORY:  # it stops there, and keeps what it has
         raise MemoryError("the parser")
-    if xml and last_error is not None and last_error.type == _LIMIT:
-        raise MarkupLimit(last_error.message.strip().partition(", ")[0])
+    if on_limit is not None and last_error is not None and last_error.type == _LIMIT:
+        on_limit(last_error.message.strip().partition(", ")[0])
     return root if root is not None and isinstance(root.tag, str) else None
 
 

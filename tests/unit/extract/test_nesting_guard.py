@@ -130,3 +130,11 @@ def test_xml_that_its_parser_would_cut_is_rejected(text: str, problem: str) -> N
     page = Page(url="http://h/", text=text, kind="xml", status=200, fetched_at=0)
     with pytest.raises(PageTooDeep, match=f"http://h/ is beyond a limit of the XML parser: {problem}"):
         _ = page.element
+
+
+@pytest.mark.parametrize(("levels", "is_cut"), [(2_000, False), (2_100, True)])
+def test_a_page_that_xpath_cannot_read_to_its_depth_says_so(levels: int, is_cut: bool) -> None:
+    page = Page(url="http://h/", text="<div>" * levels + "<b>x</b>", kind="html", status=200, fetched_at=0)
+    assert page.element is not None
+    assert len(list(page.element.iter("b"))) == (0 if is_cut else 1)
+    assert any("XPath reads a part of the page alone: Excessive depth" in fault for fault in page.faults) is is_cut
