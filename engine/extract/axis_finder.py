@@ -18,6 +18,7 @@ _COMBINATOR = re.compile(r"[\s>+~,]")
 _CELL = re.compile(
     r"""([^,"'()]*(?:\([^()"']*\)[^,"'()]*)*?)\s*>\s*([A-Za-z][\w-]*|\*?):nth-child\(\s*([0-9]+)\s*\)\s*"""
 )
+_NUMBERED = re.compile(r"([A-Za-z][\w-]*|\*?):nth-child\(\s*([0-9]+)\s*\)")
 _QUOTED_VARIABLE = re.compile(r"'%\{([^{}]*)\}'")
 _MARK = "crawl-console-text-"
 
@@ -50,6 +51,8 @@ class CssFinder:
         self._marked: dict[tuple[str, str, str], str] = {}
         self._rows: dict[tuple[int, str], list[LexborNode]] = {}
         """By block and selector: what it matches there."""
+        self._numbered: dict[tuple[int, str], dict[int, list[LexborNode]]] = {}
+        """By block and tag: its elements by their number among their siblings."""
         self._cells: dict[int, list[LexborNode]] = {}
         """The children of rows."""
         self._nodes: dict[str, list[LexborNode]] = {}
@@ -82,7 +85,7 @@ class CssFinder:
             key = (block.mem_id, parent)
             rows = self._rows.get(key)
             if rows is None:
-                rows = self._rows[key] = self._search(block, parent)
+                rows = self._rows[key] = self._select(block, parent)
             if len(rows) == 1:  # several may be nested, and their cells in another order
                 cell = self._cell(rows[0], child)
                 return [] if cell is None else [cell]
@@ -90,10 +93,31 @@ class CssFinder:
 
     def _search(self, block: LexborNode, text: str) -> list[LexborNode]:
         assert self._page.shape is not None
+        numbered = _NUMBERED.fullmatch(text)
+        if numbered is not None:
+            return self._number(block, numbered.group(1) or "*").get(int(numbered.group(2)), [])
         if _COMBINATOR.search(text):
             return _compile(text).find_in_block(block, self._page.shape)
         _compile(text)
         return block.css(text)  # the block itself may match
+
+    def _number(self, block: LexborNode, tag: str) -> dict[int, list[LexborNode]]:
+        """The elements of that tag in a block, by number: for `nth-child`, the parser counts siblings for each of them.
+
+        A table of n rows, which is searched for each of its rows, would take the third power of n.
+        """
+        by_number = self._numbered.get((block.mem_id, tag))
+        if by_number is None:
+            by_number = self._numbered[block.mem_id, tag] = {}
+            numbers: dict[int, int] = {}
+            for node in block.css(tag):
+                number = numbers.get(node.mem_id)
+                if number is None and node.parent is not None:
+                    for count, sibling in enumerate(node.parent.iter(), 1):
+                        numbers[sibling.mem_id] = count
+                    number = numbers.get(node.mem_id)
+                by_number.setdefault(number or 1, []).append(node)
+        return by_number
 
     def _cell(self, row: LexborNode, child: tuple[str, int]) -> LexborNode | None:
         """The child with that tag and number; a table is read without a search for each of its cells."""
@@ -233,7 +257,11 @@ def _own_text(node: LexborNode) -> str:
 def _split_cell(text: str) -> tuple[str, tuple[str, int] | None]:
     """A selector such as `tr:nth-child(5) > td:nth-child(2)` as that of the parent, and the child's tag and number."""
     match = _CELL.fullmatch(text)
-    return (text, None) if match is None else (match.group(1), (match.group(2).lower() or "*", int(match.group(3))))
+    return (
+        (text, None)
+        if match is None
+        else (match.group(1).strip(), (match.group(2).lower() or "*", int(match.group(3))))
+    )
 
 
 @lru_cache(maxsize=4096)

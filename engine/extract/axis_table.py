@@ -19,8 +19,8 @@ from engine.model.record import ExtractedLink
 from engine.model.variables import render
 from engine.query_stripper import QueryStripper
 
-_MAX_INDEX = 10_000
-"""An open range ends here at the latest."""
+_MAX_INDEX = 100_000
+"""An open range that does not end before has a selector which finds something for any index, as a rule."""
 
 
 class _Values(Struct):
@@ -201,6 +201,8 @@ class _PageReader:
             yield from rows
             if axis.last is None and value in axis.break_after:
                 return
+        if axis.last is None:
+            raise TableInvalid(f"{axis.name}: the range has no end within {_MAX_INDEX:,} indexes", axis.place)
 
     def _end_data(self, axis: Axis, index: int) -> None:
         """Note that an open range ends here. Raises TableInvalid where `breakAfter` should have ended it."""

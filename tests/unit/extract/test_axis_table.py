@@ -3,9 +3,14 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from engine.extract.axis_finder import CssFinder
+from engine.extract.budget import Budget
 from engine.extract.context import Context
+from engine.extract.css import CssExpression
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
 from engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
@@ -99,6 +104,59 @@ def test_an_open_range_of_a_constant_ends_where_nothing_else_is_found() -> None:
     assert len(values(table)) == 4
     failed = extract(replace(table, items=(replace(item, break_after=("end",)),)))
     assert "no value equals 'end' of `breakAfter`; the data ends at index 7" in failed.failure
+
+
+def test_an_open_range_without_an_end_is_an_error() -> None:
+    item = Axis(name="item", selector="td", first=1, last=None)
+    extraction = extract(AxisTable(block="table", items=(item,), facts=(Axis(name="fact"),), flavour="css"))
+    assert extraction.rows == ()
+    assert extraction.failure.startswith("item: the range has no end within 100,000 indexes")
+
+
+@pytest.mark.parametrize("flavour", ["css", "xpath"])
+def test_a_table_of_4000_rows_is_read(flavour: SelectorFlavour) -> None:
+    """For each row the parser would count the rows before each row: the third power of their number."""
+    html = "<table>" + "".join(f"<tr><td>{row}</td><td>a</td><td>b</td></tr>" for row in range(4_000)) + "</table>"
+    row, cell = ("tr:nth-child({})", "td:nth-child({})") if flavour == "css" else ("tbody/tr[{}]", "td[{}]")
+    step = " > " if flavour == "css" else "/"
+    table = AxisTable(
+        block="table" if flavour == "css" else "//table",
+        items=(Axis(name="item", selector=row.format("%{index}") + step + cell.format(1), first=1, last=None),),
+        dims=(Axis(name="column", selector=row.format(1) + step + cell.format("%{index}"), first=2, last=3),),
+        facts=(Axis(name="fact", selector=row.format("%{item.index}") + step + cell.format("%{dim.column.index}")),),
+        flavour=flavour,
+    )
+    expected = [(str(row), column, column) for row in range(4_000) for column in "ab"]
+    assert values(table, html) == expected
+
+
+_TAGS = ("table", "tr", "td", "div", "p", "ul", "li", "b", "svg")
+_TREES = st.recursive(
+    st.sampled_from(["", "x", "<br>"]),
+    lambda inner: st.lists(st.builds("<{0}>{1}</{0}>".format, st.sampled_from(_TAGS), inner), max_size=4).map("".join),
+    max_leaves=25,
+)
+_SELECTORS = st.one_of(
+    st.builds(
+        "{}:nth-child({})".format, st.sampled_from(["tr", "td", "*", "", "div", "html", "svg"]), st.integers(0, 4)
+    ),
+    st.sampled_from(("tr:nth-child(2) > td:nth-child(1)", "tbody > tr:nth-child(1) > td:nth-child(2)")),
+    st.sampled_from(("ul > li:nth-child(2)", "table > tbody > tr:nth-child(2) > td:nth-child(1)")),
+    st.just("div tr:nth-child(1) > *:nth-child(1)"),
+)
+
+
+@given(_TREES, st.sampled_from(["html", "body", "table", "div", "tr"]), _SELECTORS)
+def test_elements_by_number_are_those_of_the_parser(html: str, block: str, selector: str) -> None:
+    page = Page(url="http://h/", text=html, kind="html", status=200, fetched_at=0.0)
+    assert page.tree is not None
+    assert page.shape is not None
+    finder = CssFinder(Budget(page, CONTEXT))
+    for node in page.tree.css(block):
+        expected = CssExpression(selector).find_in_block(node, page.shape)
+        if " " not in selector:
+            expected = node.css(selector)  # the block itself may match
+        assert [found.mem_id for found in finder._select(node, selector)] == [one.mem_id for one in expected]
 
 
 def test_an_open_range_ends_with_the_data() -> None:
