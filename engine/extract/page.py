@@ -31,11 +31,14 @@ PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 class PageTooDeep(CrawlError):
     """A document that cannot be parsed, or not in reasonable time and memory: too deep, too many reopened tags."""
 
-    def __init__(self, url: str, problem: str = f"nests more than {MAX_OPEN_TAGS:,} open tags") -> None:
-        super().__init__(
-            f"{url} {problem}",
-            "Such pages are made to choke parsers; exclude the URL with `deny` in the link that leads to it.",
-        )
+    def __init__(
+        self,
+        url: str,
+        problem: str = f"nests more than {MAX_OPEN_TAGS:,} open tags",
+        *,
+        because: str = "Such pages are made to choke parsers",
+    ) -> None:
+        super().__init__(f"{url} {problem}", f"{because}; exclude the URL with `deny` in the link that leads to it.")
 
 
 class Page:
@@ -200,7 +203,8 @@ class Page:
     def _on_parser_limit(self, limit: str) -> None:
         """CSS reads all of an HTML page; of XML there is no other reading, and its rows would be incomplete."""
         if self.kind == "xml":
-            raise PageTooDeep(self.url, f"is beyond a limit of the XML parser: {limit}")
+            problem = f"is beyond a limit of the XML parser: {limit}"
+            raise PageTooDeep(self.url, problem, because="Its rows would be incomplete")
         self.faults[f"XPath reads a part of the page alone: {limit}"] = None
 
     def _check_depth(self) -> None:
