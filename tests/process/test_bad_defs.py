@@ -163,6 +163,8 @@ def test_good_defs_pass_the_check(project: Project, site: Site) -> None:
         ["status", "--frob"],
         ["export", "--format", "xml"],
         ["export", "-o", ""],
+        ["try", "http://127.0.0.1/"],
+        ["try", "d"],
     ],
     ids=" ".join,
 )
@@ -174,6 +176,14 @@ def test_usage_errors_exit_2(project: Project, arguments: list[str]) -> None:
     assert done.err.strip()
     assert done.out == ""
     assert project.status()["run"] is None, "nothing was started"
+
+
+def test_a_page_to_try_without_its_data_def_is_told_the_order(project: Project) -> None:
+    project.write(GOOD)
+    done = project.run_command("try", "http://127.0.0.1/x")
+    assert done.code == 2
+    assert "which dataDef?" in done.err
+    assert "`crawl-console try DATADEF http://127.0.0.1/x`" in done.err
 
 
 def test_a_bad_crawl_toml_is_reported(project: Project) -> None:

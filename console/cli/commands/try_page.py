@@ -45,6 +45,8 @@ def try_(
     from engine.preview.page_trial import PageTrial, find_data_def, groups_using, locator_origin
 
     settings, _ = load_settings_of(defs, assign)
+    if source is None and job is None and "://" in data_def:
+        raise UsageError("which dataDef?", f"It comes first: `crawl-console try DATADEF {data_def}`.")
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
     loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
