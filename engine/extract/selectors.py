@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from selectolax.lexbor import LexborNode
 
 from engine.extract.block_matches import BlockMatches, match_blocks
-from engine.extract.cost import Cost
+from engine.extract.cost import Cost, Searcher
 from engine.extract.css import CssExpression
 from engine.extract.json_expression import JsonExpression
 from engine.extract.json_ld import JsonLdPath
@@ -35,20 +35,8 @@ _SPECIFIC = ".#["
 """What selectors have that match few elements of a block: all matches of `a` would take longer than its first one."""
 
 
-class Selector(Protocol):
+class Selector(Searcher, Protocol):
     """A compiled selector. Matches nothing in a document of another kind."""
-
-    @property
-    def cost(self) -> Cost:
-        """How its time may grow with the size of a page."""
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether its time does not depend on the depth of an HTML page."""
-
-    @property
-    def reads_embedded_json(self) -> bool:
-        """Whether it parses JSON inside an HTML page."""
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match in document order."""

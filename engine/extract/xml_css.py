@@ -3,9 +3,17 @@
 from typing import TypeGuard
 
 from cssselect import GenericTranslator, SelectorError
-from cssselect.parser import Attrib, Element, Relation
+from cssselect.parser import Attrib, CombinedSelector, Element, Relation
 from cssselect.xpath import XPathExpr
 from lxml import etree
+
+_LEFT_OF = {
+    " ": "ancestor::{}",
+    ">": "parent::{}",
+    "+": "preceding-sibling::*[1][self::{}]",
+    "~": "preceding-sibling::{}",
+}
+"""What an element has that is right of a combinator: how it leads to the one on the left."""
 
 
 class XmlCssExpression:
@@ -62,25 +70,11 @@ class _LocalNameTranslator(GenericTranslator):
         finally:
             self._is_relative = False
 
-    def xpath_descendant_combinator(self, left: XPathExpr, right: XPathExpr) -> XPathExpr:
+    def xpath_combinedselector(self, combined: CombinedSelector) -> XPathExpr:
         if self._is_relative:
-            return super().xpath_descendant_combinator(left, right)
-        return right.add_condition(f"ancestor::{left}")
-
-    def xpath_child_combinator(self, left: XPathExpr, right: XPathExpr) -> XPathExpr:
-        if self._is_relative:
-            return super().xpath_child_combinator(left, right)
-        return right.add_condition(f"parent::{left}")
-
-    def xpath_direct_adjacent_combinator(self, left: XPathExpr, right: XPathExpr) -> XPathExpr:
-        if self._is_relative:
-            return super().xpath_direct_adjacent_combinator(left, right)
-        return right.add_condition(f"preceding-sibling::*[1][self::{left}]")
-
-    def xpath_indirect_adjacent_combinator(self, left: XPathExpr, right: XPathExpr) -> XPathExpr:
-        if self._is_relative:
-            return super().xpath_indirect_adjacent_combinator(left, right)
-        return right.add_condition(f"preceding-sibling::{left}")
+            return super().xpath_combinedselector(combined)
+        left, right = self.xpath(combined.selector), self.xpath(combined.subselector)
+        return right.add_condition(_LEFT_OF[combined.combinator].format(left))
 
     def xpath_element(self, selector: Element) -> XPathExpr:
         name = selector.element

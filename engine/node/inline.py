@@ -1,9 +1,8 @@
 """Decides which pages are so small and plain that they need no extraction process."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from engine.extract.cost import Cost
+from engine.extract.cost import Cost, Searcher
 from engine.extract.nesting_guard import may_reopen
 from engine.extract.page import Page
 from engine.fetch.decode import is_pdf, needs_detection
@@ -33,22 +32,6 @@ def may_be_inline(body: bytes, content_type: str) -> bool:
     if len(body) > MAX_INLINE_BYTES or is_pdf(body, content_type):
         return False
     return not needs_detection(body, content_type)
-
-
-class Searcher(Protocol):
-    """Searches pages: a dataDef or a selector."""
-
-    @property
-    def cost(self) -> Cost:
-        """How its time may grow with the size of a page."""
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether its time does not depend on the depth of an HTML page."""
-
-    @property
-    def reads_embedded_json(self) -> bool:
-        """Whether it parses JSON inside an HTML page."""
 
 
 def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:

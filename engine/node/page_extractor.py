@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Container, Sequence
 
 from engine.extract.context import Context
+from engine.extract.cost import Searcher
 from engine.extract.login_check import compile_check
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import OutOfTime
@@ -30,7 +31,7 @@ from engine.node.extraction import (
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
-from engine.node.inline import INLINE_SECONDS, Searcher, is_plain, may_be_inline
+from engine.node.inline import INLINE_SECONDS, is_plain, may_be_inline
 from engine.node.job_context import JobContexts
 from engine.node.lines import take_first
 from engine.node.node_calls import NodeCalls

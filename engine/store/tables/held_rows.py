@@ -69,16 +69,7 @@ def add(db: Database, run: int, rows: Iterable[NewHeldRow]) -> list[int]:
     iterator = iter(rows)
     while batch := list(islice(iterator, _BATCH)):
         jobs = _find_jobs(db, run, {identity for row in batch for _, identity in row.files})
-        values = [
-            (
-                run,
-                row.job,
-                row.data_def,
-                row.text,
-                orjson.dumps([(place, jobs.get(f)) for place, f in row.files]).decode(),
-            )
-            for row in batch
-        ]
+        values = [(run, row.job, row.data_def, row.text, _files_json(row, jobs)) for row in batch]
         added = [(int(id_), orjson.loads(files)) for id_, files in db.execute_values(_ADD, values)]
         db.execute_values(_ADD_FILES, [(id_, job) for id_, files in added for _, job in files if job is not None])
         ids += [id_ for id_, _ in added]

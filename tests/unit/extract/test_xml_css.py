@@ -131,10 +131,7 @@ class _Forward(xml_css._LocalNameTranslator):
     """Walks from left to right, as the library does: the time is the square of the matches, and the result the same."""
 
     xpath_relation = GenericTranslator.xpath_relation
-    xpath_descendant_combinator = GenericTranslator.xpath_descendant_combinator
-    xpath_child_combinator = GenericTranslator.xpath_child_combinator
-    xpath_direct_adjacent_combinator = GenericTranslator.xpath_direct_adjacent_combinator
-    xpath_indirect_adjacent_combinator = GenericTranslator.xpath_indirect_adjacent_combinator
+    xpath_combinedselector = GenericTranslator.xpath_combinedselector
 
 
 _COMPOUNDS = st.one_of(
