@@ -115,8 +115,11 @@ class XPathExpression:
 
 
 def _cost_of(text: str) -> Cost:
-    bracket, predicate = text.partition("[")[1:]
+    path, bracket, predicate = text.partition("[")
     found = len(_COSTLY.findall(text)) + len(_COSTLY_IN_PREDICATE.findall(bracket + predicate))
+    for part in map(str.strip, path.split("|")):
+        # `//div//li`: what is below each `div` is compared with all that was found before
+        found += part.count("//") - part.startswith(("//", ".//"))
     return Cost(min(Cost.LINEAR + found, Cost.CUBE))
 
 

@@ -78,6 +78,7 @@ def _depth() -> Iterator[HostileAnswer]:
     yield page("deep-select", lambda: "<select><optgroup><option>" * 50_000)
     yield page("deep-buttons", lambda: "<p><button>" * 50_000)
     yield page("deep-xpath", lambda: "<div>" * 9_000, fields=selected("xpath: //div[.//div//div//b]"))
+    yield page("levels-xpath", lambda: "<div>" * 180 + "<li>" * 15_000, fields=selected("xpath: //div//li"))
     yield page("deep-many", lambda: ("<div>" * 99 + "</div>" * 99) * 5_000, fields=deep_selector)
     yield page("ends-unmatched", lambda: "<x>" * 9_000 + "</y>" * 900_000)
     yield page("deep-siblings", lambda: "<div><p>x</p>" * 9_000, fields=selected("p ~ div p ~ div p"))

@@ -126,6 +126,25 @@ def test_paths_from_the_root_in_a_predicate_cost_a_square() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "cost"),
+    [
+        ("//li", Cost.LINEAR), (".//li", Cost.LINEAR), ("//ul/li/a", Cost.LINEAR), ("//li | //dd", Cost.LINEAR),
+        ("//div//li", Cost.SQUARE), ("/html//li", Cost.SQUARE), ("//li | //ul//dd", Cost.SQUARE),
+        ("//ul[@id]//li", Cost.SQUARE), ("//div//div//li", Cost.CUBE),
+    ],
+)  # fmt: skip
+def test_a_path_below_a_path_costs_a_square(path: str, cost: Cost) -> None:
+    """libxml2 compares what it finds below each element with all that it has: 64 kB took 20 s on the fetch loop."""
+    assert extractor(f"xpath: {path}").cost is cost
+
+
+def test_a_page_of_many_matches_below_many_levels_goes_to_an_extraction_process() -> None:
+    body = "<div>" * 180 + "<li>" * 15_000
+    assert is_inline(body, selector="xpath: //li")
+    assert not is_inline(body, selector="xpath: //div//li")
+
+
+@pytest.mark.parametrize(
     ("parts", "flat"),
     [
         ({"fields": (Field(name="f", selector="b"), Field(name="g", value="x"))}, True),
