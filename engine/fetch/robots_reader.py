@@ -48,7 +48,10 @@ def robots_text(response: FetchResponse) -> str:
     """The text of the response for a robots.txt: empty unless the status is 2xx."""
     if not 200 <= response.status < 300:
         return ""
-    return decode(response.body, "text/plain; charset=utf-8").text
+    document = decode(response.body, "text/plain; charset=utf-8")
+    if document.kind == "binary":  # by a control byte somewhere: the lines that can be read are rules all the same
+        return response.body.decode("utf-8", "replace")
+    return document.text
 
 
 async def fetch_robots(url: str, send: SendHop, agent: str) -> HostRobots:

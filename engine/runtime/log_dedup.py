@@ -50,4 +50,5 @@ def log_to_stderr() -> None:
     handler.addFilter(DedupFilter())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
     logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
-    logging.getLogger("huey").setLevel(logging.WARNING)
+    for name in ("huey", "httpx", "httpcore"):  # an HTTP client logs each URL, with what a sender's holds of secrets
+        logging.getLogger(name).setLevel(logging.WARNING)

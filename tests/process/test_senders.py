@@ -76,9 +76,8 @@ def test_rows_are_posted_in_batches_with_a_key(
 ) -> None:
     library = Library(site, shelves=3, books=5)
     monkeypatch.setenv("CRM_TOKEN", "t0ken")
-    write_project(
-        project, library, http(receiver, ", headers: {Authorization: 'Bearer %{env.CRM_TOKEN}', X-From: pa55word}")
-    )
+    appender = http(receiver, ", headers: {Authorization: 'Bearer %{env.CRM_TOKEN}', X-From: pa55word}")
+    write_project(project, library, appender.replace("/rows'", "/rows?key=%{env.CRM_TOKEN}'"))
     done = project.crawl(nodes=1)
     assert receiver.values() == library.rows()
     assert_received(project, receiver)

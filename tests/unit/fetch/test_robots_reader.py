@@ -34,3 +34,16 @@ def test_one_that_cannot_be_read_disallows_everything(host: str, reason: str) ->
     robots = asyncio.run(fetch_robots(f"http://{host}/robots.txt", send, "us"))
     assert not robots.readable
     assert robots.refusal(f"http://{host}/") == f"robots.txt cannot be read: {reason}"
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\x01", b"\x0b", b"\x1a", b"\x1f", b"\xff"], ids=repr)
+def test_a_control_byte_leaves_the_rules_in_force(byte: bytes) -> None:
+    async def answer(url: str, request: Request) -> FetchResponse:
+        return FetchResponse(
+            url=url, status=200, headers=(), body=b"# " + byte + b"\nUser-agent: *\nDisallow: /a\n" + byte, received=0,
+            elapsed=0.0, content_type="text/plain", location=None, location_problem="", retry_after=None,
+        )  # fmt: skip
+
+    robots = asyncio.run(fetch_robots("http://a/robots.txt", answer, "us"))
+    assert str(robots.refusal("http://a/a")).endswith(": Disallow: /a)")
+    assert robots.refusal("http://a/b") is None
