@@ -148,7 +148,7 @@ class CssFinder:
             assert self._page.tree is not None
             self._nodes[mark] = []
             for node in self._page.tree.css(compound):
-                self._budget.check_time()
+                self._budget.time_budget.check_patience()
                 text = _own_text(node) if pseudo.endswith("Own") else " ".join(node.text().split())
                 if holds(text):
                     node.attrs[mark] = ""

@@ -54,7 +54,7 @@ class AxisTableReader:
     def read(self, budget: Budget) -> TableRows:
         """The rows of a page, its links, and how they were filled.
 
-        Raises TableInvalid, PatternTimeout, BudgetExceeded, and ValueError for a selector that cannot be parsed.
+        Raises TableInvalid, PatternTimeout, PageTooCostly, and ValueError for a selector that cannot be parsed.
         """
         page = _PageReader(self._table, budget)
         try:
@@ -89,7 +89,7 @@ class AxisTableReader:
         context = budget.context
         dims = [(f"dim.{dim.name}", dim) for dim in self._table.dims]
         for values in page.expand([(ITEM, item), *dims, (FACT, fact)]):
-            budget.check_time()
+            budget.time_budget.check_patience()
             item_value, *dim_values, fact_value = values
             row: dict[str, Any] = {"locator": context.locator, "group": context.group, ITEM: item_value}
             row |= {dim.name: value for dim, value in zip(self._table.dims, dim_values, strict=True)}

@@ -24,7 +24,7 @@ Conversion = Callable[[str, Budget], Any]
 class FieldTexts:
     """The compiled steps for the texts of a field. Raises `ValueError` if a pattern or converter does not compile.
 
-    `edit` and `convert` raise `ValueError` and `PatternTimeout`, by which the record is rejected, and `BudgetExceeded`
+    `edit` and `convert` raise `ValueError` and `PatternTimeout`, by which the record is rejected, and `PageTooCostly`
     and `OutOfTime`.
     """
 
@@ -139,7 +139,7 @@ def _conversion(field: Field, convert: Converter) -> Conversion:
         dates = HumanDates(field.locale or "")
 
         def convert_date(text: str, budget: Budget) -> Any:
-            budget.check_time()
+            budget.time_budget.check_patience()
             return dates.parse(text, budget.page.fetched_at)
 
         return convert_date
@@ -147,7 +147,7 @@ def _conversion(field: Field, convert: Converter) -> Conversion:
 
         def convert_slowly(text: str, budget: Budget) -> Any:
             # takes up to milliseconds: a list of such texts is one value, and would take longer than a page may
-            budget.check_time()
+            budget.time_budget.check_patience()
             return convert(text, "")
 
         return convert_slowly

@@ -62,7 +62,7 @@ class FieldReader:
         """Reads the value in a page or block: a JSON type or `Decimal`, None when missing.
 
         With `all` or `split` a list of values, with nested fields a list of objects; empty when missing.
-        Raises `RecordRejected`, `BudgetExceeded` and `OutOfTime`.
+        Raises `RecordRejected`, `PageTooCostly` and `OutOfTime`.
         """
 
     @property
@@ -198,7 +198,7 @@ class FieldReader:
             first = self._select_first(scope)
             nodes = [] if first is None else [first]
         for node in nodes:
-            budget.check_time()
+            budget.time_budget.check_patience()
             yield self._read_node(node)
 
     def _make_parts(self, text: str, budget: Budget) -> list[Any]:
@@ -212,7 +212,7 @@ class FieldReader:
     def _read_objects(self, scope: Scope, budget: Budget) -> Any:
         objects = []
         for node in self._selector.all(scope):
-            budget.check_time()
+            budget.time_budget.check_patience()
             inner = Scope(scope.page, node)
             objects.append({reader.name: reader.read_value(inner, budget) for reader in self._nested})
         return self._or_default(objects, budget)

@@ -28,8 +28,8 @@ _HUGE_PAGE_TAGS = 300_000
 PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 
 
-class PageTooDeep(CrawlError):
-    """A document that cannot be parsed, or not in reasonable time and memory: too deep, too many reopened tags."""
+class PageTooCostly(CrawlError):
+    """A document that cannot be read, or not in reasonable time and memory: too deep, too many values."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class PageTooDeep(CrawlError):
 
 
 class Page:
-    """A fetched page. `url` is the final one. Not thread-safe; the first access to its tree may raise `PageTooDeep`."""
+    """A fetched page. `url` is the final one. Not thread-safe; first access to its tree may raise `PageTooCostly`."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Page:
     def element(self) -> "_Element | None":
         """The root element for XPath, and for CSS on XML; None for JSON, CSV and empty ones.
 
-        Raises MemoryError and PageTooDeep.
+        Raises MemoryError and PageTooCostly.
         """
         if self.kind not in ("html", "xml"):
             return None
@@ -204,14 +204,14 @@ class Page:
         """CSS reads all of an HTML page; of XML there is no other reading, and its rows would be incomplete."""
         if self.kind == "xml":
             problem = f"is beyond a limit of the XML parser: {limit}"
-            raise PageTooDeep(self.url, problem, because="Its rows would be incomplete")
+            raise PageTooCostly(self.url, problem, because="Its rows would be incomplete")
         self.faults[f"XPath reads a part of the page alone: {limit}"] = None
 
     def _check_depth(self) -> None:
         if nests_too_deep(self.markup):
-            raise PageTooDeep(self.url)
+            raise PageTooCostly(self.url)
         if reopens_too_many(self.markup):
-            raise PageTooDeep(
+            raise PageTooCostly(
                 self.url, "leaves so many formatting tags open that the parser would repeat them a million times"
             )
 

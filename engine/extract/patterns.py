@@ -15,7 +15,10 @@ _LOCKED_SEARCH_LIMIT = 0.02
 exceeded this limit release it."""
 
 PAGE_LIMIT = 1.0
-"""Seconds all searches of one pattern may take on one page."""
+"""Seconds the slow searches of one pattern may take on one page: then the pattern is at fault, not the page's size."""
+
+_SLOW_SEARCH = 0.01
+"""Seconds from which a search is slow. All searches of a page together have the limit of their process."""
 
 
 _HARMLESS_ESCAPE = re.compile(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
@@ -44,23 +47,14 @@ class OutOfTime(Exception):
 
 
 class TimeBudget:
-    """The time that patterns may still use on one page. `deadline` applies to all records of the page."""
+    """The time that patterns may still use on one page, and until when the caller waits for the page."""
 
-    __slots__ = ("_spent", "_stop_at", "deadline")
+    __slots__ = ("_spent", "_stop_at")
 
-    def __init__(self, seconds: float, patience: float | None = None) -> None:
+    def __init__(self, patience: float | None = None) -> None:
         """`patience`: seconds after which the caller gets `OutOfTime`, whatever is done by then; None: no such."""
-        now = time.monotonic()
-        self.deadline = now + seconds
-        self._stop_at = None if patience is None else now + patience
+        self._stop_at = None if patience is None else time.monotonic() + patience
         self._spent: dict[TimedPattern, float] = {}
-
-    def check_expired(self) -> bool:
-        """Whether the time for the page has run out. Raises `OutOfTime` once the caller's patience has."""
-        now = time.monotonic()
-        if self._stop_at is not None and now > self._stop_at:
-            raise OutOfTime
-        return now > self.deadline
 
     def check_patience(self) -> None:
         """Raises `OutOfTime` once the caller's patience has run out."""
@@ -81,12 +75,13 @@ class TimeBudget:
         """Seconds the next search of the pattern may take. Raises `PatternTimeout` when none are left."""
         left = PAGE_LIMIT - self._spent.get(pattern, 0.0)
         if left <= 0:
-            raise PatternTimeout(f"the pattern {pattern.quoted} took more than {PAGE_LIMIT:g} s on this page")
+            raise PatternTimeout(f"slow searches of {pattern.quoted} took more than {PAGE_LIMIT:g} s on this page")
         return min(left, SEARCH_LIMIT)
 
     def record(self, pattern: "TimedPattern", seconds: float) -> None:
-        """Records the duration of a search."""
-        self._spent[pattern] = self._spent.get(pattern, 0.0) + seconds
+        """Records the duration of a search; only slow ones count."""
+        if seconds >= _SLOW_SEARCH:
+            self._spent[pattern] = self._spent.get(pattern, 0.0) + seconds
 
 
 class TimedPattern:

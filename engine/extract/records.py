@@ -6,7 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.extract.budget import Budget, BudgetExceeded
+from engine.extract.budget import Budget
 from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.fields import FieldReader, RecordRejected
@@ -154,7 +154,7 @@ class RecordExtractor:
     ) -> Extraction:
         """One row for each valid block that no filter drops, and the links; with `links_only`, no row is read.
 
-        Without `block` the page is one record, even if all fields are missing. Raises `PageTooDeep`.
+        Without `block` the page is one record, even if all fields are missing. Raises `PageTooCostly`.
         `progress` learns of each field, and of the links. After `patience` seconds raises `OutOfTime`.
         """
         if self._table is not None:
@@ -167,29 +167,28 @@ class RecordExtractor:
         record_links = self._record_links.begin(budget) if self._record_links else None
         if self._compile_error:
             rejected.append(self._rejection("", self._compile_error, str(self._data_def.place)))
-        try:
-            for scope in self._scopes(page) if record_links is not None or not links_only else ():
-                budget.check_time()
-                budget.missing.clear()
-                unread = iter(self._reads) if progress is None else _track(self._reads, progress)
-                try:
-                    row = {name: read(scope, budget) for name, read in unread}
-                    if self._filters and self._is_dropped(row, budget):
-                        filtered += 1
-                        continue
-                    if row:
-                        rows.append(row)
-                    if record_links is not None:
-                        record_links.add_record(scope, row)
-                except RecordRejected as error:
-                    rejected.append(self._rejection(error.field, error.reason, str(error.place)))
-                    for _, read in unread:  # to see whether they are missing, too
-                        with suppress(RecordRejected):
-                            read(scope, budget)
-                for name in budget.missing:
-                    missing[name] += 1
-        except BudgetExceeded as error:
-            rejected.append(self._rejection("", str(error), str(self._data_def.place)))
+        for scope in self._scopes(page) if record_links is not None or not links_only else ():
+            budget.time_budget.check_patience()
+            budget.missing.clear()
+            unread = iter(self._reads) if progress is None else _track(self._reads, progress)
+            try:
+                row = {name: read(scope, budget) for name, read in unread}
+                if self._filters and self._is_dropped(row, budget):
+                    filtered += 1
+                    continue
+                if row:
+                    rows.append(row)
+                if record_links is not None:
+                    if progress is not None:
+                        progress.enter_links()
+                    record_links.add_record(scope, row)
+            except RecordRejected as error:
+                rejected.append(self._rejection(error.field, error.reason, str(error.place)))
+                for _, read in unread:  # to see whether they are missing, too
+                    with suppress(RecordRejected):
+                        read(scope, budget)
+            for name in budget.missing:
+                missing[name] += 1
         if progress is not None:
             progress.enter_links()
         links, rejected_links, dropped_links = self._find_links(budget, record_links)
@@ -218,16 +217,13 @@ class RecordExtractor:
         links, rejected, dropped = self._link_extractor.extract(budget)
         if record_links is None:
             return links, rejected, dropped
-        try:
-            self._record_links.add_page_links(record_links, budget)
-        except BudgetExceeded as error:
-            rejected = (*rejected, self._rejection("", str(error), str(self._data_def.place)))
+        self._record_links.add_page_links(record_links, budget)
         by_key = {link.key: link for link in (*links, *record_links.links)}
         kept, more = limit_links([by_key.values()], self._max_links)
         return tuple(kept), (*record_links.rejected, *rejected), dropped + record_links.dropped + more
 
     def extract_links(self, page: Page, context: Context) -> Extraction:
-        """The links alone, where other code makes the rows. Raises `PageTooDeep`."""
+        """The links alone, where other code makes the rows. Raises `PageTooCostly`."""
         return self.extract(page, context, links_only=True)
 
     def _read_table(self, budget: Budget, *, links_only: bool) -> Extraction:
@@ -240,7 +236,7 @@ class RecordExtractor:
             read = self._table.read(budget)
         except TableInvalid as error:
             failure = f"{error} ({error.place or self._data_def.place})"
-        except (PatternTimeout, BudgetExceeded, ValueError) as error:
+        except (PatternTimeout, ValueError) as error:
             rejected.append(self._rejection("", str(error), str(self._data_def.place)))
         kept = () if links_only or not self.has_fields else tuple(read.rows)
         return Extraction(

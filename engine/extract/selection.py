@@ -11,7 +11,6 @@ from engine.extract.patterns import TimeBudget, TimedPattern
 from engine.extract.scope import Scope
 from engine.extract.selectors import compile_selector
 
-_REGEX_SECONDS = 5.0
 _MARKUP = ("html", "outerHtml")
 
 
@@ -41,9 +40,9 @@ class SelectionResult(Struct, frozen=True, kw_only=True):
 
 
 def select_values(page: Page, selection: Selection) -> SelectionResult:
-    """Evaluate a selector. Raises ValueError, PatternTimeout, PageTooDeep and MemoryError."""
+    """Evaluate a selector. Raises ValueError, PatternTimeout, PageTooCostly and MemoryError."""
     if selection.regex:
-        matches = TimedPattern(selection.selector).find_all(page.text, TimeBudget(_REGEX_SECONDS))
+        matches = TimedPattern(selection.selector).find_all(page.text, TimeBudget())
         shown = tuple(matches[: selection.limit])
         return SelectionResult(
             values=shown, links=(), count=len(matches), blocks=1, blocks_without=not matches, base=page.base
@@ -77,7 +76,7 @@ def _extract_value(text: str | None, selection: Selection) -> str | None:
     if text is None:
         return None
     text = text.strip() if selection.attribute in _MARKUP else " ".join(text[:MAX_CHARACTERS].split())
-    return TimedPattern(selection.pattern).find(text, TimeBudget(1.0)) if selection.pattern and text else text
+    return TimedPattern(selection.pattern).find(text, TimeBudget()) if selection.pattern and text else text
 
 
 def result_from_fields(fields: dict[str, Any]) -> SelectionResult:

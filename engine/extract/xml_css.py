@@ -7,6 +7,8 @@ from cssselect.parser import Attrib, CombinedSelector, Element, Relation
 from cssselect.xpath import XPathExpr
 from lxml import etree
 
+from engine.extract.xpath import evaluate
+
 _LEFT_OF = {
     " ": "ancestor::{}",
     ">": "parent::{}",
@@ -31,13 +33,13 @@ class XmlCssExpression:
             pass
 
     def find(self, root: etree._Element, *, block: bool) -> list[etree._Element]:
-        """All matches in document order; for a block, which is the root of its own tree, only its descendants."""
+        """All matches in document order; for a block, which is the root of its own tree, only its descendants.
+
+        Raises MemoryError.
+        """
         if self._xpath is None:
             return []
-        try:
-            result = self._xpath(root)
-        except (etree.LxmlError, ValueError, RecursionError):
-            return []
+        result = evaluate(self._xpath, root)
         nodes = result if isinstance(result, list) else []
         return [node for node in nodes if _is_element(node) and not (block and node is root)]
 

@@ -4,7 +4,7 @@ import copy
 import math
 import re
 from collections.abc import Callable
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from lxml import etree
 
@@ -84,6 +84,19 @@ def outer_html(element: etree._Element) -> str:
     return etree.tostring(element, method="html" if is_html else "xml", encoding="unicode", with_tail=False)
 
 
+def evaluate(xpath: etree.XPath, root: etree._Element) -> Any:
+    """What the expression gives at `root`; None if it fails on this document. Raises MemoryError."""
+    try:
+        return xpath(root)
+    except (ValueError, RecursionError):
+        return None
+    except etree.LxmlError as error:
+        last_error = getattr(error.error_log, "last_error", None)
+        if last_error is not None and last_error.type == _NO_MEMORY:
+            raise MemoryError("the XPath") from error
+        return None
+
+
 class XPathExpression:
     """A compiled expression. Raises `ValueError` if it cannot be parsed."""
 
@@ -100,11 +113,11 @@ class XPathExpression:
         """How its time may grow with the size of a page."""
 
     def find(self, root: etree._Element, *, block: bool) -> list[XPathMatch]:
-        """Evaluates the expression at `root`: elements and texts; empty if it fails on this document."""
-        try:
-            result = (self._block_xpath if block else self._page_xpath)(root)
-        except (etree.LxmlError, ValueError, RecursionError):
-            return []
+        """Evaluates the expression at `root`: elements and texts; empty if it fails on this document.
+
+        Raises MemoryError.
+        """
+        result = evaluate(self._block_xpath if block else self._page_xpath, root)
         if isinstance(result, list):
             return [item for item in result if _is_match(item)]
         if isinstance(result, bool):

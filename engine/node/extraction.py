@@ -96,7 +96,7 @@ def apply_data_defs(
     patience: float | None = None,
     extract: Callable[[int, RecordExtractor], Extraction] | None = None,
 ) -> ExtractedPage:
-    """Apply each dataDef; where False stands behind it, for its links alone. Raises PageTooDeep and MemoryError.
+    """Apply each dataDef; where False stands behind it, for its links alone. Raises PageTooCostly and MemoryError.
 
     `patience`: seconds after which OutOfTime is raised; None: any time. `extract` takes the place of the extractors.
     """

@@ -15,8 +15,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from selectolax.lexbor import SelectolaxError
 
-from engine.extract.page import PageTooDeep
+from engine.extract.page import PageTooCostly
 from engine.extract.page_urls import MAX_URL_CHARACTERS
 from engine.extract.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
@@ -144,10 +145,10 @@ class ExtractionChild:
             failure = wire.Failure(kind="unreadable", reason=reason)
         except UnsupportedContent as error:
             failure = wire.Failure(kind="unsupported", reason=str(error))
-        except (PageTooDeep, UnreadablePage) as error:
+        except (PageTooCostly, UnreadablePage) as error:
             failure = wire.Failure(kind="unreadable", reason=str(error))
-        except MemoryError:
-            failure = None  # its traceback still holds the tree: memory for an answer is free behind this statement
+        except (MemoryError, SelectolaxError):  # Lexbor has parsed the selectors before: it can only lack memory
+            failure = None  # the traceback still holds the tree: memory for an answer is free behind this statement
         except Exception as error:
             _log.exception("extraction of %s", header.get("url"))
             failure = wire.Failure(kind="internal", reason=f"{type(error).__name__}: {error}"[:300])

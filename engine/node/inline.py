@@ -62,7 +62,7 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
 
 
 def _is_deep_xml(page: Page) -> bool:
-    """Whether the time of a selector would be a matter of depth. Raises PageTooDeep."""
+    """Whether the time of a selector would be a matter of depth. Raises PageTooCostly."""
     from engine.extract.xpath import is_deeper  # lxml takes 20 ms, which crawls of HTML need not pay
 
     return page.element is not None and is_deeper(page.element, _MAX_INLINE_XML_DEPTH)

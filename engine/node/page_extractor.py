@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from engine.extract.context import Context
 from engine.extract.cost import Searcher
 from engine.extract.login_check import compile_check
-from engine.extract.page import Page, PageTooDeep
+from engine.extract.page import Page, PageTooCostly
 from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.byte_budget import BodyShare, ByteBudget
@@ -243,7 +243,7 @@ class PageExtractor:
             )
         except OutOfTime:
             return None
-        except PageTooDeep as error:
+        except PageTooCostly as error:
             raise UnreadablePage(str(error)) from error
         return PageExtraction(
             _stored_rows(compiled, extracted.rows),

@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
-from itertools import islice
 
 from msgspec import Struct
 
@@ -60,13 +59,13 @@ class SitemapRouting:
             return [0] * len(entries)
         stop_at = time.monotonic() + _MAX_SECONDS
         chosen: list[int] = []
-        left = iter(entries)
         try:
-            while part := list(islice(left, _ENTRIES_PER_BUDGET)):
-                budget = TimeBudget(_MAX_SECONDS)
+            for index, written in enumerate(entries):
+                if index % _ENTRIES_PER_BUDGET == 0:
+                    budget = TimeBudget()
                 if time.monotonic() > stop_at:
                     raise UnreadablePage(f"the rules of the sitemap take more than {_MAX_SECONDS:g} s")
-                chosen += [self._choose_one(base, as_text(written), budget) for written in part]
+                chosen.append(self._choose_one(base, as_text(written), budget))
         except PatternTimeout as error:
             raise UnreadablePage(f"a rule of the sitemap: {error}") from error
         return chosen

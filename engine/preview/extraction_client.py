@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from engine.errors import PageUnavailable
 from engine.extract.context import Context
-from engine.extract.page import PageTooDeep
+from engine.extract.page import PageTooCostly
 from engine.extract.records import RecordExtractor
 from engine.extract.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
@@ -185,7 +185,7 @@ def _explained(url: str) -> Iterator[None]:
         yield
     except UnsupportedContent as error:
         raise PageUnavailable(f"{url}: not a page: {error}", SELECTORS_NEED) from error
-    except PageTooDeep as error:
+    except PageTooCostly as error:
         raise PageUnavailable(error.message, error.remedy) from error
     except UnreadablePage as error:
         raise PageUnavailable(f"{url}: {error}", "A crawl would report the same, as FAILED.") from error

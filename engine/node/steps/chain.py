@@ -23,7 +23,6 @@ from engine.plugins.loading import PluginUnavailable, describe_error
 BAD_ANSWER = "bad-answer"
 """The code of an answer that is not to the line that a command got: what it writes next may belong to any page."""
 LOCATOR_CREATOR, DATA_FILTER, COMMAND = "LocatorCreator", "DataFilter", "command"
-_FILTER_SECONDS = 5.0
 Creator = Callable[[str, Mapping[str, Any]], Any]
 """Makes an instance of a class, with its options. Raises PluginUnavailable."""
 OnStep = Callable[[int], None]
@@ -192,7 +191,7 @@ class TaskChain:
             self._fail(step, str(error), error.code, began, work)
 
     def _filter(self, work: ChainWork) -> None:
-        budget, kept = TimeBudget(_FILTER_SECONDS, None), []
+        budget, kept = TimeBudget(), []
         for row in work.rows:
             try:
                 if any(record_filter.drops(row, budget) for record_filter in self._filters):

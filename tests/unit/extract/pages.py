@@ -19,8 +19,10 @@ def page(text: str, *, kind: PageKind = "html", url: str = URL) -> Page:
     return Page(url=url, text=text, kind=kind, status=200, fetched_at=0.0)
 
 
-def extract(data_def: DataDef, text: str, *, kind: PageKind = "html", url: str = URL) -> Extraction:
-    return RecordExtractor(data_def).extract(page(text, kind=kind, url=url), CONTEXT)
+def extract(
+    data_def: DataDef, text: str, *, kind: PageKind = "html", url: str = URL, patience: float | None = None
+) -> Extraction:
+    return RecordExtractor(data_def).extract(page(text, kind=kind, url=url), CONTEXT, patience=patience)
 
 
 def link_to(url: str, group: str, priority: int, max_depth: int | None) -> ExtractedLink:

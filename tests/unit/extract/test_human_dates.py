@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.extract.human_dates import MAX_LENGTH, HumanDates
+from engine.extract.patterns import OutOfTime
 from engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import extract, reason, value
 
@@ -77,11 +78,10 @@ def test_the_worst_text_takes_milliseconds() -> None:
         assert time.perf_counter() - began < 0.2, piece
 
 
-def test_many_dates_obey_the_time_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.extract.budget.MAX_SECONDS", 0.0)
+def test_many_dates_obey_the_patience_of_the_caller() -> None:
     data_def = DataDef(name="d", fields=(Field(name="f", all=True, locale="de", **DATE),))
-    (rejection,) = extract(data_def, "<time>1.5.2024</time>" * 100).rejected
-    assert "take more than" in rejection.reason
+    with pytest.raises(OutOfTime):
+        extract(data_def, "<time>1.5.2024</time>" * 100, patience=0.0)
 
 
 def test_the_library_is_loaded_by_fields_that_use_it() -> None:

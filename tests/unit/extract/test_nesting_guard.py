@@ -6,7 +6,7 @@ import pytest
 
 from engine.extract.markup import Markup
 from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
-from engine.extract.page import Page, PageTooDeep
+from engine.extract.page import Page, PageTooCostly
 
 
 def test_the_limit_is_exact() -> None:
@@ -73,7 +73,7 @@ def test_the_scan_itself_is_bounded() -> None:
 def test_a_deep_page_is_rejected_on_first_access(attribute: str) -> None:
     page = Page(url="http://h/", text="<DIV>" * 100_000, kind="html", status=200, fetched_at=0)
     start = time.process_time()
-    with pytest.raises(PageTooDeep, match="http://h/ nests more than 10,000 open tags"):
+    with pytest.raises(PageTooCostly, match="http://h/ nests more than 10,000 open tags"):
         getattr(page, attribute)
     assert time.process_time() - start < 1
 
@@ -86,7 +86,7 @@ def bomb(size: int, closing: str = "") -> str:
 def test_a_page_of_unclosed_formatting_is_rejected(attribute: str) -> None:
     page = Page(url="http://h/", text=bomb(2_000), kind="html", status=200, fetched_at=0)
     start = time.process_time()
-    with pytest.raises(PageTooDeep, match="http://h/ leaves so many formatting tags open"):
+    with pytest.raises(PageTooCostly, match="http://h/ leaves so many formatting tags open"):
         getattr(page, attribute)
     assert time.process_time() - start < 1
 
@@ -128,7 +128,7 @@ def test_rules_of_html_do_not_count_for_xml(inner: str) -> None:
 )
 def test_xml_that_its_parser_would_cut_is_rejected(text: str, problem: str) -> None:
     page = Page(url="http://h/", text=text, kind="xml", status=200, fetched_at=0)
-    with pytest.raises(PageTooDeep, match=f"http://h/ is beyond a limit of the XML parser: {problem}"):
+    with pytest.raises(PageTooCostly, match=f"http://h/ is beyond a limit of the XML parser: {problem}"):
         _ = page.element
 
 

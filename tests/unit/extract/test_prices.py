@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.extract.patterns import OutOfTime
 from engine.extract.prices import MAX_LENGTH, price_converter
 from engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import extract, reason, value
@@ -75,11 +76,10 @@ def test_the_worst_text_takes_milliseconds() -> None:
     assert time.perf_counter() - began < 0.2
 
 
-def test_many_prices_obey_the_time_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.extract.budget.MAX_SECONDS", 0.0)
+def test_many_prices_obey_the_patience_of_the_caller() -> None:
     data_def = DataDef(name="d", fields=(Field(name="f", selector="i", type="price", all=True),))
-    (rejection,) = extract(data_def, "<i>1</i>" * 100).rejected
-    assert "take more than" in rejection.reason
+    with pytest.raises(OutOfTime):
+        extract(data_def, "<i>1</i>" * 100, patience=0.0)
 
 
 def loaded_modules(code: str) -> Any:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from engine.extract import budget
 from engine.extract.context import Context
-from engine.extract.page import PageKind
+from engine.extract.page import PageKind, PageTooCostly
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule
 from engine.model.job_key import link_key, request_key
@@ -282,12 +282,11 @@ def test_a_link_that_does_not_compile_is_reported_once() -> None:
     assert (rejection.field, rejection.place) == ("links", "d.yml:4:5")
 
 
-def test_values_of_the_page_that_take_too_much_break_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_the_page_that_take_too_much_fail_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MAX_CHARACTERS", 100)
     data_def = DataDef(
         name="d", block="p", fields=(Field(name="f", selector="i", scope="page"),),
         links=(Link(selector="a", carry=("f",)),),
     )  # fmt: skip
-    extraction = extract(data_def, f"<i>{'x' * 200}</i><a href=/x>")
-    assert extraction.links == ()
-    assert len(extraction.rejected) == 1
+    with pytest.raises(PageTooCostly):
+        extract(data_def, f"<i>{'x' * 200}</i><a href=/x>")
