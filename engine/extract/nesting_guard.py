@@ -23,6 +23,9 @@ _VOID = frozenset(b"area base basefont bgsound col embed frame input keygen link
 _IMPLIED = frozenset(b"caption colgroup option tbody td tfoot th thead tr".split())
 # These end a foreign (svg, math) region or are void there too, so they never nest.
 _NEVER_NESTED = frozenset(b"p br hr img meta".split())
+# The next start tag of the same name closes them, unless an element lies between that counts itself.
+_SELF_CLOSED = frozenset(b"a nobr".split())
+_HEADINGS = frozenset(b"h1 h2 h3 h4 h5 h6".split())
 # The start tag of an item closes an open item of its list, unless a special element other than these lies between.
 _ITEMS = {b"li": (b"li",), b"dd": (b"dd", b"dt"), b"dt": (b"dd", b"dt")}
 _INSIDE_ITEMS = frozenset(b"address div".split())
@@ -38,13 +41,20 @@ _SCOPED = _SPECIAL - frozenset((b"optgroup", b"noscript"))
 
 _ITEM_BARRIERS = {tag: _SPECIAL - _INSIDE_ITEMS - {tag} for tag in _ITEMS}
 
-# In svg and math these end the foreign region, and below the others its rules do not apply.
+# In svg and math these end the foreign region.
 _BREAKOUTS = frozenset(
     b"b big blockquote body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 h6 head hr i img li listing menu"
     b" meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var /p /br".split()
 )
-_FOREIGN = frozenset((b"svg", b"math"))
-_INTEGRATION_POINTS = frozenset(b"foreignobject desc title mi mo mn ms mtext annotation-xml".split())
+_FOREIGN = {b"svg": b"svg ", b"math": b"math "}
+"""Roots of foreign regions, and what stands before the names of open elements in them."""
+_INTEGRATION_POINTS = frozenset(
+    [b"svg " + name for name in b"foreignobject desc title".split()]
+    + [b"math " + name for name in b"mi mo mn ms mtext".split()]
+)
+"""Foreign elements whose content is HTML."""
+_AMBIGUOUS = (b"<annotation-xml", b"<font")
+"""Whether what is in the first, and behind the second, is HTML depends on attributes: then nothing is taken for flat."""
 
 _FORMATTING = re.compile(rb"<(?:(" + FORMATTING_NAMES + rb")[\s/]|/(" + FORMATTING_NAMES + rb")[\s/>]|[a-z])")
 
@@ -82,48 +92,109 @@ def _leaves_open(markup: bytes, limit: int, pieces: int) -> bool:
 
 def _opens_more_tags(markup: bytes, limit: int) -> bool:
     """Whether more than `limit` tags are open at one place of lower-case HTML."""
-    foreign = b"<svg" in markup or b"<math" in markup
-    flat = _NEVER_NESTED if foreign else _NEVER_NESTED | _VOID | _IMPLIED
-    stack: list[bytes] = []
-    open_counts: dict[bytes, int] = {}
-    steps = 0
-    region = -1  # length of the stack at which a foreign region begins; -1: outside of one
-    for tag, self_closing in _TAG.findall(markup):
-        if region >= 0 and (tag in _BREAKOUTS or len(stack) <= region or stack[-1] in _INTEGRATION_POINTS):
-            region = -1
-        if tag[0] != 0x2F:
-            if tag in flat or (self_closing and (region >= 0 or tag in _FOREIGN)):
-                continue
-            if region < 0 and tag in _FOREIGN:
-                region = len(stack)
-            for item in _ITEMS.get(tag, ()):
-                if open_counts.get(item):
-                    closing = _count_closed(stack, item, _ITEM_BARRIERS[item])
-                    steps += abs(closing)
-                    for _ in range(closing):
-                        open_counts[stack.pop()] -= 1
-            stack.append(tag)
-            open_counts[tag] = open_counts.get(tag, 0) + 1
-            if len(stack) > limit:
+    has_foreign = b"<svg" in markup or b"<math" in markup
+    return _OpenTags(is_mixed=has_foreign and any(tag in markup for tag in _AMBIGUOUS)).exceed(limit, markup)
+
+
+class _OpenTags:
+    """The open tags at one place. Names in a foreign region begin with its own, as in `svg path`."""
+
+    def __init__(self, *, is_mixed: bool) -> None:
+        """`is_mixed`: whether HTML and foreign elements cannot be told apart."""
+        self._is_mixed = is_mixed
+        self._flat = _NEVER_NESTED if is_mixed else _NEVER_NESTED | _VOID | _IMPLIED | _SELF_CLOSED
+        self._stack: list[bytes] = []
+        self._counts: dict[bytes, int] = {}
+        self._flat_open = 0
+        """Flat tags that are open behind the last one of the stack, about."""
+        self._steps = 0
+
+    def exceed(self, limit: int, markup: bytes) -> bool:
+        """Whether they are more than that anywhere in lower-case HTML, or cannot be told in bounded time."""
+        stack = self._stack
+        for tag, self_closing in _TAG.findall(markup):
+            top = stack[-1] if stack else b""
+            if b" " in top and self._stays_foreign(tag, top):
+                if tag[0] != 0x2F and not self_closing:
+                    self._open(top.partition(b" ")[0] + b" " + tag)
+            elif tag[0] == 0x2F:
+                self._end(tag[1:])
+            elif tag not in self._flat:
+                self._start(tag, closed=bool(self_closing))
+            elif tag not in _NEVER_NESTED and tag not in _VOID:
+                self._flat_open += 1
+            if len(stack) > limit or self._steps > _MAX_SCAN_STEPS:
                 return True
-        elif open_counts.get(tag[1:]):
-            closing = _count_closed(stack, tag[1:], _BARRIERS if tag[1:] in _SCOPED else _SPECIAL)
-            steps += abs(closing)
-            for _ in range(closing):
-                open_counts[stack.pop()] -= 1
-        if steps > _MAX_SCAN_STEPS:
-            return True
-    return False
+        return False
 
+    def _stays_foreign(self, tag: bytes, top: bytes) -> bool:
+        """Whether a tag in a foreign region belongs to it; closes what an end tag does, or a tag that leaves it."""
+        if self._is_mixed and tag[0] != 0x2F:
+            return tag not in _NEVER_NESTED
+        if tag in _BREAKOUTS and top not in _INTEGRATION_POINTS:
+            while self._stack and b" " in self._stack[-1] and self._stack[-1] not in _INTEGRATION_POINTS:
+                self._close(1)
+            return False
+        if tag[0] != 0x2F:
+            return top not in _INTEGRATION_POINTS
+        name = top.partition(b" ")[0] + b" " + tag[1:]
+        if not self._counts.get(name):
+            return False
+        for count, opened in enumerate(reversed(self._stack), 1):
+            if b" " not in opened:
+                break
+            if opened == name:
+                self._close(count)
+                return True
+        return False
 
-def _count_closed(stack: list[bytes], name: bytes, barriers: frozenset[bytes]) -> int:
-    """How many open tags close with the last `name`; zero or the negated number of steps when a barrier stops it."""
-    for count, tag in enumerate(reversed(stack), 1):
-        if tag == name:
-            return count
-        if tag in barriers:
-            return -count
-    return 0
+    def _start(self, tag: bytes, *, closed: bool) -> None:
+        if tag in _FOREIGN:
+            if not closed:
+                self._open(_FOREIGN[tag] + tag)
+            return
+        for item in _ITEMS.get(tag, ()):
+            if self._counts.get(item):
+                self._close(self._find(item, _ITEM_BARRIERS[item]))
+        if tag in _HEADINGS and self._stack and self._stack[-1] in _HEADINGS and not self._flat_open:
+            self._close(1)
+        elif tag in (b"button", b"select") and self._counts.get(tag):
+            self._close(self._find(tag, _BARRIERS))
+            if tag == b"select":  # it stands for the end tag
+                return
+        elif tag == b"form" and self._counts.get(tag) and not self._counts.get(b"template"):
+            return  # forms do not nest
+        self._open(tag)
+
+    def _end(self, name: bytes) -> None:
+        if not self._counts.get(name):
+            self._flat_open = max(0, self._flat_open - (name in self._flat))
+        elif name == b"form":  # what is open inside of it stays open
+            if count := self._find(name, _BARRIERS):
+                self._counts[self._stack.pop(-count)] -= 1
+        else:
+            self._close(self._find(name, _BARRIERS if name in _SCOPED else _SPECIAL))
+
+    def _open(self, tag: bytes) -> None:
+        self._flat_open = 0
+        self._stack.append(tag)
+        self._counts[tag] = self._counts.get(tag, 0) + 1
+
+    def _close(self, count: int) -> None:
+        self._flat_open = 0
+        for _ in range(count):
+            self._counts[self._stack.pop()] -= 1
+
+    def _find(self, name: bytes, barriers: frozenset[bytes]) -> int:
+        """How many open tags close with the last `name`; 0 where one of the barriers stops it."""
+        for count, tag in enumerate(reversed(self._stack), 1):
+            if tag == name:
+                self._steps += count
+                return count
+            if tag in barriers or tag in _INTEGRATION_POINTS:
+                self._steps += count
+                return 0
+        return 0
 
 
 def may_reopen(markup: Markup, elements: int) -> bool:
