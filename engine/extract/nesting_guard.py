@@ -54,7 +54,7 @@ _INTEGRATION_POINTS = frozenset(
 )
 """Foreign elements whose content is HTML."""
 _AMBIGUOUS = (b"<annotation-xml", b"<font")
-"""Whether what is in the first, and behind the second, is HTML depends on attributes: then nothing is taken for flat."""
+"""Whether what is in the first, and behind the second, is HTML depends on attributes: then nothing counts as flat."""
 
 _FORMATTING = re.compile(rb"<(?:(" + FORMATTING_NAMES + rb")[\s/]|/(" + FORMATTING_NAMES + rb")[\s/>]|[a-z])")
 

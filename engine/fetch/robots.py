@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from engine.fetch.errors import one_line
 from engine.fetch.retry_policy import retryable_status
-from engine.fetch.robots_groups import Rule, drop_other_agents, find_rule, read_rules, rule_text
+from engine.fetch.robots_groups import Rule, drop_other_agents, read_rules, rule_text, without_rules
+from engine.fetch.rule_table import RuleTable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from protego import Protego
 
 MAX_ROBOTS_BYTES = 500 * 1024
@@ -19,6 +22,10 @@ _PRODUCT = re.compile(r"[^\s/();,]+")
 _COMPATIBLE = re.compile(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
 _AGENT_VERSION = re.compile(r"^(\s*user[- ]?agent\s*:\s*[\w-]+)/.*", re.IGNORECASE | re.ASCII)
 _MAX_RULE_LENGTH = 100
+
+LARGE_TEXT = 20_000
+"""Characters from which our own table decides: of such a file the parser may take 80 times the text in memory, and
+half a second a URL. Both decide the same."""
 
 
 def product_token(user_agent: str) -> str:
@@ -37,14 +44,17 @@ def product_token(user_agent: str) -> str:
 class RobotsRules:
     """The rules of one host for one product token."""
 
-    __slots__ = ("_agent", "_allowed_by_default", "_parsed", "_rules", "_text", "sitemaps")
+    __slots__ = ("_agent", "_allowed_by_default", "_decides", "_parsed", "_table", "_text", "sitemaps")
 
     def __init__(self, parsed: Protego | None, *, allowed_by_default: bool, agent: str = "", text: str = "") -> None:
+        """`parsed`: what decides, but where the text is large."""
         self._parsed = parsed
         self._allowed_by_default = allowed_by_default
         self._agent = agent
         self._text = text
-        self._rules: list[Rule] | None = None
+        self._decides = len(text) >= LARGE_TEXT
+        """Whether the table does."""
+        self._table: RuleTable | None = self._read_table() if self._decides else None
         self.sitemaps: tuple[str, ...] = tuple(parsed.sitemaps) if parsed is not None else ()
         """Sitemap URLs as written in the file."""
 
@@ -65,21 +75,38 @@ class RobotsRules:
         text = "\n".join(lines)
         # The parser also matches groups whose name is a part of the agent's; an empty name matches `*` alone.
         name = agent.lower() if is_named else ""
-        return cls(Protego.parse(text), allowed_by_default=True, agent=name, text=text)
+        parsed = Protego.parse(text if len(text) < LARGE_TEXT else "\n".join(without_rules(lines)))
+        return cls(parsed, allowed_by_default=True, agent=name, text=text)
 
     def allowed(self, url: str) -> bool:
         """Whether the URL may be fetched."""
         if self._parsed is None:
             return self._allowed_by_default
+        if self._decides and self._table is not None:
+            rule = self._table.find(url)
+            return rule is None or rule.allows
         return bool(self._parsed.can_fetch(url, self._agent))
+
+    def is_costly(self, url: str) -> bool:
+        """Whether it may take longer than 20 ms to decide about the URL; then `search` may be better."""
+        return self._decides and self._table is not None and self._table.is_costly(url)
+
+    def search(self, url: str) -> Iterator[Rule | None]:
+        """The search of a costly one, one step for each rule: None, then the rule that decides, if there is one."""
+        return iter(()) if self._table is None else self._table.search(url)
 
     def disallowing_rule(self, url: str) -> str:
         """The rule that disallows a URL, as `line 12: Disallow: /private/`; empty where none is found."""
-        if self._rules is None:  # a third of a second for the largest file: only where something is disallowed
-            self._rules = read_rules(self._text, self._agent or "*")
-        rule = find_rule(self._rules, url)
-        if rule is None or rule.allows:
-            return ""
+        if self._table is None:  # only where something is disallowed
+            self._table = self._read_table()
+        rule = self._table.find(url)
+        return "" if rule is None or rule.allows else self.describe(rule)
+
+    def _read_table(self) -> RuleTable:
+        return RuleTable(read_rules(self._text, self._agent or "*"))
+
+    def describe(self, rule: Rule) -> str:
+        """The rule as `line 12: Disallow: /private/`."""
         text = one_line(rule_text(self._text, rule))
         return f"line {rule.line}: {text if len(text) <= _MAX_RULE_LENGTH else text[: _MAX_RULE_LENGTH - 1] + '…'}"
 

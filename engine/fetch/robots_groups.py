@@ -1,6 +1,6 @@
 """Reads the groups of a robots.txt line by line, to name the rule that decides about a URL.
 
-The parser, protego, decides; it keeps no line numbers. The reading here follows it, its tolerance included.
+The parser, protego, keeps no line numbers. The reading here follows it, its tolerance included.
 """
 
 import re
@@ -106,17 +106,11 @@ def drop_other_agents(lines: list[str], agent: str) -> tuple[list[str], bool]:
     return kept, is_named
 
 
-def find_rule(rules: list[Rule], url: str) -> Rule | None:
-    """The rule that decides about a URL: the longest that matches, an Allow before a Disallow; None: no rule does."""
-    path, best = _normalize_path(url), None
-    for rule in rules:
-        if (best is None or _rank(rule) > _rank(best)) and rule.matches(path):
-            best = rule
-    return best
-
-
-def _rank(rule: Rule) -> tuple[int, bool]:
-    return len(rule.pattern), rule.allows
+def without_rules(lines: list[str]) -> list[str]:
+    """The lines of all groups, their Allow and Disallow without a value."""
+    directives = [_read_directive(_without_comment(line)) for line in lines]
+    are_rules = [directive is not None and directive[0] in _ALLOW | _DISALLOW for directive in directives]
+    return ["Disallow:" if is_rule else line for line, is_rule in zip(lines, are_rules, strict=True)]
 
 
 def _agent_names(value: str) -> list[str]:
@@ -165,7 +159,8 @@ def _normalize_pattern(pattern: str) -> str:
     return _requote(pattern.removesuffix("$"), _KEPT_IN_PATTERNS, "/%=*") + anchor
 
 
-def _normalize_path(url: str) -> str:
+def normalize_path(url: str) -> str:
+    """The path and query of a URL, as rules are compared with them."""
     url = url.partition("#")[0]
     parts = urlsplit(url)
     path = _requote(parts.path + (f"?{parts.query}" if "?" in url else ""), _KEPT_IN_URLS, "/%=")

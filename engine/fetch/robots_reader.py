@@ -35,8 +35,12 @@ class HostRobots(NamedTuple):
         if not self.readable:
             answer = self.problem.removeprefix("HTTP ")
             return f"robots.txt cannot be read: {answer}" if answer == self.problem else f"robots.txt answered {answer}"
-        rule = self.rules.disallowing_rule(url)
-        return f"robots.txt disallows it ({rule})" if rule else "robots.txt disallows it"
+        return disallowed_by(self.rules.disallowing_rule(url))
+
+
+def disallowed_by(rule: str) -> str:
+    """Why a URL may not be fetched that this rule disallows."""
+    return f"robots.txt disallows it ({rule})" if rule else "robots.txt disallows it"
 
 
 def parse_robots(status: int, text: str, agent: str) -> HostRobots:

@@ -194,7 +194,7 @@ class PageFetcher:
             return self._continue_later(job, chain)
         except RobotsGuarded:
             return await self._ask_robots_first(job, chain)
-        refusal = None if robots is None else robots.refusal(chain.url)
+        refusal = None if robots is None else await self._robots_cache.refusal(robots, chain.url)
         if robots is None or refusal is None:
             return None
         state = JobState.SKIPPED if robots.readable else JobState.FAILED

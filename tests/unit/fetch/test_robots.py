@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protego import Protego
 
-from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, product_token, robots_rules_for
-from engine.fetch.robots_groups import drop_other_agents, find_rule, read_rules
+from engine.fetch.robots import LARGE_TEXT, MAX_ROBOTS_BYTES, RobotsRules, product_token, robots_rules_for
+from engine.fetch.robots_groups import drop_other_agents, read_rules
 from engine.fetch.robots_reader import parse_robots
+from engine.fetch.rule_table import RuleTable
 
 ROBOTS = """\
 # first
@@ -202,6 +203,21 @@ def test_the_finder_agrees_with_the_parser(lines: list[str], newline: str) -> No
             assert lines[int(number) - 1].strip() == written
 
 
+@given(st.lists(_LINES, max_size=14))
+def test_a_large_file_says_the_same_as_a_small_one(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    small, large = RobotsRules.parse(text, AGENT), RobotsRules.parse(f"{text}\n{'#' * LARGE_TEXT}", AGENT)
+    assert [large.allowed(url) for url in _URLS] == [small.allowed(url) for url in _URLS]
+    assert [large.disallowing_rule(url) for url in _URLS] == [small.disallowing_rule(url) for url in _URLS]
+    assert (large.crawl_delay, large.sitemaps) == (small.crawl_delay, small.sitemaps)
+
+
+def test_robots_txt_itself_is_allowed_by_a_large_file_too() -> None:
+    rules = RobotsRules.parse(f"User-agent: *\nDisallow: /\n{'#' * LARGE_TEXT}", AGENT)
+    assert rules.allowed("http://h/robots.txt?x")
+    assert not rules.allowed("http://h/x?/robots.txt")
+
+
 def _protego_tests(folder: Path) -> Path:
     """The source distribution of the installed protego, unpacked; skips where it cannot be downloaded."""
     version = importlib.metadata.version("protego")
@@ -237,7 +253,7 @@ def test_the_finder_agrees_with_the_parser_on_its_own_cases(tmp_path: Path, monk
         allowed = bool(can_fetch(self, url, user_agent))
         group = self._get_matching_rule_set(user_agent)
         if group is not None and "/robots.txt" not in url:
-            rule = find_rule(read_rules(texts[id(self)], group.user_agent), url)
+            rule = RuleTable(read_rules(texts[id(self)], group.user_agent)).find(url)
             assert (rule is None or rule.allows) is allowed, (texts[id(self)], url, rule)
             asked[allowed] += 1
         return allowed

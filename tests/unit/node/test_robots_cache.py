@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from typing import Literal, cast
 
 import pytest
@@ -103,6 +104,31 @@ async def test_large_files_do_not_fill_the_memory(cache: RobotsCache, stored: St
     for host in range(20):
         assert not await allows(cache, host)
     assert list(cache._hosts) == [18, 19], "the oldest are evicted first"
+
+
+async def test_many_rules_leave_the_loop_to_other_jobs(cache: RobotsCache, stored: Stored) -> None:
+    rules = "".join(f"Disallow: /*{number}*x$\n" for number in range(8_000))
+    stored.result = StoredRobots(200, f"User-agent: us\n{rules}Disallow: /*0y\n", 1.0)
+    robots = await cache.rules(1, 1)
+    assert robots is not None
+    url = "http://h/" + "1234567890" * 700
+    gaps: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0)
+            gaps.append(time.perf_counter() - began)
+            await asyncio.sleep(0.001)
+
+    watcher = asyncio.create_task(watch())
+    began = time.process_time()
+    refusals = await asyncio.gather(cache.refusal(robots, url + "y"), cache.refusal(robots, url + "z"))
+    watcher.cancel()
+    assert refusals == ["robots.txt disallows it (line 8002: Disallow: /*0y)", None]
+    assert [robots.refusal(url + "y"), robots.refusal(url + "z")] == refusals
+    assert len(gaps) > 20
+    assert sum(gaps) < (time.process_time() - began) / 2, "each step of the search is short"
 
 
 async def test_a_host_whose_robots_txt_was_guarded_decides_nothing(cache: RobotsCache, stored: Stored) -> None:
