@@ -15,8 +15,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from selectolax.lexbor import SelectolaxError
 
+from engine.extract.css import LexborError
 from engine.extract.page import PageTooCostly
 from engine.extract.page_urls import MAX_URL_CHARACTERS
 from engine.extract.patterns import PatternTimeout
@@ -147,7 +147,7 @@ class ExtractionChild:
             failure = wire.Failure(kind="unsupported", reason=str(error))
         except (PageTooCostly, UnreadablePage) as error:
             failure = wire.Failure(kind="unreadable", reason=str(error))
-        except (MemoryError, SelectolaxError):  # Lexbor has parsed the selectors before: it can only lack memory
+        except (MemoryError, LexborError):
             failure = None  # the traceback still holds the tree: memory for an answer is free behind this statement
         except Exception as error:
             _log.exception("extraction of %s", header.get("url"))
