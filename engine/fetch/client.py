@@ -21,7 +21,7 @@ from engine.fetch.decompress import ACCEPT_ENCODING, decompress_start, open_deco
 from engine.fetch.errors import FetchFailed
 from engine.fetch.file_download import FILE_STATUSES, FileDownload
 from engine.fetch.limited_body import LimitedBody
-from engine.fetch.request import OutgoingRequest, build_request
+from engine.fetch.request import OutgoingRequest, build_request, restore_url_env
 from engine.fetch.response import FetchResponse, decode_header, decode_header_name, parse_retry_after, redirect_target
 from engine.fetch.transport import Transport, TransportResponse
 from engine.model.host_route import HostAuth, HostRoute
@@ -137,6 +137,8 @@ class Fetcher:
                         values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
                         changed = self._cookies.extract_cookies(sent, values)
                     location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
+                    if location is not None and url_from_defs and "env." in url:
+                        location = restore_url_env(url, location)
                     if digest is not None and response.status_code == UNAUTHORIZED:
                         answer = self._digest_authenticator().answer(sent, digest, pairs)
                     if download is not None:

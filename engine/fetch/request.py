@@ -19,11 +19,14 @@ from engine.model.headers import FIXED_HEADERS
 from engine.model.host_route import HostAuth
 from engine.model.job import Request
 from engine.model.secret import decode_variables
-from engine.model.variables import UnsetVariable, render_environment
+from engine.model.variables import UnsetVariable, render_environment, variable_names
 
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _INVALID_CREDENTIAL = re.compile(r"[\x00-\x1f\x7f]")
 """RFC 7617 and RFC 7616 exclude them."""
+_SAFE_IN_QUERY = "/?:@!$'()*,;"
+_MIN_RESTORED = 4
+"""Characters of a value that is looked for in a redirect: a shorter one occurs by chance, and is no secret."""
 
 
 class OutgoingRequest(httpx.Request):
@@ -148,6 +151,21 @@ def expand_url_env(url: str) -> str:
     Normalization encodes the braces in some parts as `%7B` and `%7D`; both forms are expanded.
     """
     return _expand(decode_variables(url), _encode_for_url)
+
+
+def restore_url_env(url: str, target: str) -> str:
+    """The target of a redirect with `%{env.NAME}` where it repeats the value of such a variable of the URL.
+
+    A site that adds a slash to a path repeats the query, and the value must be stored and shown nowhere.
+    """
+    scheme, _, rest = target.partition("://")
+    host, _, rest = rest.partition("/")
+    for name in variable_names(decode_variables(url)):
+        value = os.environ.get(name.removeprefix("env."), "") if name.startswith("env.") else ""
+        if len(value) >= _MIN_RESTORED:
+            for written in (_encode_for_url(value), quote_plus(value), quote(value, safe=_SAFE_IN_QUERY), value):
+                rest = rest.replace(written, f"%{{{name}}}")
+    return urls.normalize(f"{scheme}://{host}/{rest}") or target
 
 
 def _encode_for_url(text: str) -> str:
