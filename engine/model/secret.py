@@ -34,7 +34,7 @@ class SecretVault:
 
     def seal(self, text: str) -> str:
         """The placeholder of a literal. A text made of variables alone stays as written, as does an empty one."""
-        if not _VARIABLES.sub("", text).strip():
+        if not holds_literal(text):
             return text
         with self._lock:
             placeholder = self._placeholders.get(text)
@@ -70,6 +70,11 @@ class SecretVault:
         with self._lock:
             ids = {id_ for id_, _ in self._entries}
         return any(id_ not in ids for id_ in _PLACEHOLDER.findall(decode_variables(text)))
+
+
+def holds_literal(text: str) -> bool:
+    """Whether a value of the defs holds more than variables, and so may be a secret itself."""
+    return bool(_VARIABLES.sub("", text).strip())
 
 
 def decode_variables(url_part: str) -> str:

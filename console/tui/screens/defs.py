@@ -19,6 +19,7 @@ from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.text_view import TextView
+from engine.defs.shown_text import shown_lines
 
 if TYPE_CHECKING:
     from console.tui.state.saved_preview import SavedPreview
@@ -188,7 +189,7 @@ class DefsView(View):
 
     def _show_file(self, path: Path, name: str) -> None:
         try:
-            lines = path.read_text("utf-8", "replace").splitlines()[:_MAX_LINES]
+            lines = shown_lines(path.read_text("utf-8", "replace"))[:_MAX_LINES]
         except OSError as error:
             lines = [str(error)]
         problems = self.last_poll.snapshot.defs_problems if self.last_poll else []

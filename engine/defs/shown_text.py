@@ -1,0 +1,76 @@
+"""The text of a def file as a screen may show it: without the secrets that stand in it."""
+
+import re
+from collections.abc import Iterator
+
+from engine.defs.problems import Problems
+from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml_tree import parse
+from engine.model.headers import SAFE_HEADERS
+from engine.model.secret import holds_literal
+from engine.model.stored_form import SourcePosition
+
+HIDDEN = "•••"
+_SECTIONS = frozenset({"headers", "cookies", "auth", "form"})
+_SECTION = re.compile(r"\b(?:headers|cookies|auth|form)['\"]?\s*:")
+_USERINFO = re.compile(r"(//)[^/\s'\"]+(?=@)")
+_VALUE = re.compile(r"(^\s*(?:- *)?(?:[^\s:]+:)?\s*).*")
+_DISTINCT = 8
+"""Characters of a secret that is hidden wherever it stands, such as in a remark."""
+
+
+def shown_lines(text: str) -> list[str]:
+    """The lines, each secret replaced by `•••`: values of headers, cookies, `auth` and forms, and credentials in URLs.
+
+    Of a file that is not YAML, all that stands in those sections is hidden.
+    """
+    lines = text.splitlines()
+    root = parse(text, "", Problems())
+    found = {} if root is None else {node.place: node.text for node in _secrets(root, secret=False)}
+    backwards = sorted(found, key=lambda place: (place.line, place.column), reverse=True)  # so that columns stay right
+    if root is None or not all(_hide(lines, place, found[place]) for place in backwards):
+        lines = _without_sections(text.splitlines())
+    for part in {part for secret in found.values() for part in (secret, *secret.split(":"))}:
+        if len(part) >= _DISTINCT and holds_literal(part):
+            lines = [line.replace(part, HIDDEN) for line in lines]
+    return [_USERINFO.sub(rf"\1{HIDDEN}", line) for line in lines]
+
+
+def _secrets(node: YamlNode, *, secret: bool) -> Iterator[YamlNode]:
+    """The scalars below that are secrets."""
+    if node.kind == "scalar":
+        if secret and holds_literal(node.text):
+            yield node
+        return
+    for item in node.items:
+        yield from _secrets(item, secret=secret)
+    for key, entry in node.entries.items():
+        is_secret = (secret and key.lower() not in SAFE_HEADERS) or key in _SECTIONS
+        yield from _secrets(entry.node, secret=is_secret)
+
+
+def _hide(lines: list[str], place: SourcePosition, secret: str) -> bool:
+    """Hide a secret where it stands; False: it is not written there as it reads, such as on several lines."""
+    line = lines[place.line - 1] if place.line <= len(lines) else ""
+    at = line.find(secret, max(0, place.column - 1))
+    if at < 0:
+        return False
+    lines[place.line - 1] = line[:at] + HIDDEN + line[at + len(secret) :]
+    return True
+
+
+def _without_sections(lines: list[str]) -> list[str]:
+    """The lines without the values in the sections, told by their indentation."""
+    shown: list[str] = []
+    section: int | None = None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        match = _SECTION.search(line)
+        if section is not None and (indent > section or not line.strip()):
+            shown.append(_VALUE.sub(rf"\g<1>{HIDDEN}", line) if line.strip() else line)
+            continue
+        section = indent if match is not None else None
+        shown.append(
+            line if match is None else line[: match.end()] + (f" {HIDDEN}" if line[match.end() :].strip() else "")
+        )
+    return shown
