@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.model.definition import Definitions, HostRule
+from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
 from engine.model.job import LeasedJob
 from engine.node.named_hosts import NamedHosts
 from engine.node.redirect_rule import RedirectRule
@@ -130,3 +130,25 @@ def test_private_ends_with_the_defs_that_allow_it() -> None:
     assert not named.is_known_exempt("10.0.0.1:80", 2)
     assert not named.is_exempt("10.0.0.1:80", 2)
     assert not named.is_exempt("10.0.0.1:80", 1), "a job of the earlier version obeys the newer one"
+
+
+@pytest.mark.parametrize(
+    ("written", "target", "allowed"),
+    [
+        ("http://10.0.0.7:8081/a?x", "http://10.0.0.7:8081/b", True),
+        ("http://%{env.U}:%{secret.0123}@10.0.0.7:8081/{a,b}", "http://10.0.0.7:8081/b", True),
+        (" HTTP://10.0.0.7", "http://10.0.0.7/b", True),
+        ("http://10.0.0.7:8081/a", "http://10.0.0.7/b", False),
+        ("http://10.0.0.7.example/", "http://10.0.0.7/b", False),
+        ("http://h.example/@10.0.0.7/", "http://10.0.0.7/b", False),
+        ("http://10.0.0.{6..7}/", "http://10.0.0.7/b", False),
+        ("/10.0.0.7", "http://10.0.0.7/b", False),
+        ("https://other.example:81/", "https://www.other.example/b", True),
+    ],
+)
+@pytest.mark.parametrize("key", ["urls", "sitemap"])
+def test_a_locator_names_its_host_before_it_is_seeded(written: str, target: str, key: str, *, allowed: bool) -> None:
+    locator = Locator(name="l", urls=(written,)) if key == "urls" else Locator(name="l", sitemap=written)
+    defs = Definitions(locator_groups=(LocatorGroup(name="g", locators=(locator,)),))
+    rule = RedirectRule(named_hosts(Db(), versions={1: defs}))
+    assert (rule.refusal(job()._replace(defs_version=1), "https://shop.example/1", target) is None) is allowed
