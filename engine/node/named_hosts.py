@@ -16,7 +16,8 @@ class NamedHosts:
     """One for each node; used by the fetch loop's thread alone.
 
     Locators name hosts as they are written, and as they are seeded, which the store records: lists are read only then.
-    Only positive answers are cached: a host may be named at any time. A host once named by a locator stays so for the run, whose jobs the locator made.
+    Only positive answers are cached: a host may be named at any time. A host once named by a locator stays so for the
+    run, whose jobs the locator made.
     """
 
     def __init__(self, *, run: Run, db_access: DbAccess, def_cache: DefCache) -> None:
