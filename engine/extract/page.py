@@ -123,7 +123,10 @@ class Page:
         That of NDJSON is a list of its values, that of CSV a list of objects of texts.
         """
         if self.kind == "json":
-            return parse_json(self._utf8.decode())
+            value = parse_json(self._utf8.decode())
+            if value is MISSING:
+                self.faults["the document is not JSON, or beyond the limits of its parser"] = None
+            return value
         if self.kind == "ndjson":
             values, broken = read_json_lines(self._utf8.decode())
             if broken:

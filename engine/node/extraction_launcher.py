@@ -34,6 +34,9 @@ class Started(Struct, frozen=True):
 class TemplateLost(Exception):
     """The template has ended, and with it all its processes."""
 
+    def __init__(self) -> None:
+        super().__init__("the process that starts them has ended")
+
 
 class ExtractionLauncher:
     """Not thread-safe. The descriptor of `control` is readable when reports can be received."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.extract.csv_table import read_csv
+from engine.extract.json_value import MISSING
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
@@ -143,3 +144,12 @@ def test_an_error_page_in_the_place_of_a_feed_has_no_rows(content_type: str, bod
     assert rows(page, "item", "title", links=links) == ([], [])
     if page.kind == "html":
         assert rows(page, "jmespath: @", "jmespath: a") == ([], [])
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, f"[{'9' * 5_000}]", ""], ids=["cut", "deep", "long", "none"])
+def test_a_document_that_is_no_json_is_a_fault(text: str) -> None:
+    document = Page(url="http://h/", text=text, kind="json", status=200, fetched_at=0)
+    assert document.data is MISSING
+    assert list(document.faults) == ["the document is not JSON, or beyond the limits of its parser"]
+    good = Page(url="http://h/", text="null", kind="json", status=200, fetched_at=0)
+    assert (good.data, good.faults) == (None, {})
