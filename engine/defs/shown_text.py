@@ -26,14 +26,17 @@ def shown_lines(text: str) -> list[str]:
     """
     lines = text.splitlines()
     root = parse(text, "", Problems())
-    found = {} if root is None else {node.place: node.text for node in _secrets(root, secret=False)}
-    backwards = sorted(found, key=lambda place: (place.line, place.column), reverse=True)  # so that columns stay right
-    if root is None or not all(_hide(lines, place, found[place]) for place in backwards):
+    secrets = {} if root is None else {node.place: node.text for node in _secrets(root, secret=False)}
+    backwards = sorted(
+        secrets, key=lambda place: (place.line, place.column), reverse=True
+    )  # so that columns stay right
+    if root is None or not all(_hide(lines, place, secrets[place]) for place in backwards):
         lines = _without_sections(text.splitlines())
-    for part in {part for secret in found.values() for part in (secret, *secret.split(":"))}:
+    shown = "\n".join(lines)  # of thousands of secrets, each is searched once
+    for part in {part for secret in secrets.values() for part in (secret, *secret.split(":"))}:
         if len(part) >= _DISTINCT and holds_literal(part):
-            lines = [line.replace(part, HIDDEN) for line in lines]
-    return [_USERINFO.sub(rf"\1{HIDDEN}", line) for line in lines]
+            shown = shown.replace(part, HIDDEN)
+    return _USERINFO.sub(rf"\1{HIDDEN}", shown).split("\n") if lines else []
 
 
 def _secrets(node: YamlNode, *, secret: bool) -> Iterator[YamlNode]:
@@ -60,7 +63,7 @@ def _hide(lines: list[str], place: SourcePosition, secret: str) -> bool:
 
 
 def _without_sections(lines: list[str]) -> list[str]:
-    """The lines without the values in the sections, told by their indentation."""
+    """The lines without the values in the sections, which end where the indentation does."""
     shown: list[str] = []
     section: int | None = None
     for line in lines:

@@ -18,7 +18,7 @@ from engine.extract.tree_shape import TreeShape
 _Result = TypeVar("_Result")
 
 LexborError = SelectolaxError
-"""A search with a selector that was parsed before raises it only for want of memory."""
+"""A search with a selector that was parsed before raises it only when memory runs out."""
 
 MAX_TUPLES = 10_000
 """Tuples of ancestors and siblings that the parser may try for one node."""

@@ -100,7 +100,7 @@ class _OpenTags:
     """The open tags at one place. Names in a foreign region begin with its own, as in `svg path`."""
 
     def __init__(self, *, is_mixed: bool) -> None:
-        """`is_mixed`: whether HTML and foreign elements cannot be told apart."""
+        """`is_mixed`: whether HTML and foreign elements cannot be distinguished."""
         self._is_mixed = is_mixed
         self._flat = _NEVER_NESTED if is_mixed else _NEVER_NESTED | _VOID | _IMPLIED | _SELF_CLOSED
         self._stack: list[bytes] = []
@@ -110,7 +110,7 @@ class _OpenTags:
         self._steps = 0
 
     def exceed(self, limit: int, markup: bytes) -> bool:
-        """Whether they are more than that anywhere in lower-case HTML, or cannot be told in bounded time."""
+        """Whether more than `limit` are open anywhere in lower-case HTML, or the scan takes too many steps."""
         stack = self._stack
         for tag, self_closing in _TAG.findall(markup):
             top = stack[-1] if stack else b""
@@ -141,11 +141,11 @@ class _OpenTags:
         if not self._counts.get(name):
             return False
         for count, opened in enumerate(reversed(self._stack), 1):
-            if b" " not in opened:
-                break
-            if opened == name:
-                self._close(count)
-                return True
+            if opened == name or b" " not in opened:
+                self._steps += count
+                if opened == name:
+                    self._close(count)
+                return opened == name
         return False
 
     def _start(self, tag: bytes, *, closed: bool) -> None:

@@ -10,9 +10,10 @@ from urllib.parse import quote, unquote, urlsplit
 _AGENT = frozenset({"user-agent", "useragent", "user agent"})
 _ALLOW = frozenset({"allow"})
 _DISALLOW = frozenset({"disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"})
+_RULES = _ALLOW | _DISALLOW
 _SITE_WIDE = frozenset({"sitemap", "sitemaps", "site-map", "host"})
 _OTHER = frozenset({"crawl-delay", "crawl delay", "request-rate", "request rate", "visit-time", "visit time"})
-_DIRECTIVES = _AGENT | _ALLOW | _DISALLOW | _SITE_WIDE | _OTHER
+_DIRECTIVES = _AGENT | _RULES | _SITE_WIDE | _OTHER
 _MAX_DIRECTIVE_WORDS = 2
 
 _KEPT_IN_URLS = re.compile("%(2f|25)", re.IGNORECASE)
@@ -66,7 +67,7 @@ def read_rules(text: str, agent: str) -> list[Rule]:
             continue
         if field in _AGENT:
             is_current = is_current or agent in _agent_names(value)
-        elif is_current and (field in _ALLOW or field in _DISALLOW):
+        elif is_current and field in _RULES:
             for rule in _read_rule(number, field in _ALLOW, value):
                 rules.setdefault((rule.allows, rule.pattern), rule)
     return list(rules.values())
@@ -109,8 +110,10 @@ def drop_other_agents(lines: list[str], agent: str) -> tuple[list[str], bool]:
 def without_rules(lines: list[str]) -> list[str]:
     """The lines of all groups, their Allow and Disallow without a value."""
     directives = [_read_directive(_without_comment(line)) for line in lines]
-    are_rules = [directive is not None and directive[0] in _ALLOW | _DISALLOW for directive in directives]
-    return ["Disallow:" if is_rule else line for line, is_rule in zip(lines, are_rules, strict=True)]
+    return [
+        line if directive is None or directive[0] not in _RULES else "Disallow:"
+        for line, directive in zip(lines, directives, strict=True)
+    ]
 
 
 def _agent_names(value: str) -> list[str]:

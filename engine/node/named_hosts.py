@@ -1,6 +1,7 @@
 """Which hosts the defs name: the address guard lets them through, and redirects may lead to them."""
 
 import re
+from typing import NamedTuple
 
 from engine import urls
 from engine.model.job import LeasedJob
@@ -10,6 +11,15 @@ from engine.store.tables.runs import Run
 
 _ORIGIN = re.compile(r"\s*(https?://)(?:[^/?#]*@)?([^/?#{}@\s]+)(?=[/?#]|$)", re.IGNORECASE)
 """The start of a URL pattern, without credentials; one with a range or list in its host does not match."""
+
+
+class _WrittenHosts(NamedTuple):
+    """The hosts in the URLs of all locators, as they are written."""
+
+    keys: frozenset[str]
+    """As `name:port`."""
+    names: frozenset[str]
+    """Without `www.`."""
 
 
 class NamedHosts:
@@ -26,8 +36,8 @@ class NamedHosts:
         self._def_cache = def_cache
         self._exempt: set[str] = set()
         self._version = 0
-        self._written = (0, frozenset[str]())
-        """The origins that the locators of a version have in their URLs."""
+        self._written: dict[int, _WrittenHosts] = {}
+        """By version of the defs."""
 
     def is_known_exempt(self, host_key: str, version: int) -> bool:
         """Whether `is_exempt` was true for this host (`name:port`): costs a set lookup.
@@ -51,7 +61,7 @@ class NamedHosts:
             self._def_cache.definitions(self._version).allows_private(name, int(port))
             or host_key in (urls.host_key(base) for base in self._base_urls(self._version))
             or host_key in map(urls.host_key, self._login_urls(self._version))
-            or host_key in map(urls.host_key, self._written_origins(self._version))
+            or host_key in self._written_hosts(self._version).keys
             or self._db_access.is_named_host(self._run.seq, host_key)
         )
         if exempt:
@@ -62,8 +72,9 @@ class NamedHosts:
         """Whether the defs name the host of a redirect's target, with whatever port."""
         bare = urls.host_without_www(url)
         definitions = self._def_cache.definitions(job.defs_version)
-        version = job.defs_version
-        named = (*self._base_urls(version), *self._login_urls(version), *self._written_origins(version))
+        if bare in self._written_hosts(job.defs_version).names:
+            return True
+        named = (*self._base_urls(job.defs_version), *self._login_urls(job.defs_version))
         return bare in map(urls.host_without_www, named) or any(
             definitions.has_host_rule(name) or self._db_access.is_named_name(self._run.seq, name)
             for name in (urls.host_of(url), bare, f"www.{bare}")
@@ -74,15 +85,20 @@ class NamedHosts:
         rules = [host.login for host in self._def_cache.definitions(version).hosts if host.login is not None]
         return [url for rule in rules if (url := urls.normalize(rule.url)) is not None]
 
-    def _written_origins(self, version: int) -> frozenset[str]:
-        """What the locators name as they are written: a redirect may lead there before they are seeded."""
-        if self._written[0] != version:
+    def _written_hosts(self, version: int) -> _WrittenHosts:
+        """What the locators of a version name before they are seeded. Read once: they may be thousands."""
+        hosts = self._written.get(version)
+        if hosts is None:
             groups = self._def_cache.definitions(version).locator_groups
             locators = [locator for group in groups for locator in group.locators]
             written = [url for locator in locators for url in (*locator.urls, locator.sitemap or "")]
             starts = {match.expand(r"\1\2/") for match in map(_ORIGIN.match, written) if match is not None}
-            self._written = version, frozenset(url for start in starts if (url := urls.normalize(start)) is not None)
-        return self._written[1]
+            origins = [url for start in starts if (url := urls.normalize(start)) is not None]
+            hosts = _WrittenHosts(
+                frozenset(map(urls.host_key, origins)), frozenset(map(urls.host_without_www, origins))
+            )
+            self._written[version] = hosts
+        return hosts
 
     def _base_urls(self, version: int) -> list[str]:
         """The base of relative locators, as the seeder chooses it."""

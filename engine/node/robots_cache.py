@@ -18,7 +18,7 @@ _RECHECK_SECONDS = 60.0
 _RECHECK_OFF_SECONDS = 5.0
 """The same where robots.txt does not apply: once a locator names the host, it may."""
 _SLICE_SECONDS, _SHARE = 0.002, 0.1
-"""A long search for the rule that decides goes on so long at a time, and takes that part of the loop's time."""
+"""A long search for the rule that decides runs in slices of that length, and takes that share of the loop's time."""
 
 
 class RobotsPending(Exception):

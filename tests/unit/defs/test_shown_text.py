@@ -57,7 +57,7 @@ def test_secrets_are_hidden_and_the_rest_is_shown() -> None:
     ],
     ids=["no YAML", "folded", "escaped", "an open quote"],
 )
-def test_what_cannot_be_told_is_hidden_with_its_section(broken: str) -> None:
+def test_what_cannot_be_located_is_hidden_with_its_section(broken: str) -> None:
     lines = [line for line in shown_lines(broken) if not line.startswith("#")]
     assert "KNRY" not in "\n".join(lines)
     assert len(lines) == len(broken.splitlines()) - 1

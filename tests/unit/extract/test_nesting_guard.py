@@ -88,6 +88,8 @@ def test_end_tags_without_a_start_tag_may_hide_depth_from_the_quick_check() -> N
 def test_the_scan_itself_is_bounded() -> None:
     start = time.process_time()
     nests_too_deep(Markup(b"<span><div>" + b"<x>" * 9_000 + b"<i></i>" * 10_000 + b"</span>" * 200_000))
+    foreign = b"<svg><q><foreignobject><div><svg>" + b"<g>" * 9_000 + b"</q>" * 200_000
+    nests_too_deep(Markup(b"<input>" * 2_000 + foreign))
     nests_too_deep(Markup(b"<a" * 1_000_000))
     nests_too_deep(Markup(b"<a " + b"/" * 3_000_000 + b"<b>" * 20_000))
     assert time.process_time() - start < 10
