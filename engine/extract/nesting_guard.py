@@ -114,9 +114,8 @@ class _OpenTags:
         stack = self._stack
         for tag, self_closing in _TAG.findall(markup):
             top = stack[-1] if stack else b""
-            if b" " in top and self._stays_foreign(tag, top):
-                if tag[0] != 0x2F and not self_closing:
-                    self._open(top.partition(b" ")[0] + b" " + tag)
+            if b" " in top and self._handle_foreign(tag, top, closed=bool(self_closing)):
+                pass
             elif tag[0] == 0x2F:
                 self._end(tag[1:])
             elif tag not in self._flat:
@@ -127,17 +126,23 @@ class _OpenTags:
                 return True
         return False
 
-    def _stays_foreign(self, tag: bytes, top: bytes) -> bool:
-        """Whether a tag in a foreign region belongs to it; closes what an end tag does, or a tag that leaves it."""
-        if self._is_mixed and tag[0] != 0x2F:
-            return tag not in _NEVER_NESTED
-        if tag in _BREAKOUTS and top not in _INTEGRATION_POINTS:
+    def _handle_foreign(self, tag: bytes, top: bytes, *, closed: bool) -> bool:
+        """Open or close what a tag does in the region of `top`; False: it is a tag of HTML, and may end the region."""
+        region, is_end = top.partition(b" ")[0] + b" ", tag[0] == 0x2F
+        if tag in _BREAKOUTS and top not in _INTEGRATION_POINTS and (is_end or not self._is_mixed):
             while self._stack and b" " in self._stack[-1] and self._stack[-1] not in _INTEGRATION_POINTS:
                 self._close(1)
             return False
-        if tag[0] != 0x2F:
-            return top not in _INTEGRATION_POINTS
-        name = top.partition(b" ")[0] + b" " + tag[1:]
+        if is_end:
+            return self._end_foreign(region + tag[1:])
+        if tag in _NEVER_NESTED if self._is_mixed else top in _INTEGRATION_POINTS:
+            return False
+        if not closed:
+            self._open(region + tag)
+        return True
+
+    def _end_foreign(self, name: bytes) -> bool:
+        """Close up to a foreign element; False: none of that name is open behind the last HTML element."""
         if not self._counts.get(name):
             return False
         for count, opened in enumerate(reversed(self._stack), 1):

@@ -47,13 +47,13 @@ class RobotsRules:
     __slots__ = ("_agent", "_allowed_by_default", "_decides", "_parsed", "_table", "_text", "sitemaps")
 
     def __init__(self, parsed: Protego | None, *, allowed_by_default: bool, agent: str = "", text: str = "") -> None:
-        """`parsed`: what decides, but where the text is large."""
+        """`parsed`: decides, unless the text is large; None: there are no rules."""
         self._parsed = parsed
         self._allowed_by_default = allowed_by_default
         self._agent = agent
         self._text = text
         self._decides = len(text) >= LARGE_TEXT
-        """Whether the table does."""
+        """Whether the table decides."""
         self._table: RuleTable | None = self._read_table() if self._decides else None
         self.sitemaps: tuple[str, ...] = tuple(parsed.sitemaps) if parsed is not None else ()
         """Sitemap URLs as written in the file."""
@@ -94,6 +94,12 @@ class RobotsRules:
     def search(self, url: str) -> Iterator[Rule | None]:
         """The search of a costly one, one step for each rule: None, then the rule that decides, if there is one."""
         return iter(()) if self._table is None else self._table.search(url)
+
+    def refusal(self, url: str) -> str | None:
+        """As `disallowing_rule`; None: the URL is allowed. One search where the table decides."""
+        if self._decides:
+            return self.disallowing_rule(url) or None
+        return None if self.allowed(url) else self.disallowing_rule(url)
 
     def disallowing_rule(self, url: str) -> str:
         """The rule that disallows a URL, as `line 12: Disallow: /private/`; empty where none is found."""

@@ -30,12 +30,13 @@ class HostRobots(NamedTuple):
 
     def refusal(self, url: str) -> str | None:
         """Why the URL may not be fetched; None: it may."""
-        if self.rules.allowed(url):
+        rule = self.rules.refusal(url)
+        if rule is None:
             return None
         if not self.readable:
             answer = self.problem.removeprefix("HTTP ")
             return f"robots.txt cannot be read: {answer}" if answer == self.problem else f"robots.txt answered {answer}"
-        return disallowed_by(self.rules.disallowing_rule(url))
+        return disallowed_by(rule)
 
 
 def disallowed_by(rule: str) -> str:
