@@ -58,9 +58,9 @@ from engine.store.tables.runs import Run
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
-_BODIES = 1.5
+_BODIES = 1.25
 """Bodies of `max_body` that a node holds at once; with the copies that their storage makes, twice `max_body`."""
-_ANSWERS = 0.5
+_ANSWERS = 0.25
 """Bodies of `max_body` as large as which the answers of extraction processes may be, besides the largest one."""
 _DEFS_BUSY_SECONDS = 0.5
 

@@ -21,7 +21,7 @@ NODE, APPENDER = "engine.node", "engine.append"
 _MALLOC_ENV = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_TRIM_THRESHOLD_": "4194304",
-    "MALLOC_MMAP_THRESHOLD_": "2097152",
+    "MALLOC_MMAP_THRESHOLD_": "1048576",
 }
 """Read by glibc, ignored elsewhere: returns the memory of a huge page to the OS instead of keeping it per thread.
 
