@@ -6,26 +6,16 @@ from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, resolve_encoding
+from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding
+
+from engine.fetch.encoding_detector import SINGLE_BYTE_CODECS, detect_codec, web_codec
 
 DocumentKind = Literal["html", "xml", "json", "ndjson", "csv", "binary"]
 
-_FALLBACK = "cp1252"
 _SNIFF_LENGTH = 1445
 """Bytes to check for binary content (WHATWG MIME Sniffing, resource header)."""
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-
-_WEB_CODECS = frozenset(
-    {
-        *("utf-8", "utf-16", "utf-16-le", "utf-16-be"),
-        *("cp866", "cp874", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic"),
-        *("cp932", "cp949", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp"),
-        *(f"cp{page}" for page in range(1250, 1259)),
-        *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-    }
-)
-"""Python's names of the encodings browsers support. Pages must not select other codecs (`idna`, `unicode_escape`…)."""
 
 _WIDE_CODECS = ("utf-16", "utf-16-le", "utf-16-be")
 _TEXT_BYTES = bytes(c for c in range(256) if c not in {*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
@@ -83,25 +73,6 @@ _HTML_ROOT = re.compile(
 _DeclaredKind = Literal["html", "xml", "json", "ndjson", "csv", "binary", "text", "unknown"]
 
 
-_SINGLE_BYTE = frozenset(codec for codec in _WEB_CODECS if codec.startswith(("cp125", "iso8859", "koi8", "mac"))) | {
-    *("cp866", "cp874")
-}
-_DETECTABLE = (
-    *("cp932", "shift_jis_2004", "euc_jis_2004", "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_ext"),
-    *("cp949", "euc_kr", "gb18030", "big5hkscs", "cp874", "tis-620", "koi8-r", "koi8-u", "cp866"),
-    *(f"cp{page}" for page in range(1250, 1259)),
-    *(f"iso8859-{part}" for part in (1, 2, 5, 6, 7, 8, 9)),
-)
-"""chardet's names of the encodings that browsers detect. Others are so rare on the web that they would be mistakes."""
-_ASCII_BYTES = bytes(range(128))
-_MIN_DETECTED_CHARACTERS = 3
-"""Bytes beyond ASCII from which a guess is better than windows-1252: one `\x80` or `é` says nothing."""
-_MIN_UTF8_RATIO = 10
-"""Valid sequences for each invalid byte, from which a body is UTF-8 with a few faults."""
-_MAX_DETECTED_BYTES = 64 * 1024
-"""Bytes of a body that the detection of its encoding reads."""
-
-
 class DecodedBody(Struct, frozen=True):
     """The text of a body. For a binary body `utf8` and `encoding` are empty."""
 
@@ -155,7 +126,7 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
     declared = charset or (_declared_in_text(body) if kind in ("html", "xml") else None)
     if declared != "utf-8" and _is_utf8_despite(body, declared):
         return DecodedBody(body, "utf-8", kind, 0)
-    return _decode_as(body, declared or ("utf-8" if kind in ("json", "ndjson") else _detect_codec(body)), kind)
+    return _decode_as(body, declared or ("utf-8" if kind in ("json", "ndjson") else detect_codec(body)), kind)
 
 
 def needs_detection(body: bytes, content_type: str) -> bool:
@@ -171,7 +142,7 @@ def needs_detection(body: bytes, content_type: str) -> bool:
 
 def _declared_in_text(body: bytes) -> str | None:
     """The codec that a `<meta>` or an XML declaration names."""
-    codec = _web_codec(html_body_declared_encoding(body))
+    codec = web_codec(html_body_declared_encoding(body))
     # A declaration readable as ASCII cannot be UTF-16.
     return "utf-8" if codec is not None and codec.startswith("utf-16") else codec
 
@@ -186,7 +157,7 @@ def _is_utf8_despite(body: bytes, declared: str | None) -> bool:
         return False
     if not _is_valid(body, "utf-8"):
         return False
-    return declared is None or declared in _SINGLE_BYTE or not _is_valid(body, declared)
+    return declared is None or declared in SINGLE_BYTE_CODECS or not _is_valid(body, declared)
 
 
 def _is_valid(body: bytes, codec: str) -> bool:
@@ -195,22 +166,6 @@ def _is_valid(body: bytes, codec: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _detect_codec(body: bytes) -> str:
-    valid = body.decode("utf-8", "ignore")
-    valid_bytes = len(valid.encode())
-    if valid_bytes - len(valid) >= _MIN_UTF8_RATIO * (len(body) - valid_bytes):
-        return "utf-8"
-    sample = body[:_MAX_DETECTED_BYTES]
-    if len(sample.translate(None, _ASCII_BYTES)) < _MIN_DETECTED_CHARACTERS:
-        return _FALLBACK
-    import chardet  # takes 0.2 s, and few pages need it
-
-    detected = chardet.detect(sample, include_encodings=_DETECTABLE)["encoding"]
-    codec = _web_codec(resolve_encoding(detected)) if detected else None
-    # what is read here is not valid as UTF-8
-    return _FALLBACK if codec is None or codec.startswith("utf") else codec
 
 
 def is_binary(body: bytes, content_type: str) -> bool:
@@ -271,7 +226,7 @@ def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKin
 def _parse_content_type(content_type: str) -> tuple[_DeclaredKind, str | None]:
     """The kind and codec of a Content-Type. Cached: a site sends few different ones."""
     mime = content_type.partition(";")[0].strip().lower()
-    return _declared_kind(mime), _web_codec(http_content_type_encoding(content_type))
+    return _declared_kind(mime), web_codec(http_content_type_encoding(content_type))
 
 
 def _declared_kind(mime: str) -> _DeclaredKind:
@@ -290,7 +245,3 @@ def _declared_kind(mime: str) -> _DeclaredKind:
     if mime in _UNKNOWN_TYPES or "/" not in mime:
         return "unknown"
     return "text"
-
-
-def _web_codec(codec: str | None) -> str | None:
-    return codec if codec in _WEB_CODECS else None

@@ -64,6 +64,32 @@ def test_utf_8_with_a_few_faults_stays_utf_8() -> None:
     assert document.text.startswith("Grüße")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Udstillingen åbner på lørdag klokken ti. Børn under tolv år går gratis ind, og voksne kan købe billetter.",
+        "La città riaprirà il museo già da sabato. È stata una lunga attesa, però ne è valsa la pena.",
+    ],
+)
+@pytest.mark.parametrize("invalid", [b"\xff", b"\xff \xfe", b"caf\xe9 \xff \xe9"])
+def test_a_paragraph_of_utf_8_survives_three_invalid_bytes(text: str, invalid: bytes) -> None:
+    document = decode(f"<p>{text}</p>".encode() + invalid, HTML)
+    assert document.text.startswith(f"<p>{text}</p>")
+
+
+@pytest.mark.parametrize("length", [1, 8])
+def test_a_latin_language_is_not_taken_for_another_script(length: int) -> None:
+    text = "La città riaprirà il museo già da sabato. È stata una lunga attesa, però ne è valsa la pena. " * length
+    document = decode(f"<title>La città è più</title><p>{text}".encode("cp1252"), HTML)
+    assert (document.encoding, document.text) == ("cp1252", f"<title>La città è più</title><p>{text}")
+
+
+def test_the_text_that_tells_the_encoding_may_stand_anywhere() -> None:
+    text = f"<p>© 2020</p>{'<br>' * 50_000}<p>Сегодня в Москве прошёл дождь, и движение было затруднено.</p>"
+    document = decode(text.encode("cp1251"), HTML)
+    assert (document.encoding, document.text) == ("cp1251", text)
+
+
 @pytest.mark.parametrize("declared", ["iso-8859-1", "windows-1251", "koi8-r", "ibm866"])
 def test_utf_8_is_utf_8_whatever_single_byte_encoding_is_declared(declared: str) -> None:
     body = "Grüße aus Köln".encode()
