@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.fetch.errors import one_line
 from engine.fetch.retry_policy import retryable_status
 from engine.fetch.robots_groups import Rule, drop_other_agents, read_rules, rule_text, without_rules
-from engine.fetch.rule_table import RuleTable
+from engine.fetch.rule_table import RuleTable, may_be_costly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,9 @@ class RobotsRules:
         self._text = text
         self._decides = len(text) >= LARGE_TEXT
         """Whether the table decides."""
-        self._table: RuleTable | None = self._read_table() if self._decides else None
+        self._table: RuleTable | None = None
+        if self._decides:
+            self._find_table()  # now: a large file is parsed beside the loop
         self.sitemaps: tuple[str, ...] = tuple(parsed.sitemaps) if parsed is not None else ()
         """Sitemap URLs as written in the file."""
 
@@ -82,18 +84,20 @@ class RobotsRules:
         """Whether the URL may be fetched."""
         if self._parsed is None:
             return self._allowed_by_default
-        if self._decides and self._table is not None:
-            rule = self._table.find(url)
+        if self._decides:
+            rule = self._find_table().find(url)
             return rule is None or rule.allows
         return bool(self._parsed.can_fetch(url, self._agent))
 
     def is_costly(self, url: str) -> bool:
-        """Whether it may take longer than 20 ms to decide about the URL; then `search` may be better."""
-        return self._decides and self._table is not None and self._table.is_costly(url)
+        """Whether it may take longer than 2 ms to decide about the URL; then `search` may be better."""
+        if self._parsed is None or not may_be_costly(self._text, url):
+            return False
+        return self._find_table().is_costly(url)
 
     def search(self, url: str) -> Iterator[Rule | None]:
         """The search of a costly one, one step for each rule: None, then the rule that decides, if there is one."""
-        return iter(()) if self._table is None else self._table.search(url)
+        return self._find_table().search(url)
 
     def refusal(self, url: str) -> str | None:
         """As `disallowing_rule`; None: the URL is allowed. One search where the table decides."""
@@ -103,13 +107,14 @@ class RobotsRules:
 
     def disallowing_rule(self, url: str) -> str:
         """The rule that disallows a URL, as `line 12: Disallow: /private/`; empty where none is found."""
-        if self._table is None:  # only where something is disallowed
-            self._table = self._read_table()
-        rule = self._table.find(url)
+        rule = self._find_table().find(url)
         return "" if rule is None or rule.allows else self.describe(rule)
 
-    def _read_table(self) -> RuleTable:
-        return RuleTable(read_rules(self._text, self._agent or "*"))
+    def _find_table(self) -> RuleTable:
+        """The table; read on first use, as most hosts disallow nothing that is asked for."""
+        if self._table is None:
+            self._table = RuleTable(read_rules(self._text, self._agent or "*"))
+        return self._table
 
     def describe(self, rule: Rule) -> str:
         """The rule as `line 12: Disallow: /private/`."""

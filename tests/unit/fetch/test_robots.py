@@ -212,6 +212,21 @@ def test_a_large_file_says_the_same_as_a_small_one(lines: list[str]) -> None:
     assert (large.crawl_delay, large.sitemaps) == (small.crawl_delay, small.sitemaps)
 
 
+@pytest.mark.parametrize(
+    ("rules", "length", "costly"),
+    [(20, 60, False), (10, 60_000, False), (500, 60, False), (500, 7_000, True), (30, 60_000, True), (5_000, 60, True)],
+)
+def test_many_rules_or_a_long_url_make_a_search_costly(rules: int, length: int, costly: bool) -> None:
+    text = "User-agent: *\n" + "\n".join(f"Disallow: /*{number}x$" for number in range(rules))
+    url = "http://h/" + "1" * length
+    parsed = RobotsRules.parse(text, AGENT)
+    assert parsed.is_costly(url) is costly
+    assert all(rule is None for rule in parsed.search(url)) is parsed.allowed(url) is True
+    disallowed = f"{url}7x"
+    *others, rule = parsed.search(disallowed)
+    assert rule is not None and set(others) <= {None} and not parsed.allowed(disallowed)
+
+
 def test_robots_txt_itself_is_allowed_by_a_large_file_too() -> None:
     rules = RobotsRules.parse(f"User-agent: *\nDisallow: /\n{'#' * LARGE_TEXT}", AGENT)
     assert rules.allowed("http://h/robots.txt?x")
