@@ -21,7 +21,7 @@ from engine.urls import without_credentials
 
 _MAX_LISTED = 5
 _BAR = 12
-_SHOWN_KINDS = ("seed", "defs", "appender")
+_SHOWN_KINDS = ("seed", "defs", "appender", "host")
 _LIVE_KINDS = (*_SHOWN_KINDS, "data")
 """Kinds of events that are printed when they come; the summary of the end has those of the data itself."""
 _EVENT_POLL_SECONDS = 0.5

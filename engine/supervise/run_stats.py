@@ -142,9 +142,9 @@ class RunStats:
             return []
         pages = "1 page says" if count == 1 else f"{count:,} pages say"
         if self._settings.meta_noindex:
-            return [Event(time.time(), "INFO", "supervisor", "run", f"{pages} noindex: no rows (meta_noindex)")]
+            return [Event(time.time(), "INFO", "supervisor", "host", f"{pages} noindex: no rows (meta_noindex)")]
         text = f"{pages} noindex: {'its' if count == 1 else 'their'} rows are kept, because meta_noindex is false"
-        return [Event(time.time(), "WARNING", "supervisor", "run", text)]
+        return [Event(time.time(), "WARNING", "supervisor", "host", text)]
 
     def too_many_failed(self) -> bool:
         """Whether more jobs failed than the setting allows."""

@@ -60,10 +60,11 @@ def test_pages_that_say_noindex_are_counted(project: Project, site: Site) -> Non
     site["/a"] = html(META.format(name="robots", content="noindex"))
     site["/b"] = tagged("x", X_Robots_Tag="otherbot: noindex")
     project.write(defs(site.url("/")))
-    assert project.crawl().summary["rows"] == {"page": 3}
-    assert end_events(project) == [
-        ("WARNING", "2 pages say noindex: their rows are kept, because meta_noindex is false")
-    ]
+    done = project.crawl()
+    assert done.summary["rows"] == {"page": 3}
+    text = "2 pages say noindex: their rows are kept, because meta_noindex is false"
+    assert end_events(project) == [("WARNING", text)]
+    assert done.err.count(text) == 1
     assert page_event(project, "/a")[1].endswith("; noindex")
     assert page_event(project, "/a")[0] == "INFO"
     assert "noindex" not in page_event(project, "/b")[1]

@@ -73,6 +73,7 @@ def test_meta_of_all_robots_and_of_our_own_name_count(text: str, asked: tuple[bo
         (("otherbot: noindex, Acme-Bot: nofollow, noarchive",), (True, False)),
         (("otherbot: none", "nofollow"), (True, False)),
         (("unavailable_after: 25 Jun 2010 15:00:00 PST, noindex",), (False, True)),
+        (("unavailable_after: Friday, 25-Jun-10 15:00:00 GMT, noindex",), (False, True)),
         (("max-snippet: 0, max-image-preview: none, nofollow",), (True, False)),
         ((), (False, False)),
     ],
