@@ -9,7 +9,7 @@ from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import retry_wait
-from engine.model.job import JobOrigin, JobState, LeasedJob, StoredPage
+from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, StoredPage
 from engine.node.extraction import LOGGED_OUT, REPEATED
 from engine.node.page_extraction import PageExtraction
 from engine.runtime.clock import boottime
@@ -135,7 +135,9 @@ class OutcomeBuilder:
             skipped.target = job.target  # where the job continues if the defs name the host later
             skipped.refused_host = failure.host_key
             return skipped
-        if failure.retryable:
+        # all pages of a host wait for its robots.txt: that it was garbled once must not end them
+        garbled = job.kind is JobKind.ROBOTS and failure.kind in ("protocol", "encoding")
+        if failure.retryable or garbled:
             return self.retry(job, url, failure.reason)
         return self.failed(job, failure.reason, url)
 

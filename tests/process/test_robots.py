@@ -57,6 +57,10 @@ UNREADABLE = (
     (Page("x", 429, {"Retry-After": "0"}), "robots.txt answered 429 (2 attempts)"),
     (Page("User-agent: *\nAllow: /\n", drop="halfway"), "robots.txt cannot be read: connection lost"),
     (Page("", drop="unanswered"), "robots.txt cannot be read: connection closed"),
+    (
+        Page("User-agent: *", 200, {"Content-Encoding": "gzip"}),
+        "robots.txt cannot be read: bad encoding gzip (2 attempts)",
+    ),
     (Page("", delay=20), "robots.txt cannot be read: timeout after 0.5 s (2 attempts)"),
 )
 
@@ -93,6 +97,21 @@ def test_a_body_that_never_ends_well_closes_its_host(project: Project, body: str
         project.crawl("--set", "max_attempts=1", "--set", "deadline=1", code=1)
         assert server.paths == ["/robots.txt"]
     assert project.job(server.url("/a"))["reason"].startswith("robots.txt cannot be read: ")
+
+
+def test_a_garbled_answer_for_robots_txt_is_asked_for_again(project: Project) -> None:
+    asked = 0
+
+    def respond(path: str, connection: socket.socket) -> None:
+        nonlocal asked
+        asked += path == "/robots.txt"
+        garbled = path == "/robots.txt" and asked == 1
+        connection.sendall(b"\0garbled\r\n\r\n" if garbled else PAGE)
+
+    with serve_raw(respond) as server:
+        project.write(defs(server.url("/a"), host=OPEN))
+        assert project.crawl("--set", "max_attempts=2").jobs == {"done": 1}
+        assert server.paths == ["/robots.txt", "/robots.txt", "/a"]
 
 
 def test_a_robots_txt_that_is_readable_at_the_second_attempt_opens_its_host(project: Project, site: Site) -> None:
