@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine import urls
 from engine.errors import PageUnavailable, UsageError
@@ -12,6 +13,9 @@ from engine.model.definition import Definitions
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.pages.documents import robots_tags
+
+if TYPE_CHECKING:
+    from engine.fetch.response import FetchResponse
 
 _CONTENT_TYPES = {
     ".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html",
@@ -33,16 +37,7 @@ def read_source(
             raise UsageError("--url is the address of a FILE", "Give the URL alone.")
         from engine.preview.visit import fetch_page  # a file does not need the HTTP client, which is slow to import
 
-        response = fetch_page(source, definitions, settings, group)
-        return TrialDocument(
-            body=response.body,
-            content_type=response.content_type,
-            url=response.url,
-            status=response.status,
-            fetched_at=time.time(),
-            robots_tags=robots_tags(response.headers),
-            origin=f"fetched in {response.elapsed * 1000:.0f} ms",
-        )
+        return _to_document(fetch_page(source, definitions, settings, group))
     body, address = _read_file(source, settings.max_body)
     if url is not None:
         address = urls.without_credentials(urls.normalize(url) or "")
@@ -52,6 +47,33 @@ def read_source(
             )
     kind = _CONTENT_TYPES.get(Path(source).suffix.lower(), "")
     return TrialDocument(body=body, content_type=kind, url=address, fetched_at=time.time(), origin="file")
+
+
+def find_start_url(source: str, document: TrialDocument) -> str:
+    """The URL that an operator wrote for a page, without credentials; redirects may have led elsewhere."""
+    return urls.without_credentials(urls.normalize(source) or "") if urls.is_http_url(source) else document.url
+
+
+def read_link(url: str, start_url: str, definitions: Definitions, settings: Settings) -> TrialDocument:
+    """Fetch what a link of a page leads to. `start_url`: that from which links led to the page; empty for a file.
+
+    Raises PageUnavailable.
+    """
+    from engine.preview.visit import fetch_linked_page
+
+    return _to_document(fetch_linked_page(url, start_url, definitions, settings))
+
+
+def _to_document(response: "FetchResponse") -> TrialDocument:
+    return TrialDocument(
+        body=response.body,
+        content_type=response.content_type,
+        url=response.url,
+        status=response.status,
+        fetched_at=time.time(),
+        robots_tags=robots_tags(response.headers),
+        origin=f"fetched in {response.elapsed * 1000:.0f} ms",
+    )
 
 
 def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from console.cli.page_source import read_source, row_lines
+from console.cli.page_source import find_start_url, read_link, read_source, row_lines
 from console.format import plural
 from console.sanitize import clean
 from engine import urls
@@ -45,8 +45,13 @@ A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath
 class SelectorShell:
     """The state of a session: the page, the kind of selector, what is shown of a match."""
 
-    def __init__(self, defs: Path, settings: Settings, document: TrialDocument, *, echo: Callable[[str], None]) -> None:
-        """`echo` prints a line, already cleaned. Raises PageUnavailable where the document is not text."""
+    def __init__(
+        self, defs: Path, settings: Settings, document: TrialDocument, *, start_url: str, echo: Callable[[str], None]
+    ) -> None:
+        """`start_url`: what the operator opened. `echo` prints a line, already cleaned.
+
+        Raises PageUnavailable where the document is not text.
+        """
         self._defs = defs
         self._settings = settings
         self._echo = echo
@@ -64,6 +69,8 @@ class SelectorShell:
             self._client.close()
             raise
         self._base = document.url
+        self._start_url = start_url
+        """Of the page that the operator opened; links led from there to the one of now."""
         self.closed = False
 
     @property
@@ -234,10 +241,15 @@ class SelectorShell:
             link = self._links[int(where) - 1] if 0 < int(where) <= len(self._links) else ""
             if not link:
                 raise UsageError(f"match {where} has no link", "Select links first; give the number of one.")
-            where = self._absolute_url(link)
-        if not where:
+            self._show(read_link(self._absolute_url(link), self._start_url, self._load_definitions(), self._settings))
+        elif where:
+            document = read_source(where, None, self._load_definitions(), self._settings)
+            self._show(document)
+            self._start_url = find_start_url(where, document)
+        else:
             raise UsageError("open what?", "Give a URL, a file, or the number of a match that is a link.")
-        document = read_source(where, None, self._load_definitions(), self._settings)
+
+    def _show(self, document: TrialDocument) -> None:
         self._page, self._document, self._links = parse_document(document, self._client), document, []
         self._print_page("")
 

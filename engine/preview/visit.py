@@ -53,7 +53,20 @@ def fetch_page(url: str, definitions: Definitions, settings: Settings, group: st
             request, method=locator.method, headers=tuple(locator.headers.items()),
             cookies=tuple(locator.cookies.items()), body=locator.body, content_type=locator.content_type,
         )  # fmt: skip
-    return asyncio.run(_PageFetch(definitions, settings, start_url, group or "").fetch(request))
+    return asyncio.run(_PageFetch(definitions, settings, start_url, group or "").fetch(start_url, request))
+
+
+def fetch_linked_page(url: str, start_url: str, definitions: Definitions, settings: Settings) -> FetchResponse:
+    """Fetch a page that a link leads to: as little is trusted as by a crawl, for the site wrote the URL.
+
+    `start_url`: that from which the operator came by links; its host may be at any address, and if it has `http:`,
+    its credentials go over it. Empty: it is not a page of the web. Raises PageUnavailable.
+    """
+    normalized = urls.normalize(url)
+    if normalized is None:
+        raise PageUnavailable(f"{urls.without_credentials(url)}: not an http or https URL", "Open another link.")
+    page_fetch = _PageFetch(definitions, settings, start_url, "", from_defs=False)
+    return asyncio.run(page_fetch.fetch(urls.without_credentials(normalized), Request()))
 
 
 def _find_locator(
@@ -69,27 +82,30 @@ def _find_locator(
 
 
 class _PageFetch:
-    def __init__(self, definitions: Definitions, settings: Settings, start_url: str, group: str) -> None:
+    def __init__(
+        self, definitions: Definitions, settings: Settings, start_url: str, group: str, *, from_defs: bool = True
+    ) -> None:
+        """`start_url`: what the operator wrote, without credentials; `from_defs`: so is the URL of the page."""
         self._definitions = definitions
         self._settings = settings
         self._start_url = start_url
+        self._from_defs = from_defs
         self._plain_hosts = find_plain_hosts(definitions)
         self._fetcher = Fetcher.from_settings(settings, connections=2)
         self._robots: dict[str, HostRobots] = {}
-        self._exempt: set[str] = set()
+        self._exempt = {urls.host_key(start_url)} if urls.is_http_url(start_url) else set[str]()
         self._group = group
         self._loader = find_loader(definitions.task_group(group))
         self._page_loader: PageLoader | None = None
 
-    async def fetch(self, request: Request) -> FetchResponse:
-        self._exempt.add(urls.host_key(self._start_url))
+    async def fetch(self, url: str, request: Request) -> FetchResponse:
         stripper = QueryStripper.from_definitions(self._definitions)
-        chain = RedirectChain(self._start_url, request, limit=self._settings.max_redirects, query_stripper=stripper)
+        chain = RedirectChain(url, request, limit=self._settings.max_redirects, query_stripper=stripper)
         try:
             return await self._follow_redirects(chain)
         except FetchFailed as failure:
             raise PageUnavailable(
-                f"{self._start_url}: {failure.reason}", failure.remedy or "Try again, or give a file."
+                f"{url}: {failure.reason}", failure.remedy or "Try again, or give a file."
             ) from failure
         finally:
             if self._page_loader is not None:
@@ -166,7 +182,7 @@ class _PageFetch:
             cookies=part.cookies,
             auth=part.auth,
             route=part.route,
-            url_from_defs=True,
+            url_from_defs=self._from_defs,
             exempt=host_key in self._exempt,
             read_at_most=MAX_ROBOTS_BYTES if for_robots else None,
             session_cookies=not for_robots,
@@ -179,7 +195,7 @@ class _PageFetch:
     ) -> FetchResponse | None:  # fmt: skip
         """The response of the users' loader; None: the built-in client is to fetch the page."""
         await self._check_address(url)
-        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=True, auth=part.auth)
+        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=self._from_defs, auth=part.auth)
         context = {"group": self._group, "locator": self._group, "depth": 0, "run": "try", "attempt": 1}
         if self._page_loader is None:
             self._page_loader = PageLoader(LoaderPool.from_settings(self._settings), self._settings)

@@ -22,7 +22,7 @@ from engine.settings import Settings
 
 from .library import Library
 from .project import CRAWL, LAUNCH, Completed, Project
-from .site import Page, Site, html, redirect
+from .site import Page, Site, html, redirect, serve_site
 from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(90)
@@ -249,6 +249,34 @@ def test_the_shell_reads_commands_from_stdin(project: Project, site: Site) -> No
     assert (project.folder / "page.html").read_bytes().startswith(b"<!doctype html>")
     assert Counter(site.paths) == {"/shelf/0": 1, "/shelf/1": 1}
     assert not project.data.exists()
+
+
+def test_the_shell_trusts_a_link_no_more_than_a_crawl(project: Project, site: Site) -> None:
+    """Its URL is the site's: no variable, no guarded address, and a password of the site's own is not sent."""
+    project.write(
+        f"locatorGroups: {{g: {{locators: [{{url: '{site.url('/start')}'}}]}}}}\n"
+        "taskGroups: {g: {t: {dataDef: d}}}\ndataDefs: {d: {fields: {f: {selector: a}}}}\n"
+        "hosts: {127.0.0.1: {headers: {X-Key: '%{env.KEY}'}, robots: false}, localhost: {robots: false}}\n"
+    )
+    with serve_site() as inner:
+        inner.fallback = lambda request: Page(html("inner"))
+        site["/start"] = html(
+            "<a href='/next?k=%{env.KEY}'>a</a>"
+            f"<a href='{inner.url('/').replace('127.0.0.1', 'localhost')}'>b</a>"
+            f"<a href='{site.url('/next').replace('//', '//us:pw@')}'>c</a>"
+        )
+        site.fallback = lambda request: Page(html(request.path))
+        lines = [line for number in (1, 2, 3) for line in (f":open {site.url('/start')}", "a", f":open {number}")]
+        done = project.start_command(
+            "shell", site.url("/start"), "--defs", str(project.defs), stdin="\n".join(lines).encode(),
+            variables={"KEY": "s3cret"},
+        ).wait(20)  # fmt: skip
+        assert inner.paths == []
+    assert any("loopback" in line for line in done.out.splitlines())
+    followed = [exchange.request for exchange in site.exchanges if exchange.request.path.startswith("/next")]
+    assert [request.path for request in followed] == ["/next?k=%{env.KEY}", "/next"]
+    assert all(request.headers.get("x-key") == "s3cret" for request in followed), "the rule of the host is the user's"
+    assert not any("authorization" in request.headers for request in followed)
 
 
 def test_the_shell_edits_and_remembers_lines_at_a_terminal(project: Project, site: Site) -> None:

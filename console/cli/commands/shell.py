@@ -19,7 +19,7 @@ from engine.errors import DefsError, UsageError
 def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
     """Type selectors and see what they match on a page."""
     from console.cli.line_editing import read_lines
-    from console.cli.page_source import read_source
+    from console.cli.page_source import find_start_url, read_source
     from console.cli.selector_shell import SelectorShell
     from engine.defs.loader import load
     from engine.model.definition import Definitions
@@ -32,7 +32,9 @@ def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence
     except DefsError as error:
         click.echo(clean(f"warning: {error.problems[0]}; the defs are ignored"), err=True)
         definitions = Definitions()
-    session = SelectorShell(defs, settings, read_source(source, url, definitions, settings), echo=click.echo)
+    document = read_source(source, url, definitions, settings)
+    start_url = find_start_url(source, document)
+    session = SelectorShell(defs, settings, document, start_url=start_url, echo=click.echo)
     session.start()
     typed = sys.stdin.isatty() and sys.stdout.isatty()
     lines = read_lines(lambda: session.prompt, session.completions()) if typed else iter(sys.stdin.readline, "")
