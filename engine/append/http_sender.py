@@ -22,6 +22,8 @@ _SLICE_SECONDS = 0.1
 _BODY_SECONDS, _BODY_BYTES = 1.0, 64 * 1024
 """What is read of an answer, so that its connection can be used again."""
 _MAX_RETRY_AFTER = 600.0
+_ENDED = ("Server disconnected", "peer closed connection")
+"""How the library says that a connection ended."""
 _WANTS_CREDENTIALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
 
 
@@ -62,7 +64,8 @@ class HttpSender:
             self._client = httpx.AsyncClient(trust_env=False, timeout=None)
         headers = {"Content-Type": "application/json"} | self._texts.open_headers() | {"Idempotency-Key": key}
         try:
-            request = self._client.build_request("POST", self._texts.open_url(), content=body, headers=headers)
+            encoded = httpx.Headers(headers, encoding="utf-8")
+            request = self._client.build_request("POST", self._texts.open_url(), content=body, headers=encoded)
             return await self._client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
             raise DeliveryFailed(_describe(error)) from None
@@ -93,16 +96,24 @@ async def _read_rest(response: httpx.Response) -> None:
 
 
 def _describe(error: Exception) -> str:
+    """What failed, in our own words: the library quotes headers, URLs and answers, which may have secrets in them."""
     match error:
         case httpx.ConnectError() | httpx.ConnectTimeout():
             return f"no connection: {error}"
+        case httpx.RemoteProtocolError() if not str(error).startswith(_ENDED):
+            return "the answer is not valid HTTP"
         case httpx.RemoteProtocolError() | httpx.ReadError() | httpx.WriteError():
-            return f"the connection ended without an answer: {error}".rstrip(": ")
-    return f"cannot be sent: {error}"
+            return "the connection ended without an answer"
+        case httpx.InvalidURL() | httpx.UnsupportedProtocol():
+            return "cannot be sent: its URL is not valid"
+        case httpx.LocalProtocolError() | UnicodeError():
+            return "cannot be sent: a header contains invalid characters"
+    return f"cannot be sent: {type(error).__name__}"
 
 
 def _describe_refusal(response: httpx.Response) -> str:
-    said = f"answered {response.status_code} {response.reason_phrase}".strip()
+    # the phrase of the standard: a receiver's own may repeat what it was sent
+    said = f"answered {response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".strip()
     if response.has_redirect_location:
         return f"{said}, which is not followed: write the URL that takes rows"
     if response.status_code in _WANTS_CREDENTIALS:

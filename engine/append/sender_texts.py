@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from engine.append.delivery_target import DeliveryFailed
 from engine.model.secret import open_placeholders
-from engine.model.variables import UnsetVariable, render_environment
+from engine.model.variables import UnusableVariable, render_environment
 
 
 class SenderTexts:
@@ -29,7 +29,7 @@ class SenderTexts:
     def _open(self, text: str, encode: Callable[[str], str] | None = None) -> str:
         try:
             rendered = render_environment(text, os.environ, encode)
-        except UnsetVariable as error:
+        except UnusableVariable as error:
             raise DeliveryFailed(str(error)) from None
         return open_placeholders(rendered, self._lookup_secret)
 

@@ -19,7 +19,7 @@ from engine.model.headers import FIXED_HEADERS
 from engine.model.host_route import HostAuth
 from engine.model.job import Request
 from engine.model.secret import decode_variables
-from engine.model.variables import UnsetVariable, render_environment, variable_names
+from engine.model.variables import UnusableVariable, render_environment, variable_names
 
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _INVALID_CREDENTIAL = re.compile(r"[\x00-\x1f\x7f]")
@@ -187,7 +187,7 @@ def _expand(text: str, encode: Callable[[str], str] | None = None) -> str:
         return text
     try:
         return render_environment(text, os.environ, encode)
-    except UnsetVariable as error:
+    except UnusableVariable as error:
         raise FetchFailed(
             str(error),
             kind="variable",

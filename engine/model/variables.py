@@ -23,11 +23,11 @@ CARRIED = "carried."
 """Begins the names of variables with what the page that leads to this one carries to it."""
 
 
-class UnsetVariable(LookupError):
-    """An environment variable that a text names is not set."""
+class UnusableVariable(LookupError):
+    """An environment variable that a text names is not set, or is no text."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"environment variable {name} is not set")
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"environment variable {name} {problem}")
         self.name = name
 
 
@@ -52,15 +52,17 @@ def render(text: str, lookup: Callable[[str], str | None]) -> str:
 
 
 def render_environment(text: str, environment: Mapping[str, str], encode: Callable[[str], str] | None = None) -> str:
-    """The text with each `%{env.NAME}` replaced, encoded for the place where it stands. Raises UnsetVariable."""
+    """The text with each `%{env.NAME}` replaced, encoded for the place where it stands. Raises UnusableVariable."""
 
     def look_up(name: str) -> str | None:
         if not name.startswith("env."):
             return None
         variable = name.removeprefix("env.")
         if variable not in environment:
-            raise UnsetVariable(variable)
+            raise UnusableVariable(variable, "is not set")
         value = environment[variable]
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise UnusableVariable(variable, "is not UTF-8")
         return value if encode is None else encode(value)
 
     return render(text, look_up)

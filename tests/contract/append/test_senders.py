@@ -19,6 +19,7 @@ from engine.append.stop_signal import LoopControl
 from engine.append.turn_result import SupervisorGone
 from engine.store.tables import deliveries
 from engine.store.tables.deliveries import BatchRecord
+from tests.process.raw_server import serve_raw
 from tests.process.receiver import Receiver
 
 from .class_harness import ClassHarness, run_until_delivered
@@ -119,7 +120,8 @@ def test_a_sender_stops_when_the_supervisor_is_gone(control: LoopControl, receiv
     [
         ("http://127.0.0.1:1/", {}, "no connection"),
         ("http://%{env.NO_SUCH_HOST_X}/", {}, "environment variable NO_SUCH_HOST_X is not set"),
-        ("http://[::1", {}, "cannot be sent: Invalid"),
+        ("http://[::1", {}, "cannot be sent: its URL is not valid"),
+        ("http://127.0.0.1:pass-word/", {}, "cannot be sent: its URL is not valid"),
         ("http://127.0.0.1:1/", {"X": "%{secret." + "0" * 32 + "}"}, "a header or password that it needs has not come"),
     ],
 )
@@ -131,8 +133,30 @@ def test_a_header_from_the_environment_with_a_line_break_sends_nothing(
     control: LoopControl, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("T", "a\r\nX-Evil: b")
-    failure(http(control, receiver.url, X="%{env.T}"), batch(1))
+    message = failure(http(control, receiver.url, X="%{env.T}"), batch(1)).message
+    assert message == "cannot be sent: a header contains invalid characters"
     assert not receiver.bodies
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 401 Bad pass-word\r\nContent-Length: 0\r\n\r\n", "answered 401 Unauthorized: set what"),
+        (b"pass-word\r\n\r\n", "the answer is not valid HTTP"),
+        (b"HTTP/1.1 500 x\r\npass-word\0: y\r\n\r\n", "the answer is not valid HTTP"),
+        (b"", "the connection ended without an answer"),
+    ],
+)
+def test_what_a_receiver_repeats_is_not_said(control: LoopControl, answer: bytes, message: str) -> None:
+    """It may be what it was sent, with the secrets."""
+    with serve_raw(lambda path, connection: connection.sendall(answer)) as server:
+        assert failure(http(control, server.url("/"), X="pass-word"), batch(1)).message.startswith(message)
+
+
+def test_a_header_beyond_ascii_is_sent_as_utf_8(control: LoopControl, receiver: Receiver) -> None:
+    with closing(http(control, receiver.url, X="schlüssel")) as sender:
+        sender.deliver(batch(1), "d")
+    assert receiver.bodies
 
 
 def test_retry_after_holds_the_next_attempt_back(control: LoopControl, receiver: Receiver) -> None:
