@@ -35,6 +35,10 @@ from engine.store.transactions import page_limit
 _BUSY_SECONDS, _BUSY_PAUSE = 5.0, 0.5
 
 
+class RequestLimitReached(Exception):
+    """A job may send no further request: the limit of its group or run is reached, or its lease is lost."""
+
+
 class DbAccess:
     """Two readers used by the fetch loop's thread alone, and a writer used by a thread of its own."""
 

@@ -12,7 +12,7 @@ from engine.fetch.retry_policy import FOUND, NOT_MODIFIED, classify_status
 from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.model.job_key import document_key
-from engine.node.db_access import DbAccess
+from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostBackingOff
 from engine.node.login_guard import LoginGuard
@@ -102,6 +102,8 @@ class PageFetcher:
                 outcome = self._continue_later(job, chain)
                 outcome.backoff_until = backoff.until
                 return outcome
+            except RequestLimitReached:
+                return self._continue_later(job, chain)  # where a limit is lifted
             except SecretPending:
                 outcome = self._continue_later(job, chain)
                 outcome.not_before = boottime() + PENDING_RETRY_SECONDS

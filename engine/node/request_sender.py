@@ -17,7 +17,7 @@ from engine.fetch.robots import MAX_ROBOTS_BYTES
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.login import CookieJarMode
 from engine.model.step import StepResult
-from engine.node.db_access import DbAccess
+from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
 from engine.node.file_parts import FileParts
 from engine.node.host_gate import HostBackingOff, HostGates
@@ -130,7 +130,8 @@ class RequestSender:
         The users' loader of the job's group answers it, if there is one.
         A further request of the job waits for its turn at its host, as the first one did in `admit`. Raises
         FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it,
-        HostBackingOff and SecretPending; in the last three cases nothing was sent.
+        HostBackingOff and SecretPending; in the last three cases nothing was sent. RequestLimitReached: no challenge
+        may be answered any more.
         """
         if urls.is_file_url(url):
             return await self._read_file(job, url)
@@ -165,6 +166,9 @@ class RequestSender:
             # a request like any other: it waits for its turn, and the challenge is an answer, but no refusal
             self._note_cookies(stats, url, response, jar_mode)
             self._count_response(job, host_key, stats, sent_at, response)
+            if job.reserved and not await self._db_access.reserve_request(job):
+                raise RequestLimitReached
+            stats.reserved += job.reserved
             await self._host_gates.wait_turn(job, again=True)
             stats.requests += 1
             sent_at, answer = boottime(), response.challenge_answer

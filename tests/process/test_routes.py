@@ -125,6 +125,29 @@ def test_pages_behind_authentication(project: Project, site: Site, second_site: 
     assert rejected == [(0,)], "a challenge is no failure"
 
 
+def test_answers_to_challenges_count_for_the_page_limit(project: Project, site: Site) -> None:
+    """Each nonce serves once."""
+    served: set[str] = set()
+
+    def respond(request: Request) -> Page:
+        nonce = re.search('nonce="([^"]+)"', request.headers.get("authorization", ""))
+        if nonce is None or nonce[1] in served:
+            return Page(
+                "who?", 401, {"WWW-Authenticate": f'Digest realm="r", nonce="n{len(site.exchanges)}", qop="auth"'}
+            )
+        served.add(nonce[1])
+        return numbered(request)
+
+    site.fallback = respond
+    write(project, site.url("/"), f"{key(site)}: {{robots: false, concurrency: 1, auth: {{digest: 'us:{SECRET}'}}}}")
+    project.crawl("--max-pages", "1")
+    assert len(site.paths) == 1, "there is no room for the answer"
+    for limit in (7, 12):
+        project.crawl("--max-pages", str(limit))
+        assert len(site.paths) == limit
+    assert project.count_rows("page").total() == len(served) >= 3
+
+
 @pytest.mark.sweep
 def test_a_digest_keeps_the_delay_of_its_host(project: Project, site: Site) -> None:
     def respond(request: Request) -> Page:
