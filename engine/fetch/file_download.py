@@ -124,6 +124,7 @@ class FileDownload:
         if status == _PARTIAL:
             return await self._continue(headers, length)
         encoded = not may_continue(headers)
+        self._continues_at = 0  # the server sends it from its first byte
         self._check_size(length or 0)
         validator = None if encoded else find_validator(headers)
         note = None if validator is None else PartNote(_hash_url(url), validator, length)
@@ -137,13 +138,14 @@ class FileDownload:
                 "HTTP 206 (a part of the file, which was not asked for)", kind="protocol", retryable=False
             )
         tag = headers.get("etag", "").strip()
+        total = note.total if part_range is None or part_range.total is None else part_range.total
         fits = (
             part_range is not None
             and part_range.start == self._continues_at
             and may_continue(headers)
-            and (note.total is None or part_range.total in (None, note.total))
+            and note.total in (None, total)
             and (not tag or not note.validator.startswith('"') or tag == note.validator)
-            and (part_range.total is None or part_range.end == part_range.total - 1)
+            and (total is None or part_range.end == total - 1)
         )
         if not fits or part_range is None:
             await self.refuse_range()

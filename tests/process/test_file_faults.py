@@ -59,6 +59,11 @@ LIES: dict[str, Lie] = {
     "has another tag now": lambda r: Page(
         CONTENT[_start_of(r) :], 206, {"ETag": '"v2"', "Content-Range": _range_of(r, None, len(CONTENT))}
     ),
+    "leaves the size open, and ends too early": lambda r: Page(
+        CONTENT[_start_of(r) :][:10],
+        206,
+        {"ETag": '"v1"', "Content-Range": f"bytes {_start_of(r)}-{_start_of(r) + 9}/*"},
+    ),
     "refuses the range": lambda r: Page(b"", 416),
     "sends too little of it": lambda r: Page(
         CONTENT[_start_of(r) : -7], 206, {"ETag": '"v1"', "Content-Range": _range_of(r, None, len(CONTENT))}
@@ -108,6 +113,14 @@ def test_a_changed_file_is_downloaded_as_a_whole(project: Project, site: Site) -
     new = CONTENT[::-1]
     site["/a.pdf"] = lambda r: half(ranged(CONTENT, r)) if r.attempt == 1 else ranged(new, r, tag='"v2"')
     assert crawl_one(project, site, "/a.pdf") == paper(new)
+
+
+@pytest.mark.sweep
+def test_what_is_sent_again_counts_once_for_the_largest_file(project: Project, site: Site) -> None:
+    headers = {"Content-Type": PDF, "ETag": '"v1"'}
+    site["/a.pdf"] = lambda r: Page(CONTENT, headers=headers, drop="halfway" if r.attempt == 1 else "")
+    assert crawl_one(project, site, "/a.pdf", "--set", f"max_file={len(CONTENT) + 100_000}") == paper(CONTENT)
+    assert ranges_of(site, "/a.pdf")[1].startswith("bytes=")
 
 
 def send_head(connection: socket.socket, *headers: str) -> None:
