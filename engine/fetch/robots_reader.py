@@ -12,6 +12,8 @@ from engine.model.job import Request
 
 MAX_ROBOTS_REDIRECTS = 5
 """Redirects of a robots.txt to follow, as RFC 9309 asks."""
+_MAX_CRAWL_DELAY = 3600.0
+"""Seconds between two requests that a robots.txt may ask for; as long as a Retry-After counts."""
 
 
 class HostRobots(NamedTuple):
@@ -27,6 +29,11 @@ class HostRobots(NamedTuple):
     def readable(self) -> bool:
         """Whether it says what is allowed; if not, nothing is, until it can be read."""
         return is_readable(self.status)
+
+    @property
+    def delay(self) -> float:
+        """Seconds between two requests, as far as its Crawl-delay counts; 0: it asks for none."""
+        return min(self.rules.crawl_delay or 0.0, _MAX_CRAWL_DELAY)
 
     def refusal(self, url: str) -> str | None:
         """Why the URL may not be fetched; None: it may."""
@@ -59,8 +66,8 @@ def robots_text(response: FetchResponse) -> str:
     return document.text
 
 
-async def fetch_robots(url: str, send: SendHop, agent: str) -> HostRobots:
-    """The rules of the robots.txt at a URL; one that cannot be read disallows everything.
+async def ask_for_robots(url: str, send: SendHop) -> tuple[int, str]:
+    """The status of the robots.txt at a URL, 0 without an answer, and its text, or why it cannot be read.
 
     Raises AddressRefused if the address guard refuses its own host: that is then said of the page, too.
     """
@@ -69,6 +76,10 @@ async def fetch_robots(url: str, send: SendHop, agent: str) -> HostRobots:
     except FetchFailed as failure:
         if isinstance(failure, AddressRefused) and failure.host_key == urls.host_key(url):
             raise
-        return parse_robots(0, failure.reason, agent)
-    text = robots_text(response) if is_readable(response.status) else f"HTTP {response.status}"
-    return parse_robots(response.status, text, agent)
+        return 0, failure.reason
+    return response.status, robots_text(response) if is_readable(response.status) else f"HTTP {response.status}"
+
+
+async def fetch_robots(url: str, send: SendHop, agent: str) -> HostRobots:
+    """The rules of the robots.txt at a URL; one that cannot be read disallows everything. Raises AddressRefused."""
+    return parse_robots(*await ask_for_robots(url, send), agent)

@@ -1,23 +1,25 @@
 """Logs in to a host: fetches its login page, fills in the form, sends it, and judges what comes after it."""
 
 from collections.abc import Mapping
-from urllib.parse import quote_plus, urlencode
+from contextlib import suppress
+from urllib.parse import urlencode
 
 from engine import urls
 from engine.fetch.credentials import may_carry_credentials
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import expand_env
+from engine.fetch.response import FetchResponse
 from engine.model.content_types import FORM_TYPE
 from engine.model.definition import HostRule
 from engine.model.job import JobState, LeasedJob, Request
 from engine.model.login import LoginRule
+from engine.node.concealment import conceal
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.host_gate import HostBackingOff
 from engine.node.login_page import LoginForm, LoginPageReader, is_same_page
-from engine.node.login_visit import LoginFailed, LoginVisit
-from engine.node.named_hosts import NamedHosts
+from engine.node.login_visit import AskedDelay, LoginFailed, LoginVisit
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.redirect_rule import RedirectRule
 from engine.node.request_sender import RequestSender
@@ -31,7 +33,6 @@ from engine.store.transactions.outcome import JobOutcome
 
 _MAX_REFUSED = 2
 """Attempts at a login that the site refuses: many lock an account after a few wrong passwords."""
-_HIDDEN = "[secret]"
 
 
 class LoginHandler:
@@ -47,7 +48,6 @@ class LoginHandler:
         def_cache: DefCache,
         robots_cache: RobotsCache,
         redirect_rule: RedirectRule,
-        named_hosts: NamedHosts,
         outcomes: OutcomeBuilder,
         page_reader: LoginPageReader,
     ) -> None:
@@ -58,9 +58,9 @@ class LoginHandler:
         self._def_cache = def_cache
         self._robots_cache = robots_cache
         self._redirect_rule = redirect_rule
-        self._named_hosts = named_hosts
         self._outcomes = outcomes
         self._page_reader = page_reader
+        self._delays: dict[str, AskedDelay] = {}
 
     async def log_in(self, job: LeasedJob) -> JobOutcome:
         """The outcome: DONE, or READY for another attempt, or FAILED: no page of the host is then asked for.
@@ -79,7 +79,7 @@ class LoginHandler:
             values = {name: expand_env(await self._secrets.open(text)) for name, text in rule.form.items()}
             visit = LoginVisit(
                 job, host.key, sender=self._sender, redirect_rule=self._redirect_rule, def_cache=self._def_cache,
-                settings=self._settings,
+                settings=self._settings, delays=self._delays,
             )  # fmt: skip
             await self._try(visit, host_rule, rule, login_page_url(host.origin, rule), values)
         except RobotsPending:
@@ -89,12 +89,13 @@ class LoginHandler:
         except SecretPending:
             return JobOutcome(job=job, state=JobState.READY, not_before=boottime() + PENDING_RETRY_SECONDS)
         except FetchFailed as failure:
-            return self._failed(job, _hide(failure.reason, values), is_final=not failure.retryable)
+            return self._failed(job, conceal(failure.reason, values.values()), is_final=not failure.retryable)
         except (UnreadablePage, UnsupportedContent) as error:
-            return self._failed(job, f"its page cannot be read: {error}", is_final=False)
+            reason = conceal(f"its page cannot be read: {error}", values.values())
+            return self._failed(job, reason, is_final=False)
         except LoginFailed as error:
             is_final = error.refused and job.attempts + 1 >= _MAX_REFUSED
-            return self._failed(job, _hide(str(error), values), is_final=is_final)
+            return self._failed(job, conceal(str(error), values.values()), is_final=is_final)
         event = self._outcomes.event(job, "INFO", f"logged in to {host.key}", "host")
         return JobOutcome(job=job, state=JobState.DONE, attempts=1, events=(event,))
 
@@ -130,6 +131,11 @@ class LoginHandler:
         if refusal is not None:
             raise LoginFailed(f"the form leads to another site: {refusal}")
         url, response = await visit.fetch(*_fill(form, values, url))
+        with suppress(UnsupportedContent):  # an image or an archive is no login page
+            await self._judge(rule, login_url, url, response)
+
+    async def _judge(self, rule: LoginRule, login_url: str, url: str, response: FetchResponse) -> None:
+        """Judge the page after the form. Raises LoginFailed, UnreadablePage and UnsupportedContent."""
         body = Body(response.take_body())
         if rule.check is not None:
             if body.size and await self._page_reader.is_logged_out(url, response, body, rule.check):
@@ -146,7 +152,7 @@ class LoginHandler:
         plain_hosts = self._def_cache.plain_hosts(job.defs_version)
         if may_carry_credentials(host_rule, url, "", plain_hosts):
             return True
-        return self._named_hosts.is_exempt(urls.host_key(url), job.defs_version)
+        return self._db_access.is_named_host(job.run, urls.host_key(url))  # such as by a list of URLs
 
 
 def _choose_form(forms: list[LoginForm], rule: LoginRule) -> LoginForm:
@@ -184,12 +190,3 @@ def _fill(form: LoginForm, values: Mapping[str, str], page_url: str) -> tuple[st
         return f"{form.action}?{text}", Request(headers=(("Referer", source),))
     headers = ("Referer", source), ("Origin", urls.origin(page_url))
     return form.action, Request(method="POST", headers=headers, body=text, content_type=FORM_TYPE)
-
-
-def _hide(reason: str, values: Mapping[str, str]) -> str:
-    """The reason without what the form sends."""
-    for value in sorted(values.values(), key=len, reverse=True):
-        for written in (value, quote_plus(value)):
-            if len(written) > 2:
-                reason = reason.replace(written, _HIDDEN)
-    return reason

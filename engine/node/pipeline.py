@@ -124,7 +124,6 @@ class Pipeline:
                 def_cache=def_cache,
                 robots_cache=robots_cache,
                 redirect_rule=self._redirect_rule,
-                named_hosts=named_hosts,
                 outcomes=self._outcomes,
                 page_reader=login_page_reader,
             )

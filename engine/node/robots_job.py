@@ -13,8 +13,6 @@ from engine.node.page_fetch import PageFetcher, StoredTarget
 from engine.node.robots_cache import RobotsCache, parse_off_loop
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 
-_MAX_CRAWL_DELAY = 3600.0
-"""Seconds between two requests that a robots.txt may ask for; as long as a Retry-After counts."""
 _NOTABLE_CRAWL_DELAY = 30.0
 
 
@@ -48,8 +46,7 @@ class RobotsHandler:
         robots, fetched_at = await parse_off_loop(response.status, text, self._agent), time.time()
         if job.target is None:  # else its own host is not the one of the lease
             self._robots_cache.remember(job.host, robots, text, fetched_at)
-        asked = robots.rules.crawl_delay or 0.0
-        delay = min(asked, _MAX_CRAWL_DELAY)
+        asked, delay = robots.rules.crawl_delay or 0.0, robots.delay
         events = [self._outcomes.event(job, "INFO", f"{response.status} {urls.without_credentials(chain.url)}")]
         if delay > _NOTABLE_CRAWL_DELAY:
             note = f"{job.url} asks for {asked:g} s between two requests" + (

@@ -1,13 +1,15 @@
 """Login pages as sites write them: on other hosts, with GET, with traps; and the manners of a login."""
 
 from itertools import pairwise
+from pathlib import Path
 from urllib.parse import parse_qsl
 
 import pytest
 
+from .certificates import Authority
 from .member_site import PASSWORD, USER, MemberSite, cookies_of, find_in_files, write_member_defs
 from .project import Project, until
-from .site import Page, Request, Site, html, redirect
+from .site import Page, Request, Site, html, redirect, serve_site
 from .test_logins import assert_all_rows
 
 pytestmark = pytest.mark.timeout(120)
@@ -132,6 +134,71 @@ def test_a_login_keeps_the_delay_and_needs_no_leave_of_robots_txt(project: Proje
     times = [exchange.started for exchange in sorted(site.exchanges, key=lambda e: e.started)]
     assert min(later - earlier for earlier, later in pairwise(times)) > 0.27
     assert [exchange.path for exchange in site.exchanges][:4] == ["/robots.txt", "/login", "/login?step=2", "/home"]
+
+
+def write_login_elsewhere(project: Project, site: Site, login: str) -> None:
+    """The login page is on another host; at its form ends the login."""
+    member_pages(site)
+    write_member_defs(project, site, 3, login=f'"{login}"')
+    text = (project.defs / "crawl.yml").read_text().replace('"127.0.0.1":', f'"127.0.0.1:{site.port}":')
+    project.write(text.replace('check: ".logout"', ""))
+
+
+def login_elsewhere(site: Site, second_site: Site) -> None:
+    second_site["/form"] = html("<form method=post action=/in><input name=user><input name=password></form>")
+    second_site["/in"] = redirect(site.url("/return"))
+    site["/return"] = welcome()
+
+
+def test_a_login_keeps_the_limits_of_its_own_host(project: Project, site: Site, second_site: Site) -> None:
+    login_elsewhere(site, second_site)
+    rules = "User-agent: *\nDisallow: /\nCrawl-delay: 0.4\n"
+    second_site["/robots.txt"] = Page(rules, headers={"Content-Type": "text/plain"})
+    write_login_elsewhere(project, site, second_site.url("/form"))
+    project.crawl()
+    assert_all_rows(project, 3)
+    exchanges = sorted(second_site.exchanges, key=lambda e: e.started)
+    assert [exchange.path for exchange in exchanges] == ["/robots.txt", "/form", "/in"]
+    assert min(later.started - earlier.started for earlier, later in pairwise(exchanges)) > 0.37
+
+
+def test_a_login_waits_for_the_robots_txt_of_its_own_host(project: Project, site: Site, second_site: Site) -> None:
+    login_elsewhere(site, second_site)
+    second_site["/robots.txt"] = lambda request: Page("", 500 if request.attempt == 1 else 404)
+    write_login_elsewhere(project, site, second_site.url("/form"))
+    project.crawl("--set", "max_attempts=1", code=1)
+    [(failure,)] = project.query("SELECT login_failure FROM hosts WHERE login = 'FAILED'")
+    assert failure.endswith("robots.txt answered 500 (1 attempt)")
+    assert second_site.paths == []
+    project.crawl("--set", "max_attempts=1")
+    assert_all_rows(project, 3)
+
+
+@pytest.mark.sweep
+def test_a_private_host_gets_no_password_unencrypted(project: Project, site: Site, tmp_path: Path) -> None:
+    """`private: true` concerns its address; a form of an https page may lead to it, but not over http."""
+    (tmp_path / "defs").mkdir(exist_ok=True)
+    with serve_site(Authority(tmp_path / "defs").server_context()) as secure:
+        form = f"<form method=post action={site.url('/in')}><input name=user><input name=password></form>"
+        secure["/login"] = html(form)
+        secure.fallback = lambda request: Page(html("<b>x</b>"))
+        write_member_defs(project, secure, 1)
+        text = (project.defs / "crawl.yml").read_text().replace(f"http://127.0.0.1:{secure.port}", secure.url(""))
+        project.write(text.replace("concurrency: 4", "private: true\n    tls: {verify: false}"))
+        project.crawl(code=1)
+        [(failure,)] = project.query("SELECT login_failure FROM hosts WHERE login = 'FAILED'")
+        assert failure.startswith(f"the form would send the password unencrypted to {site.url('')}")
+    assert site.paths == []
+
+
+@pytest.mark.sweep
+def test_a_login_may_end_with_an_image(project: Project, site: Site, second_site: Site) -> None:
+    login_elsewhere(site, second_site)
+    png = {"Content-Type": "image/png", "Set-Cookie": "sid=ok; Path=/"}
+    site["/return"] = Page(b"\x89PNG", headers=png)
+    write_login_elsewhere(project, site, second_site.url("/form"))
+    project.crawl()
+    assert_all_rows(project, 3)
 
 
 @pytest.mark.sweep
