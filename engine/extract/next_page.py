@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
+from engine import urls
 from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.html_form import with_query
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page, host_name
 from engine.extract.page_urls import resolve_url
-from engine.extract.request_template import MissingValue, encode_form, fill_body, fill_url, merge_fields
+from engine.extract.request_template import (
+    MissingValue,
+    encode_form,
+    fill_body,
+    fill_url,
+    merge_fields,
+    sends_secret_astray,
+)
 from engine.extract.scope import Scope
 from engine.extract.selectors import compile_selector
 from engine.model.job_key import link_key, request_key
@@ -67,6 +75,9 @@ class NextPageFinder:
         if url is None or host_name(url) != page.host:
             return None
         text, content_type = body or (None, None)
+        if sends_secret_astray(template, text, url, page.url, context.locator_url):
+            page.faults[f"`next` would send `%{{env.NAME}}` to {urls.origin(url)}"] = None
+            return None
         if method == _GET and text is None:
             if url == page.url:
                 return None

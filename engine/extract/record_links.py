@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from engine import urls
 from engine.extract import html_form
 from engine.extract.budget import Budget
 from engine.extract.cost import Cost
@@ -12,7 +13,15 @@ from engine.extract.fields import FieldReader, RecordRejected
 from engine.extract.link_explanations import explain_links
 from engine.extract.links import LinkFinder, read_href, reject_link
 from engine.extract.patterns import PatternTimeout
-from engine.extract.request_template import Lookup, MissingValue, encode_form, fill_body, fill_url, merge_fields
+from engine.extract.request_template import (
+    Lookup,
+    MissingValue,
+    encode_form,
+    fill_body,
+    fill_url,
+    merge_fields,
+    sends_secret_astray,
+)
 from engine.extract.scope import Scope
 from engine.model.definition import DataDef
 from engine.model.job_key import request_key
@@ -205,6 +214,8 @@ class _RecordLinkFinder:
         if link is None:
             return None
         text, content_type = body or (None, None)
+        if sends_secret_astray(template, text, link.url, budget.page.url, budget.context.locator_url):
+            raise ValueError(f"it would send `%{{env.NAME}}` to {urls.origin(link.url)}; write that site in its `url`")
         request = LinkRequest(method=method, body=text, content_type=content_type)
         key = request_key(link.group, link.url, method, text)
         return replace(link, key=key, details=LinkDetails(request))

@@ -6,11 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
+from engine import urls
 from engine.model.content_types import FORM_TYPE, JSON_TYPE
 from engine.model.link import RequestTemplate
 from engine.model.text_value import to_json, to_text
 
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
+
+_WRITTEN_ORIGIN = re.compile(r"\s*https?://[^/?#%{}@\s]+(?:[/?#]|\s*$)", re.IGNORECASE)
+"""The start of a URL whose site the defs write; of others a page decides about it."""
 
 Lookup = Callable[[str], Any]
 """The value of a variable by its name; None: it is missing."""
@@ -55,6 +59,17 @@ def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequen
     if template.has_form or fields:
         return RequestBody(encode_form(merge_fields(fields, template.form), lookup), FORM_TYPE)
     return None
+
+
+def sends_secret_astray(template: RequestTemplate, body: str | None, url: str, page_url: str, locator_url: str) -> bool:
+    """Whether the body has a variable of the environment, and a page decides to which other site it goes.
+
+    That is so, too, where a redirect or a link of an https site has led to its unencrypted pages.
+    """
+    if body is None or "%{env." not in body or _WRITTEN_ORIGIN.match(template.url or ""):
+        return False
+    is_downgraded = url.startswith("http:") and locator_url.startswith("https:")
+    return is_downgraded or urls.origin(url) != urls.origin(page_url)
 
 
 def merge_fields(own: Sequence[Sequence[str]], written: Sequence[Sequence[str]]) -> list[tuple[str, str, bool]]:

@@ -89,6 +89,15 @@ def test_a_value_in_a_json_body_keeps_its_type() -> None:
     assert r'"\u0025{env.SECRET}"' in str(hostile.details.request.body)
 
 
+def test_a_variable_of_the_environment_goes_to_the_site_of_the_page_alone() -> None:
+    template = RequestTemplate(url="%{cursor}", json='{"key":"%{env.KEY}"}')
+    for target in ("http://shop.example/api", "https://shop.example:444/api"):
+        assert next_of(json.dumps({"next": target}), replace(CURSOR, request=template)) is None
+    link = next_of('{"next": "/api?2"}', replace(CURSOR, request=template))
+    assert link is not None
+    assert link.url == "https://shop.example/api?2"
+
+
 def test_a_form_is_a_body_or_with_get_the_query() -> None:
     form = RequestTemplate(form=(("after", "%{cursor}"), ("n", "50")), has_form=True)
     posted = next_of('{"next": "a b"}', replace(CURSOR, request=form))

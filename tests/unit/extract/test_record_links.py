@@ -290,3 +290,31 @@ def test_values_of_the_page_that_take_too_much_fail_the_page(monkeypatch: pytest
     )  # fmt: skip
     with pytest.raises(PageTooCostly):
         extract(data_def, f"<i>{'x' * 200}</i><a href=/x>")
+
+
+SENDING = RequestTemplate(form=(("key", "%{env.KEY}"),), has_form=True, method="POST")
+
+
+@pytest.mark.parametrize(
+    ("markup", "template", "target"),
+    [
+        ("<form action=/own method=post>", SENDING, "https://shop.example/own"),
+        ("<form action=http://shop.example/own method=post>", SENDING, None),
+        ("<form action=https://shop.example:444/own method=post>", SENDING, None),
+        ("<form action=https://evil.example/own method=post>", SENDING, None),
+        ("<base href=https://evil.example/>", replace(SENDING, url="/api"), None),
+        ("<i>https://evil.example</i>", replace(SENDING, url="%{field.i}"), None),
+        ("<i>evil.example</i>", replace(SENDING, url="https://%{field.i}/"), None),
+        ("<i>evil.example</i>", replace(SENDING, url="https://shop.example@%{field.i}/"), None),
+        ("<base href=https://evil.example/>", replace(SENDING, url="https://api.example/x"), "https://api.example/x"),
+    ],
+)
+def test_a_page_does_not_decide_to_which_site_a_variable_of_the_environment_goes(
+    markup: str, template: RequestTemplate, target: str | None
+) -> None:
+    link = Link(selector="form", request=template, same_host=False)
+    extraction = follow(markup, link, fields=(Field(name="i", selector="i"),))
+    assert [link.url for link in extraction.links] == ([] if target is None else [target])
+    refused = [rejection.reason for rejection in extraction.rejected]
+    assert all("it would send `%{env.NAME}` to http" in reason for reason in refused)
+    assert len(refused) <= (target is None)
