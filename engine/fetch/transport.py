@@ -1,5 +1,6 @@
 """The transport over aiohttp: exact URLs, guarded addresses, limited bodies; says which errors to retry."""
 
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -39,6 +40,8 @@ _PIECE_BYTES = 64 * 1024
 """Bytes of a body that are held, then read, in one piece."""
 _DNS_CACHE_SECONDS = 60
 """Seconds to cache a resolved name."""
+_QUOTED_BYTES = re.compile(r"\s*(?:bytearray\()?b(['\"]).*", re.DOTALL)
+"""What aiohttp quotes of a response, which may repeat what was sent."""
 
 
 class TransportResponse(httpx.Response):
@@ -305,7 +308,7 @@ class ResponseBody(httpx.AsyncByteStream):
 
 
 def _to_fetch_failed(error: Exception) -> FetchFailed:
-    """The failure in one line, without the URL, which may contain a password."""
+    """The failure in one line, without the URL, which may contain a password, and without what the server sent."""
     if isinstance(error, FetchFailed):
         return error
     if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -319,7 +322,8 @@ def _to_fetch_failed(error: Exception) -> FetchFailed:
     if isinstance(error, aiohttp.ClientPayloadError):
         return FetchFailed("connection lost while reading the body", kind="connection", retryable=True)
     if isinstance(error, aiohttp.ClientResponseError):
-        return FetchFailed(f"invalid HTTP response: {error.message}", kind="protocol", retryable=False)
+        message = _QUOTED_BYTES.sub("", error.message).strip(" :,.")
+        return FetchFailed(f"invalid HTTP response: {message}", kind="protocol", retryable=False)
     if isinstance(error, OSError):
         number = error.os_error.errno if isinstance(error, aiohttp.ClientConnectorError) else error.errno
         return FetchFailed(describe_os_error(number), kind="connection", retryable=True)

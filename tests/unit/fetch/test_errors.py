@@ -212,6 +212,14 @@ def test_a_response_that_is_not_http(site: Site) -> None:
     assert failed.reason.isprintable()
 
 
+@pytest.mark.parametrize(
+    "answer", [b"pass-word\r\n\r\n", b"HTTP/1.1 pass-word\r\n\r\n", b"HTTP/1.1 200 OK\r\npass-word\0: x\r\n\r\n"]
+)
+def test_what_a_broken_response_repeats_is_not_said(site: Site, answer: bytes) -> None:
+    site.pages["/"] = lambda x: x.raw(answer)
+    assert "pass-word" not in failure(site.url("/")).reason
+
+
 def test_an_oversized_header(site: Site) -> None:
     site.pages["/"] = lambda x: x.respond(b"", "X-Huge: " + "x" * 2_000_000)
     assert failure(site.url("/")).kind == "protocol"
