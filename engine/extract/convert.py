@@ -172,6 +172,10 @@ def _url(text: str, base: str) -> str:
     return joined
 
 
+def _file(text: str, base: str) -> str:
+    return urls.without_credentials(_url(text, base))  # the site's own are neither stored nor sent
+
+
 def _json(text: str, _base: str) -> Any:
     try:
         value = orjson.loads(text)
@@ -205,5 +209,5 @@ _CONVERTERS: Mapping[FieldType, Converter] = {
     "date": _date,
     "url": _url,
     "json": _json,
-    "file": _url,
+    "file": _file,
 }

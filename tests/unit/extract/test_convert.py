@@ -42,6 +42,7 @@ def convert(kind: FieldType, text: str, **more: Any) -> Any:
         ("date", "2024-01-31T09:05:06Z", "2024-01-31T09:05:06+00:00"),
         ("url", "../c?d#e", "https://h.example/c?d#e"),
         ("url", "mailto:a@b.example", "mailto:a@b.example"),
+        ("file", "//us:pw@h.example/c.pdf", "https://h.example/c.pdf"),
         ("json", '{"a": [1, null, "x  y"]}', {"a": [1, None, "x  y"]}),
         ("json", "3", 3),
     ],
