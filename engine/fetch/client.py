@@ -121,6 +121,7 @@ class Fetcher:
             self._cookies.set_cookie_header(sent)
         if download is not None:
             sent.headers.update({"Accept": sent.headers.get("Accept", "*/*"), **download.request_headers(sent.target)})
+        first = None if digest is None else self._digest_authenticator().begin(sent, digest)
         wait = _ShareWait(share, self._deadline)
         content = b""
         try:
@@ -162,6 +163,8 @@ class Fetcher:
             raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
         finally:
             wait.end(kept=bool(content))
+            if first is not None:
+                first.set()
         content_type = received.get(b"content-type")
         return FetchResponse(
             url=urls.without_credentials(url),
@@ -186,6 +189,11 @@ class Fetcher:
             self._routed().check_address(url, route)
             return
         await self._transport.check_address(url)
+
+    async def wait_for_challenge(self, url: str, auth: HostAuth | None) -> None:
+        """Wait for the first answer of a host with digest authentication: its challenge serves all requests."""
+        if auth is not None and auth.kind == "digest":
+            await self._digest_authenticator().wait_for_first(url, auth)
 
     async def aclose(self) -> None:
         """Close all connections."""

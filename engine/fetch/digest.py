@@ -1,5 +1,7 @@
 """Answers the challenges of digest authentication, and authenticates in advance once a host has sent one."""
 
+import asyncio
+
 import httpx
 
 from engine import urls
@@ -10,6 +12,7 @@ from engine.model.host_route import HostAuth
 
 _MAX_KEPT = 1000
 _CHALLENGE = "www-authenticate"
+_Key = tuple[str, HostAuth]
 
 
 class DigestAuthenticator:
@@ -20,7 +23,25 @@ class DigestAuthenticator:
     """
 
     def __init__(self) -> None:
-        self._states: dict[tuple[str, HostAuth], httpx.DigestAuth] = {}
+        self._states: dict[_Key, httpx.DigestAuth] = {}
+        self._first: dict[_Key, asyncio.Event] = {}
+        """Of the hosts that were asked: when the first request to each has ended."""
+
+    async def wait_for_first(self, url: str, auth: HostAuth) -> None:
+        """Wait while another request is the first one to its host: its challenge then serves this one, too."""
+        first = self._first.get((urls.origin(url), auth))
+        if first is not None:
+            await first.wait()
+
+    def begin(self, request: OutgoingRequest, auth: HostAuth) -> asyncio.Event | None:
+        """Note that a request is sent. Returns what to set at its end if it is the first one to its host."""
+        key = urls.origin(request.target), auth
+        if key in self._first:
+            return None
+        if len(self._first) >= _MAX_KEPT:
+            self._first = {key: first for key, first in self._first.items() if not first.is_set()}
+        first = self._first[key] = asyncio.Event()
+        return first
 
     def authorize(self, request: OutgoingRequest, auth: HostAuth) -> None:
         """Set the header in advance if the host has sent a challenge before. Raises FetchFailed."""

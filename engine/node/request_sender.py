@@ -142,13 +142,12 @@ class RequestSender:
         part = await self._host_credentials.find(job, url)
         if request.headers or request.cookies or request.userinfo:
             request = await self._secrets.open_request(request)
-        stats = self._stats.get(job.lease_key)
-        if stats is None:
-            stats = self._stats[job.lease_key] = _RequestStats()
+        stats = self._stats.setdefault(job.lease_key, _RequestStats())
         if self._group_loaders is not None and (loader := self._group_loaders.find(job)) is not None:
             loaded = await self._load(loader, job, url, request, part, stats)
             if loaded is not None:
                 return loaded
+        await self._fetcher.wait_for_challenge(url, part.auth)
         await self._host_gates.wait_turn(job, again=stats.requests > 0)
         stats.requests += 1
         sent_at = boottime()
