@@ -20,7 +20,7 @@ PARTS = 2
 MALLOC_ENV = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_TRIM_THRESHOLD_": "4194304",
-    "MALLOC_MMAP_THRESHOLD_": "2097152",
+    "MALLOC_MMAP_THRESHOLD_": "1048576",
 }
 """Equal to those that the supervisor sets for its children; a test compares them."""
 
