@@ -10,6 +10,7 @@ FILE_HOST_KEY = "file:0"
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _LOGIN = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#@]*:[^/?#]*@", re.IGNORECASE)
 """`user:password@` at the start of a text that lacks the scheme of a URL."""
+_ENCODED_SEPARATOR = re.compile("%(?:2f|5c|00)", re.IGNORECASE)
 _USERINFO = re.compile(r"^\s*([a-z][a-z0-9+.-]*:[/\\]+)?.*@", re.IGNORECASE | re.DOTALL)
 
 
@@ -107,7 +108,9 @@ def resolve_below(folder: str, path: str) -> str | None:
         href = join_url(folder, path.lstrip("/"))
     except ValueError:
         return None
-    return href.partition("#")[0] if href.startswith(folder) else None
+    href = href.partition("#")[0]
+    # no name of a file has a slash or NUL, however written: `..%2f` would lead out of the folder
+    return href if href.startswith(folder) and _ENCODED_SEPARATOR.search(href, len(folder)) is None else None
 
 
 def without_credentials(url: str) -> str:

@@ -37,6 +37,8 @@ def _open(path: str) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not block
     except OSError as error:
         raise _failure(error) from error
+    except ValueError as error:  # a NUL
+        raise FetchFailed("not the name of a file", kind="file", retryable=False) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise FetchFailed("not a regular file", kind="file", retryable=False)

@@ -138,3 +138,20 @@ def test_is_http_url_checks_the_scheme() -> None:
 )
 def test_a_login_without_a_scheme_is_never_shown(written: str, shown: str) -> None:
     assert urls.without_credentials(written) == shown
+
+
+@pytest.mark.parametrize(
+    ("path", "url"),
+    [
+        ("a.html", "file:///site/a.html"),
+        ("/sub/a.html#x", "file:///site/sub/a.html"),
+        ("sub/../a.html", "file:///site/a.html"),
+        *[
+            (path, None)
+            for path in ("../a.html", "%2e%2e/a.html", "file:///etc/passwd", "..%2fa.html", "sub%2F..%2F..%2Fa")
+        ],
+        *[(path, None) for path in (".%2e%2fa.html", "%2ftmp/a", "a.html%00.x", "..%5Ca.html")],
+    ],
+)
+def test_a_path_stays_below_its_folder_however_it_is_written(path: str, url: str | None) -> None:
+    assert urls.resolve_below("file:///site/", path) == url
