@@ -138,6 +138,7 @@ class AxisTableReader:
         url = None if urls.is_file_url(value) else self._resolve(value, budget.page.base)
         if url is None:
             raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}", item.place)
+        url = urls.without_credentials(url)  # a page's are neither stored nor sent
         if self._query_stripper is not None:
             url = self._query_stripper.strip_url(url)
         # a locator of its own: pages of locators with different names give their rows each

@@ -93,6 +93,7 @@ class PageContext:
         joined = urls.join(self._base, str(url)) if len(str(url)) <= MAX_URL_CHARACTERS else None
         if joined is None:
             raise StepError(f"follow: {quote_text(str(url))} is no http URL", "bad-link")
+        joined = urls.without_credentials(joined)  # a page's are neither stored nor sent
         if group not in self._priorities:
             raise StepError(f"follow: no task group {quote_text(str(group))}", "bad-link")
         if self._query_stripper is not None:

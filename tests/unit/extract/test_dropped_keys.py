@@ -14,6 +14,7 @@ from engine.query_stripper import QueryStripper
 from tests.unit.extract.pages import CONTEXT, URL, page
 
 HOST = "https://shop.example"
+WITH_PASSWORD = HOST.replace("//", "//us:pw@")
 STRIPPER = QueryStripper({"shop.example": ["utm_*", "sid"], "other.example": ["ref"]})
 HREFS = [
     "/p/1?utm_source=a", f"{HOST}/p/1?utm_source=b#top", "../p/1?sid=7", "/p/1", "/p/2?sid=1&v=%7e&utm_x", "/p/2?v=%7e",
@@ -84,7 +85,7 @@ def test_fields_keep_their_urls_and_without_rules_links_do_too() -> None:
 def test_links_of_tables() -> None:
     item = Axis(name="link", selector="a:nth-child(%{index}) attribute: href", first=1, last=3, link_group="other")
     table = AxisTable(block="body", items=(item,), facts=(Axis(name="fact"),), flavour="css", makes_links=True)
-    text = f"<body>{anchors('/a?sid=1', '/b?v=1&sid=1', '/a?utm_x=2')}"
+    text = "<body>" + anchors("/a?sid=1", "/b?v=1&sid=1", f"{WITH_PASSWORD}/a?utm_x=2")
     links = RecordExtractor(DataDef(name="t", axis=table), query_stripper=STRIPPER).extract(page(text), CONTEXT).links
     assert [link.url for link in links] == [f"{HOST}/a", f"{HOST}/b?v=1"]
     assert links[0].key == locator_key("other", "catalogue", f"{HOST}/a", "GET", None)
@@ -100,7 +101,7 @@ def test_users_code_that_follows_a_url() -> None:
         CONTEXT, url=URL, base=URL, status=200, fetched_at=0.0, task="t", data_def="d", fields=(),
         priorities={"books": 0, "other": 2}, max_links=2, call=no_call, query_stripper=STRIPPER,
     )  # fmt: skip
-    for url in ("/p/1?sid=1", "/p/1?utm_a=2", "/p/1"):
+    for url in ("/p/1?sid=1", "/p/1?utm_a=2", f"{WITH_PASSWORD}/p/1"):
         context.follow(url)
     context.follow("/p/1?sid=3", "other")
     assert [(link.group, link.url, link.key) for link in context.links.values()] == [
