@@ -64,12 +64,17 @@ def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequen
 def sends_secret_astray(template: RequestTemplate, body: str | None, url: str, page_url: str, locator_url: str) -> bool:
     """Whether the body has a variable of the environment, and a page decides to which other site it goes.
 
-    That is so, too, where a redirect or a link of an https site has led to its unencrypted pages.
+    That is so, too, where a redirect or a link has led from the site of the locator to another one, or from https to
+    unencrypted pages.
     """
     if body is None or "%{env." not in body or _WRITTEN_ORIGIN.match(template.url or ""):
         return False
+    if urls.origin(url) != urls.origin(page_url):
+        return True
+    if not urls.is_http_url(locator_url):  # a page by hand
+        return False
     is_downgraded = url.startswith("http:") and locator_url.startswith("https:")
-    return is_downgraded or urls.origin(url) != urls.origin(page_url)
+    return is_downgraded or urls.host_without_www(url) != urls.host_without_www(locator_url)
 
 
 def merge_fields(own: Sequence[Sequence[str]], written: Sequence[Sequence[str]]) -> list[tuple[str, str, bool]]:

@@ -318,3 +318,20 @@ def test_a_page_does_not_decide_to_which_site_a_variable_of_the_environment_goes
     refused = [rejection.reason for rejection in extraction.rejected]
     assert all("it would send `%{env.NAME}` to http" in reason for reason in refused)
     assert len(refused) <= (target is None)
+
+
+@pytest.mark.parametrize(
+    ("page_url", "locator_url", "is_sent"),
+    [
+        ("https://www.shop.example/x", "http://shop.example/", True),
+        ("https://evil.example/x", "https://shop.example/", False),
+        ("http://shop.example/x", "https://shop.example/", False),
+        ("https://shop.example/x", "", True),
+    ],
+)
+def test_a_redirect_does_not_decide_either(page_url: str, locator_url: str, is_sent: bool) -> None:
+    link = Link(selector="form", request=replace(SENDING, url="/api"), same_host=False)
+    extractor = RecordExtractor(DataDef(name="d", links=(link,)))
+    extraction = extractor.extract(page("<b>x</b>", url=page_url), replace(CONTEXT, locator_url=locator_url))
+    assert bool(extraction.links) is is_sent
+    assert bool(extraction.rejected) is not is_sent
