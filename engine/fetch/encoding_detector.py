@@ -19,7 +19,7 @@ SINGLE_BYTE_CODECS = frozenset(
     codec for codec in _WEB_CODECS if codec.startswith(("cp125", "iso8859", "koi8", "mac", "cp866", "cp874"))
 )
 _DETECTABLE = (
-    *("cp932", "shift_jis_2004", "euc_jis_2004", "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_ext"),
+    *("cp932", "shift_jis_2004", "euc_jis_2004"),
     *("cp949", "euc_kr", "gb18030", "big5hkscs", "cp874", "tis-620", "koi8-r", "koi8-u", "cp866"),
     *(f"cp{page}" for page in range(1250, 1259)),
     *(f"iso8859-{part}" for part in (1, 2, 5, 6, 7, 8, 9)),
@@ -33,6 +33,7 @@ _MIN_UTF8_RATIO = 2
 """Valid sequences for each invalid byte, from which a body is UTF-8 with a few faults: other text has few of them."""
 _MAX_DETECTED_BYTES = 64 * 1024
 """Bytes of a body that the detection of its encoding reads."""
+_DETECTABLE_LATIN = (*(f"cp{page}" for page in (1250, 1252, 1254, 1257, 1258)), "iso8859-1", "iso8859-2", "iso8859-9")
 _LATIN_CODECS = frozenset({"cp1250", "cp1252", "cp1254", "cp1257", "cp1258", "iso8859-2", "mac-roman"})
 _TEXT_BEYOND_ASCII = re.compile(rb"[\x80-\xff][^<>]*")
 _LATIN_WORD = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]")
@@ -53,14 +54,19 @@ def detect_codec(body: bytes) -> str:
     sample = _detection_sample(body)
     if len(sample.translate(None, _ASCII_BYTES)) < _MIN_DETECTED_CHARACTERS:
         return _FALLBACK
+    codec = _detect(sample, _DETECTABLE)
+    if codec is not None and codec not in _LATIN_CODECS and _has_latin_words(sample, codec):
+        codec = _detect(sample, _DETECTABLE_LATIN)
+    return codec or _FALLBACK
+
+
+def _detect(sample: bytes, names: tuple[str, ...]) -> str | None:
+    """The codec that fits best of those with these names; None: none does."""
     import chardet  # takes 0.2 s, and few pages need it
 
-    detected = chardet.detect(sample, include_encodings=_DETECTABLE)["encoding"]
+    detected = chardet.detect(sample, include_encodings=names)["encoding"]
     codec = web_codec(resolve_encoding(detected)) if detected else None
-    # what is read here is not valid as UTF-8
-    if codec is None or codec.startswith("utf") or _is_latin_despite(sample, codec):
-        return _FALLBACK
-    return codec
+    return None if codec is None or codec.startswith("utf") else codec  # what is read here is not valid as UTF-8
 
 
 def _is_faulty_utf8(body: bytes) -> bool:
@@ -73,8 +79,6 @@ def _is_faulty_utf8(body: bytes) -> bool:
 
 def _detection_sample(body: bytes) -> bytes:
     """The texts with characters beyond ASCII, wherever they stand in the body: its markup says nothing."""
-    if body.isascii():
-        return body[:_MAX_DETECTED_BYTES]  # ISO-2022-JP
     texts, size, end = list[bytes](), 0, 0
     for match in _TEXT_BEYOND_ASCII.finditer(body):
         text = body[max(end, match.start() - _CONTEXT_BYTES) : match.end()]
@@ -85,11 +89,10 @@ def _detection_sample(body: bytes) -> bytes:
     return b"".join(texts)[:_MAX_DETECTED_BYTES]
 
 
-def _is_latin_despite(sample: bytes, codec: str) -> bool:
-    """Whether text is of a Latin language though a single-byte encoding of another script was detected.
+def _has_latin_words(sample: bytes, codec: str) -> bool:
+    """Whether text is of a Latin language though an encoding of another script was detected.
 
     Its words mix ASCII with few other letters; those of other scripts do not.
     """
-    if codec not in SINGLE_BYTE_CODECS or codec in _LATIN_CODECS:
-        return False
-    return len(_LATIN_WORD.findall(sample)) > len(_OTHER_WORD.findall(sample))
+    latin, other = len(_LATIN_WORD.findall(sample)), len(_OTHER_WORD.findall(sample))
+    return latin > other if codec in SINGLE_BYTE_CODECS else latin > 0 and other == 0

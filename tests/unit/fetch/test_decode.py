@@ -84,6 +84,19 @@ def test_a_latin_language_is_not_taken_for_another_script(length: int) -> None:
     assert (document.encoding, document.text) == ("cp1252", f"<title>La città è più</title><p>{text}")
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "más fresco por la noche. ¿Cuánto cuesta? ¡Atención! El niño comió"),
+        ("cp1250", "Příliš žluťoučký kůň úpěl"),
+        ("cp1257", "Šiandien bus saulėta, vietomis lietus, vakare vėsiau."),
+    ],
+)
+def test_a_short_text_of_a_latin_language_is_detected(encoding: str, text: str) -> None:
+    document = decode(f"<h1>{text}</h1><p>{text}</p>".encode(encoding), HTML)
+    assert (document.encoding, document.text) == (encoding, f"<h1>{text}</h1><p>{text}</p>")
+
+
 def test_the_text_that_tells_the_encoding_may_stand_anywhere() -> None:
     text = f"<p>© 2020</p>{'<br>' * 50_000}<p>Сегодня в Москве прошёл дождь, и движение было затруднено.</p>"
     document = decode(text.encode("cp1251"), HTML)
