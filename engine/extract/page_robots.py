@@ -33,7 +33,7 @@ def read_headers(values: Iterable[str], agent: str) -> PageRobots:
         addressed = True
         for part in value.lower().split(","):
             name, colon, directive = part.partition(":")
-            if colon and " " in name.strip():
+            if colon and name.strip()[:1].isdigit():
                 continue  # the second part of a date, after a weekday
             if colon and name.strip() not in _DIRECTIVES_WITH_VALUE:
                 addressed = name.strip() in (agent, "robots", "*")

@@ -72,6 +72,7 @@ def test_meta_of_all_robots_and_of_our_own_name_count(text: str, asked: tuple[bo
         (("noindex, otherbot: nofollow",), (False, True)),
         (("otherbot: noindex, Acme-Bot: nofollow, noarchive",), (True, False)),
         (("otherbot: none", "nofollow"), (True, False)),
+        (("other bot: noindex, nofollow",), (False, False)),
         (("unavailable_after: 25 Jun 2010 15:00:00 PST, noindex",), (False, True)),
         (("unavailable_after: Friday, 25-Jun-10 15:00:00 GMT, noindex",), (False, True)),
         (("max-snippet: 0, max-image-preview: none, nofollow",), (True, False)),

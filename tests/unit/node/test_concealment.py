@@ -26,5 +26,9 @@ def test_values_are_hidden_however_they_are_written(text: str, expected: str) ->
     assert conceal(text, VALUES) == expected
 
 
+def test_what_is_put_in_place_of_a_value_is_not_searched() -> None:
+    assert conceal("a secret b", ("secret", "ecr")) == "a [secret] b"
+
+
 def test_a_short_value_is_not_looked_for() -> None:
     assert conceal("a no-op of ok", ("no", "")) == "a no-op of ok"
