@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 _W3C_DATE = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)? ?(Z|[+-]\d\d:?\d\d))?)?)?", re.ASCII
@@ -16,6 +17,8 @@ _FIRST_YEAR = 1990
 """Programs write the year 1 or 1970 for a date they do not know; there were no pages before this one."""
 _MAX_DATE_CHARACTERS = 64
 _KINDS = ("url", "sitemap")
+_CUT_LOCATION = re.compile(r"<(?:[\w.-]+:)?loc(?:\s[^>]*)?>|<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
+"""The last markup of a document that ends within the URL of an entry."""
 UNKNOWN = 0
 """The moment of an entry that says none, or none that can be true."""
 
@@ -27,6 +30,8 @@ class SitemapEntries(Struct, frozen=True):
     sitemaps: Sequence[str] = ()
     modified: Sequence[int] = ()
     """Wall-clock seconds by which the last modification was over, or UNKNOWN."""
+    is_cut_short: bool = False
+    """Whether the document ends before its last entry does, which is then left out."""
 
     def cut(self, most: int, most_characters: int) -> tuple["SitemapEntries", int]:
         """At most so many entries, without those that are too long for any server; and how many are left out.
@@ -39,6 +44,7 @@ class SitemapEntries(Struct, frozen=True):
             [self.pages[index].replace("\n", "") for index in kept],
             sitemaps,
             [self.modified[index] for index in kept] if self.modified else (),
+            self.is_cut_short,
         )
         return entries, len(self.pages) + len(self.sitemaps) - len(kept) - len(sitemaps)
 
@@ -54,13 +60,19 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
     from lxml import etree
 
     parser = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, remove_comments=True)
+    last = text.rfind("<")
+    if _CUT_LOCATION.match(text, last):
+        text = text[:last]
     try:
         root = etree.fromstring(text.encode("utf-8", "replace"), parser)
     except (etree.XMLSyntaxError, ValueError):
         root = None
     if root is None:
         return SitemapEntries(())
-    return _read_plain(root) if now is None else _read_dated(root, now)
+    entries = _read_plain(root) if now is None else _read_dated(root, now)
+    end = parser.error_log.last_error
+    is_cut_short = end is not None and end.type == etree.ErrorTypes.ERR_TAG_NOT_FINISHED
+    return replace(entries, is_cut_short=True) if is_cut_short else entries
 
 
 def _read_plain(root: Any) -> SitemapEntries:

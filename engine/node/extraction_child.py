@@ -234,8 +234,9 @@ class ExtractionChild:
         self._slot.enter(Phase.ANSWER)
         kept, dropped = entries.cut(wire.MAX_SITEMAP_URLS, MAX_URL_CHARACTERS)
         answer = wire.SitemapAnswer(
-            pages=tuple(kept.pages), sitemaps=tuple(kept.sitemaps), dropped=dropped, modified=kept.modified
-        )
+            pages=tuple(kept.pages), sitemaps=tuple(kept.sitemaps), dropped=dropped, modified=kept.modified,
+            is_cut_short=kept.is_cut_short,
+        )  # fmt: skip
         return wire.encode_sitemap(answer, max_bytes=self._limits.answer)
 
     def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:

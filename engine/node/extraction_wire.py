@@ -99,6 +99,8 @@ class SitemapAnswer(Struct, frozen=True, kw_only=True):
     dropped: int
     modified: Sequence[int] = ()
     """Of each page the second by which it was modified last, 0: unknown; empty: that was not asked for."""
+    is_cut_short: bool = False
+    """Whether the document ends too early."""
 
 
 Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure | NodeCallRequest
@@ -171,6 +173,7 @@ def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> li
     header = {
         "sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped,
         "sizes": (len(pages), size, nested_size), "modified": len(answer.modified),
+        "cut_short": answer.is_cut_short,
     }  # fmt: skip
     return encode_frame(header, pages + nested + modified)
 
@@ -278,6 +281,7 @@ def _decode_sitemap(fields: dict[str, Any], body: memoryview, max_bytes: int) ->
         sitemaps=read_lines(body[packed:end], nested, nested_size),
         dropped=count_of(fields["dropped"]),
         modified=modified or (),
+        is_cut_short=fields["cut_short"] is True,
     )
 
 

@@ -57,3 +57,5 @@ class SitemapUrls(Struct, frozen=True):
     """What this holds of the budget of answers."""
     modified: Sequence[int] = ()
     """As that of `SitemapEntries`."""
+    is_cut_short: bool = False
+    """Whether the document ends too early."""

@@ -188,7 +188,9 @@ class PageExtractor:
         self._heap_trimmer.record_page(body.size)
         if may_be_inline(body.read(), _SITEMAP_TYPE):
             entries = parse_sitemap(decode(body.read(), _SITEMAP_TYPE).text, now)
-            return SitemapUrls(entries.pages, entries.sitemaps, 0, modified=entries.modified)
+            return SitemapUrls(
+                entries.pages, entries.sitemaps, 0, modified=entries.modified, is_cut_short=entries.is_cut_short
+            )
         await _pack_large(body)
         header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE} | ({} if now is None else {"now": now})
         share = self._answer_budget.open_share()
@@ -199,7 +201,9 @@ class PageExtractor:
             raise
         assert isinstance(answer, wire.SitemapAnswer)
         share.finish_reading()
-        return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped, share, answer.modified)
+        return SitemapUrls(
+            answer.pages, answer.sitemaps, answer.dropped, share, answer.modified, answer.is_cut_short
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the extraction processes and the commands."""

@@ -55,6 +55,8 @@ class SitemapChildren(Struct, frozen=True):
     """Entries beyond the protocol's limit."""
     share: BodyShare | None
     """What the URLs hold of the budget of answers, to be released when they are committed."""
+    is_cut_short: bool = False
+    """Whether the sitemap ends too early."""
 
 
 class SitemapHandler:
@@ -94,7 +96,10 @@ class SitemapHandler:
             text += f"; {children.denied} not followed, by the rules of the sitemap"
         if dropped:
             text += f"; {dropped} beyond the {MAX_SITEMAP_URLS:,} that the sitemap protocol allows are dropped"
-        event = self._outcomes.event(job, "INFO" if children.entries and not dropped else "WARNING", text)
+        if children.is_cut_short:
+            text += "; it ends too early, and further entries may be missing"
+        is_whole = children.entries and not dropped and not children.is_cut_short
+        event = self._outcomes.event(job, "INFO" if is_whole else "WARNING", text)
         outcome = JobOutcome(
             job=job, state=JobState.DONE, attempts=1, hops=hops, children=children.first, later_children=children.later,
             events=(event,),
@@ -128,7 +133,9 @@ class SitemapHandler:
             raise
         denied = 0 if chosen is None else chosen.count(NOT_FOLLOWED)
         entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps) - denied
-        return SitemapChildren(first, later, entries, denied, sitemap.dropped, sitemap.share)
+        return SitemapChildren(
+            first, later, entries, denied, sitemap.dropped, sitemap.share, sitemap.is_cut_short
+        )  # fmt: skip
 
     def _routing(self, job: LeasedJob, rules: SitemapRules, query_stripper: QueryStripper | None) -> SitemapRouting:
         priorities = {group.name: group.priority for group in self._def_cache.definitions(job.defs_version).task_groups}

@@ -115,6 +115,27 @@ def test_sitemaps_plain_compressed_and_nested(project: Project, site: Site) -> N
     assert max(site.count(path) for path in site.paths) == 1
 
 
+@pytest.mark.parametrize("filler", [0, 2_000])
+def test_a_sitemap_that_ends_too_early_and_one_that_fails_are_said(project: Project, site: Site, filler: int) -> None:
+    """A large one is read in an extraction process."""
+    entry = f"<url><loc>{site.url('/1')}</loc></url>"
+    site["/cut.xml"] = Page(
+        f"<urlset>{entry * (1 + filler)}<url><loc>{site.url('/12')}", headers={"Content-Type": "text/xml"}
+    )
+    site["/gone.xml"] = Page("", 404)
+    site.fallback = ok
+    locators = ", ".join(f'{{name: n, sitemap: "{site.url(path)}"}}' for path in ("/cut.xml", "/gone.xml"))
+    project.write(DEFS.format(locator=locators, more=""))
+    done = project.crawl()
+    assert site.count("/1") == 1
+    assert site.count("/12") == 0
+    [text] = [
+        text for (text,) in project.query("SELECT text FROM events WHERE level = 'WARNING' AND text LIKE '%cut.xml%'")
+    ]
+    assert text.endswith("it ends too early, and further entries may be missing")
+    assert [warning["code"] for warning in done.summary["warnings"]] == ["failed-sitemap"]
+
+
 def test_a_sitemap_that_is_html(project: Project, site: Site) -> None:
     site["/map.xml"] = html("<b>not fetched, but 200</b>")
     project.write(DEFS.format(locator=f'{{name: n, sitemap: "{site.url("/map.xml")}"}}', more=""))

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from engine.model.run import RunState
 from engine.store.db.connector import Database
-from engine.store.tables import runs
+from engine.store.tables import runs, sequences
 from engine.store.tables.health import DataDefHealth
 from engine.store.tables.runs import Baseline, Run
 
@@ -61,6 +61,9 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         warnings += _of_host(str(key), *map(int, counters))
     for group, name in runs.list_empty_seeds(db, run.seq):
         warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}", subject=name))
+    if failed := sequences.count_pages(db, run.seq, "failed", "sitemap"):
+        sitemaps = "1 sitemap" if failed == 1 else f"{failed:,} sitemaps"
+        warnings.append(DataWarning("failed-sitemap", f"{sitemaps} failed: pages that only they name are missing"))
     if run.state in _ENDED:
         warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:

@@ -102,3 +102,27 @@ def test_one_entry_with_many_urls_and_dates_takes_no_longer_than_many_entries(in
     begun = time.monotonic()
     parse_sitemap(f"<urlset><url>{inner * 20_000}</url></urlset>", NOW)
     assert time.monotonic() - begun < 5 * usual + 0.5
+
+
+WHOLE = "<urlset><url><loc>http://h/1</loc></url><url><loc>http://h/12345</loc></url></urlset>"
+
+
+@pytest.mark.parametrize("now", [None, 1e9])
+@pytest.mark.parametrize(
+    ("text", "pages", "is_cut_short"),
+    [
+        (WHOLE, 2, False),
+        (WHOLE[: WHOLE.index("345<")], 1, True),
+        (WHOLE.removesuffix("</url></urlset>"), 2, True),
+        (WHOLE.removesuffix("</urlset>"), 2, True),
+        ("<urlset><url><loc><![CDATA[http://h/12", 0, True),
+        ("<urlset><url><loc><![CDATA[http://h/12]]></loc></url></urlset>", 1, False),
+        ("<s:urlset xmlns:s='x'><s:url><s:loc>http://h/1", 0, True),
+        (f"{WHOLE}<!-- a remark", 2, False),
+    ],
+)
+def test_a_url_that_the_end_cuts_is_left_out(text: str, pages: int, is_cut_short: bool, now: float | None) -> None:
+    entries = parse_sitemap(text, now)
+    assert list(entries.pages) == ["http://h/1", "http://h/12345"][:pages] or pages == 1
+    assert (len(entries.pages), entries.is_cut_short) == (pages, is_cut_short)
+    assert entries.cut(10, 100)[0].is_cut_short is is_cut_short
