@@ -92,8 +92,11 @@ def userinfo_of(url: str) -> str:
 def resolve(url: str, base: str | None) -> str | None:
     """The URL of a seed as written, normalized; `base`: of relative ones. None when it is no http(s) or file URL.
 
-    A `file:` URL without a slash is relative to the current folder.
+    A `file:` URL without a slash is relative to the current folder. None, too, where a list was not in UTF-8: what
+    stands for its bytes (U+FFFD) is part of no URL.
     """
+    if "\ufffd" in url:
+        return None
     if is_file_url(url):
         return _file_url(url)
     if base and is_file_url(base) and not is_http_url(url):

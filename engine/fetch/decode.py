@@ -17,6 +17,7 @@ _SNIFF_LENGTH = 1445
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
+_FIRST_CHARACTERS = b"<{["
 _WIDE_CODECS = ("utf-16", "utf-16-le", "utf-16-be")
 _TEXT_BYTES = bytes(c for c in range(256) if c not in {*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
 _PDF_MAGIC = b"%PDF-"
@@ -203,6 +204,20 @@ def _detect_bom(body: bytes) -> tuple[bytes, str] | None:
         for mark, codec in _BOMS:
             if body.startswith(mark):
                 return mark, codec
+    if b"\0" in body[:2]:
+        return _detect_bare_utf16(body[:4])
+    return None
+
+
+def _detect_bare_utf16(start: bytes) -> tuple[bytes, str] | None:
+    """As a byte order mark that is missing: the first character of markup or JSON, and a second one."""
+    if len(start) < 4:
+        return None
+    first, second, third, fourth = start
+    if first in _FIRST_CHARACTERS and third and second == fourth == 0:
+        return b"", "utf-16-le"
+    if second in _FIRST_CHARACTERS and fourth and first == third == 0:
+        return b"", "utf-16-be"
     return None
 
 

@@ -155,3 +155,9 @@ def test_a_login_without_a_scheme_is_never_shown(written: str, shown: str) -> No
 )
 def test_a_path_stays_below_its_folder_however_it_is_written(path: str, url: str | None) -> None:
     assert urls.resolve_below("file:///site/", path) == url
+
+
+def test_a_url_of_a_list_that_is_not_utf_8_is_none() -> None:
+    written = "http://h/größe".encode("cp1252").decode("utf-8", "replace")
+    assert urls.resolve(written, None) is None
+    assert urls.resolve("http://h/größe", None) == "http://h/gr%C3%B6%C3%9Fe"

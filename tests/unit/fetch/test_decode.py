@@ -44,6 +44,22 @@ def test_the_encoding_is_detected(body: bytes, content_type: str, text: str, enc
     assert (document.text, document.encoding, document.damaged) == (text, encoding, 0)
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    ("text", "content_type", "kind"),
+    [
+        ("<p>Zażółć</p>", HTML, "html"),
+        ('<?xml version="1.0" encoding="UTF-16"?><a>ż</a>', "application/xml", "xml"),
+        ('{"a": "ż"}', "application/json", "json"),
+        ('["ż"]', "application/json", "json"),
+    ],
+)
+def test_utf_16_needs_no_byte_order_mark(text: str, content_type: str, kind: str, codec: str) -> None:
+    document = decode(text.encode(codec), content_type)
+    assert (document.text, document.encoding, document.kind, document.damaged) == (text, codec, kind, 0)
+    assert not needs_detection(text.encode(codec), content_type)
+
+
 def test_invalid_bytes_are_replaced_and_counted() -> None:
     assert decode(b"a\xffb", "text/html; charset=utf-8") == DecodedBody("a\ufffdb".encode(), "utf-8", "html", 1)
     assert decode(b'{"a":"\xff"}', "application/json") == DecodedBody('{"a":"\ufffd"}'.encode(), "utf-8", "json", 1)
