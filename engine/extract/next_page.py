@@ -16,7 +16,7 @@ from engine.extract.request_template import (
     fill_body,
     fill_url,
     merge_fields,
-    sends_secret_astray,
+    sends_secret_elsewhere,
 )
 from engine.extract.scope import Scope
 from engine.extract.selectors import compile_selector
@@ -75,7 +75,7 @@ class NextPageFinder:
         if url is None or host_name(url) != page.host:
             return None
         text, content_type = body or (None, None)
-        if sends_secret_astray(template, text, url, page.url, context.locator_url):
+        if sends_secret_elsewhere(template, text, url, page.url, context.locator_url):
             page.faults[f"`next` would send `%{{env.NAME}}` to {urls.origin(url)}"] = None
             return None
         if method == _GET and text is None:

@@ -20,7 +20,7 @@ from engine.extract.request_template import (
     fill_body,
     fill_url,
     merge_fields,
-    sends_secret_astray,
+    sends_secret_elsewhere,
 )
 from engine.extract.scope import Scope
 from engine.model.definition import DataDef
@@ -214,7 +214,7 @@ class _RecordLinkFinder:
         if link is None:
             return None
         text, content_type = body or (None, None)
-        if sends_secret_astray(template, text, link.url, budget.page.url, budget.context.locator_url):
+        if sends_secret_elsewhere(template, text, link.url, budget.page.url, budget.context.locator_url):
             raise ValueError(f"it would send `%{{env.NAME}}` to {urls.origin(link.url)}; write that site in its `url`")
         request = LinkRequest(method=method, body=text, content_type=content_type)
         key = request_key(link.group, link.url, method, text)

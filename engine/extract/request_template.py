@@ -61,7 +61,9 @@ def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequen
     return None
 
 
-def sends_secret_astray(template: RequestTemplate, body: str | None, url: str, page_url: str, locator_url: str) -> bool:
+def sends_secret_elsewhere(
+    template: RequestTemplate, body: str | None, url: str, page_url: str, locator_url: str
+) -> bool:
     """Whether the body has a variable of the environment, and a page decides to which other site it goes.
 
     That is so, too, where a redirect or a link has led from the site of the locator to another one, or from https to
