@@ -31,7 +31,7 @@ class SitemapEntries(Struct, frozen=True):
     modified: Sequence[int] = ()
     """Wall-clock seconds by which the last modification was over, or UNKNOWN."""
     is_cut_short: bool = False
-    """Whether the document ends before its last entry does, which is then left out."""
+    """Whether the document ends too early. A URL that its end cuts is left out."""
 
     def cut(self, most: int, most_characters: int) -> tuple["SitemapEntries", int]:
         """At most so many entries, without those that are too long for any server; and how many are left out.

@@ -34,7 +34,7 @@ _MIN_UTF8_RATIO = 2
 _MAX_DETECTED_BYTES = 64 * 1024
 """Bytes of a body that the detection of its encoding reads."""
 _DETECTABLE_LATIN = (*(f"cp{page}" for page in (1250, 1252, 1254, 1257, 1258)), "iso8859-1", "iso8859-2", "iso8859-9")
-_LATIN_CODECS = frozenset({"cp1250", "cp1252", "cp1254", "cp1257", "cp1258", "iso8859-2", "mac-roman"})
+_LATIN_CODECS = frozenset({"cp1250", "cp1252", "cp1254", "cp1257", "cp1258", "iso8859-2"})
 _TEXT_BEYOND_ASCII = re.compile(rb"[\x80-\xff][^<>]*")
 _LATIN_WORD = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]")
 _OTHER_WORD = re.compile(rb"[\x80-\xff]{2}")

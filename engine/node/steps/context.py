@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine import urls
 from engine.extract.context import Context
-from engine.extract.page_urls import MAX_URL_CHARACTERS
+from engine.extract.page_urls import resolve_url
 from engine.extract.quoting import quote_text
 from engine.model.job_key import link_key
 from engine.model.record import ExtractedLink
@@ -90,17 +89,14 @@ class PageContext:
     def follow(self, url: str, group: str | None = None) -> None:
         """Make the page of this URL a job of the group; None: of this page's. Raises StepError."""
         group = group or self.group
-        joined = urls.join(self._base, str(url)) if len(str(url)) <= MAX_URL_CHARACTERS else None
-        if joined is None:
+        resolved = resolve_url(self._base, str(url), self._query_stripper)
+        if resolved is None:
             raise StepError(f"follow: {quote_text(str(url))} is no http URL", "bad-link")
-        joined = urls.without_credentials(joined)  # a page's are neither stored nor sent
         if group not in self._priorities:
             raise StepError(f"follow: no task group {quote_text(str(group))}", "bad-link")
-        if self._query_stripper is not None:
-            joined = self._query_stripper.strip_url(joined)
         if len(self.links) < self._max_links:
-            key = link_key(group, joined)
-            self.links[group, joined] = ExtractedLink(joined, group, self._priorities[group], None, key)
+            key = link_key(group, resolved)
+            self.links[group, resolved] = ExtractedLink(resolved, group, self._priorities[group], None, key)
 
     def checkpoint(self, key: str | None = None) -> str | None:
         """Store a text at once, for the next attempt at this job; without one, the text that an attempt stored."""
