@@ -22,7 +22,14 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.file_download import FILE_STATUSES, FileDownload
 from engine.fetch.limited_body import LimitedBody
 from engine.fetch.request import OutgoingRequest, build_request, restore_url_env
-from engine.fetch.response import FetchResponse, decode_header, decode_header_name, parse_retry_after, redirect_target
+from engine.fetch.response import (
+    FetchResponse,
+    decode_header,
+    decode_header_name,
+    join_values,
+    parse_retry_after,
+    redirect_target,
+)
 from engine.fetch.transport import Transport, TransportResponse
 from engine.model.host_route import HostAuth, HostRoute
 from engine.model.job import Request
@@ -134,6 +141,8 @@ class Fetcher:
                 answer, changed = None, False
                 try:
                     received = {name.lower(): value for name, value in pairs}
+                    if b"content-encoding" in received:
+                        received[b"content-encoding"] = join_values(pairs, b"content-encoding")
                     if b"set-cookie" in received and keep_cookies:
                         values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
                         changed = self._cookies.extract_cookies(sent, values)

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Iterable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -78,6 +79,11 @@ def decode_header(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return value.decode("latin-1")
+
+
+def join_values(pairs: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
+    """The list in all headers of a name (lower case), as one header would hold it (RFC 9110, 5.3)."""
+    return b", ".join([value for key, value in pairs if key.lower() == name])
 
 
 @lru_cache(maxsize=256)

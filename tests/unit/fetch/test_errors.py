@@ -204,6 +204,15 @@ def test_bodies_that_do_not_match_their_encoding(
     assert summary(failure(site.url("/"))) == (reason, "encoding", retryable)
 
 
+def test_encodings_in_several_headers_are_one_list(site: Site) -> None:
+    site.pages["/twice"] = lambda x: x.respond(b"x", "Content-Encoding: gzip", "Content-Encoding: br")
+    site.pages["/once"] = lambda x: x.respond(
+        gzip.compress(b"page", mtime=0), "Content-Encoding: identity", "content-encoding: gzip"
+    )
+    assert summary(failure(site.url("/twice")))[0] == "bad encoding gzip, br (only one layer is supported)"
+    assert asyncio.run(_send(site.url("/once"))).take_body() == b"page"
+
+
 def test_a_response_that_is_not_http(site: Site) -> None:
     site.pages["/"] = lambda x: x.raw(b"SSH-2.0-OpenSSH_9.9\r\n\x1b[31m\r\n")
     failed = failure(site.url("/"))
