@@ -1,21 +1,16 @@
 """CSS selectors on XML trees, by local name. Imported only when a CSS selector meets an XML page."""
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 from cssselect import GenericTranslator, SelectorError
-from cssselect.parser import Attrib, CombinedSelector, Element, Relation
+from cssselect.parser import Attrib, CombinedSelector, Element, Relation, Tree
 from cssselect.xpath import XPathExpr
 from lxml import etree
 
 from engine.extract.xpath import evaluate
 
-_LEFT_OF = {
-    " ": "ancestor::{}",
-    ">": "parent::{}",
-    "+": "preceding-sibling::*[1][self::{}]",
-    "~": "preceding-sibling::{}",
-}
-"""What an element has that is right of a combinator: how it leads to the one on the left."""
+_BEFORE, _AFTER = "preceding-sibling::*[1]", "following-sibling::*[1]"
 
 
 class XmlCssExpression:
@@ -55,7 +50,8 @@ class _LocalNameTranslator(GenericTranslator):
     """Translates type and attribute selectors to tests of the local name.
 
     What stands left of a combinator becomes a test of the element on its right: XPath would collect the matches below
-    each element on the left, and compare them with all that it has, in the square of their number.
+    each element on the left, and compare them with all that it has, in the square of their number. Of several elements
+    that a combinator may lead to, the nearest is tried: the others have no more ancestors, or siblings, than it has.
     """
 
     xpathexpr_cls = _LocalNameExpr
@@ -75,8 +71,26 @@ class _LocalNameTranslator(GenericTranslator):
     def xpath_combinedselector(self, combined: CombinedSelector) -> XPathExpr:
         if self._is_relative:
             return super().xpath_combinedselector(combined)
-        left, right = self.xpath(combined.selector), self.xpath(combined.subselector)
-        return right.add_condition(_LEFT_OF[combined.combinator].format(left))
+        steps = []
+        left: Tree = combined
+        while isinstance(left, CombinedSelector):
+            steps.append((str(self.xpath(left.subselector)), left.combinator))
+            left = left.selector
+        steps.append((str(self.xpath(left)), ""))
+        right = self.xpath(combined.subselector)
+        for path in (_path_to_siblings(steps), _path_to_ancestors(steps)):
+            if path:
+                right.add_condition(path)
+        return right
+
+    def xpath_first_child_pseudo(self, xpath: XPathExpr) -> XPathExpr:
+        return xpath.add_condition(f"not({_BEFORE})")  # the library counts all siblings
+
+    def xpath_last_child_pseudo(self, xpath: XPathExpr) -> XPathExpr:
+        return xpath.add_condition(f"not({_AFTER})")
+
+    def xpath_only_child_pseudo(self, xpath: XPathExpr) -> XPathExpr:
+        return xpath.add_condition(f"not({_BEFORE}) and not({_AFTER})")
 
     def xpath_element(self, selector: Element) -> XPathExpr:
         name = selector.element
@@ -98,6 +112,48 @@ class _LocalNameTranslator(GenericTranslator):
     def _name_test(self, name: str) -> str:
         function = "name()" if ":" in name else "local-name()"
         return f"{function} = {self.xpath_literal(name)}"
+
+
+_Steps = Sequence[tuple[str, str]]
+"""Compound selectors from right to left, as XPath steps, each with the combinator on its left."""
+
+
+def _split(steps: _Steps, combinators: str) -> list[_Steps]:
+    """The steps in groups, which end where one of these combinators would be on the left."""
+    groups: list[list[tuple[str, str]]] = [[]]
+    for test, combinator in steps:
+        ends = combinator != "" and combinator in combinators
+        groups[-1].append((test, "" if ends else combinator))
+        if ends:
+            groups.append([])
+    return [*groups]
+
+
+def _path_to_siblings(steps: _Steps) -> str:
+    """How the element of the first step leads to the siblings on its left; empty: it needs none."""
+    path = []
+    for number, chain in enumerate(_split(_split(steps, "> ")[0], "~")):
+        if number:
+            path.append(f"preceding-sibling::{_test(chain)}[1]")
+        path += [_BEFORE if number else f"{_BEFORE}/self::{test}" for test, _ in chain[1:]]
+    return "/".join(path)
+
+
+def _path_to_ancestors(steps: _Steps) -> str:
+    """How the element of the first step leads to the ancestors on its left; empty: it needs none."""
+    path = []
+    for number, unit in enumerate(_split(steps, " ")):
+        parents = _split(unit, ">")
+        if number:
+            path.append(f"ancestor::{_test(unit)}[1]")
+        path += ["parent::*" if number else f"parent::{_test(level)}" for level in parents[1:]]
+    return "/".join(path)
+
+
+def _test(steps: _Steps) -> str:
+    """An XPath step for the element of the first of these steps, with what is on its left as predicates."""
+    paths = (_path_to_siblings(steps), _path_to_ancestors(steps))
+    return steps[0][0] + "".join([f"[{path}]" for path in paths if path])
 
 
 def _is_element(node: object) -> TypeGuard[etree._Element]:

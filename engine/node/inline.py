@@ -10,8 +10,10 @@ from engine.fetch.decode import is_pdf, needs_detection
 MAX_INLINE_BYTES = 64 * 1024
 """Size up to which a page may be extracted outside an extraction process, such as on the fetch loop."""
 MAX_INLINE_DEPTH = 200
-_MAX_INLINE_XML_DEPTH = 32
-"""A CSS selector with `n` combinators takes the n-th power of the depth for an element; feeds have three levels."""
+_MAX_INLINE_XML_DEPTH = 12
+"""A CSS selector with combinators may test all ancestors of each element: 0.1 s here. Feeds have three levels."""
+_XML_FACTOR = 4
+"""An element of XML counts as so many: a test of its local name takes ten times as long."""
 INLINE_SECONDS = 0.03
 """Time after which a page is handed to an extraction process, if it was begun outside of one."""
 _MAX_INLINE_TAGS = {Cost.LINEAR: MAX_INLINE_BYTES, Cost.SQUARE: 2_000, Cost.CUBE: 100}
@@ -40,7 +42,8 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
     Some counts, about 10 µs; where it has many tags, and a selector whose time depends on the depth, a walk over it.
     """
     cost = max([extractor.cost for extractor in extractors], default=Cost.LINEAR)
-    if cost is not Cost.LINEAR and page.markup.tags > _MAX_INLINE_TAGS[cost]:
+    tags = page.markup.tags * (_XML_FACTOR if page.kind == "xml" else 1)
+    if cost is not Cost.LINEAR and tags > _MAX_INLINE_TAGS[cost]:
         return False
     if page.kind == "csv":
         return sum(map(body.count, _CSV_SEPARATORS)) <= _MAX_INLINE_JSON_VALUES

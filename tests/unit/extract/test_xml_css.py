@@ -1,5 +1,6 @@
 """CSS on XML and feeds: parsed as XML, matched by local name."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,26 @@ def test_a_walk_from_the_right_finds_the_same(inner: str, first: str, steps: lis
     selector = first + "".join([combinator + compound for combinator, compound in steps])
     forward = etree.XPath(_Forward().css_to_xpath(selector), regexp=False, smart_strings=False)
     assert XmlCssExpression(selector).find(root, block=False) == forward(root)
+
+
+_DEEP = "<r>" + "<i>" * 100 + "<a/>" * 500 + "</i>" * 100 + "</r>"
+_WIDE = "<r>" + "<a/>" * 20_000 + "</r>"
+
+
+@pytest.mark.parametrize(
+    ("document", "selector"),
+    [
+        (_DEEP, "x " + "i " * 12 + "a"),
+        (_DEEP, "x > i " + "i > i " * 6 + "a"),
+        (_DEEP, "r:is(x) i i i i i a"),
+        (_WIDE, "x + " + "a + " * 12 + "a"),
+        (_WIDE, "a:first-child + a:last-child"),
+        (_WIDE, "a:only-child"),
+    ],
+)
+def test_the_time_of_a_combinator_is_no_power(document: str, selector: str) -> None:
+    root = parse_markup(document.encode(), xml=True)
+    assert root is not None
+    start = time.process_time()
+    assert XmlCssExpression(selector).find(root, block=False) == []
+    assert time.process_time() - start < 1, "0.05 s, but minutes for a power, and several seconds for the square"

@@ -107,14 +107,22 @@ def test_nested_searches_are_inline_on_small_pages_only(selector: str) -> None:
     assert not is_inline("<p>x</p>" * 200, selector=selector)
 
 
+@pytest.mark.parametrize("selector", ["p ~ p", "p:nth-child(2)", "xpath: //p/following::p"])
+def test_costly_searches_are_inline_on_smaller_pages_of_xml(selector: str) -> None:
+    for count, in_html, in_xml in ((400, True, True), (1_000, True, False), (2_100, False, False)):
+        body = "<p>x</p>" * (count // 2)
+        assert is_inline(body, selector=selector) is in_html
+        assert is_inline(f"<r>{body}</r>", "application/xml", selector) is in_xml
+
+
 @pytest.mark.parametrize(
     ("inner", "inline"),
     [
         ("<item><title>x</title><link/></item>" * 1_500, True),
-        ("<a>" * 30 + "</a>" * 30 + "<b/>" * 900, True),
-        ("<a>" * 40 + "</a>" * 40 + "<b/>" * 900, False),
+        ("<a>" * 10 + "</a>" * 10 + "<b/>" * 900, True),
+        ("<a>" * 20 + "</a>" * 20 + "<b/>" * 900, False),
     ],
-    ids=["feed", "30 levels", "40 levels"],
+    ids=["feed", "10 levels", "20 levels"],
 )
 def test_xml_is_inline_unless_it_is_deep(inner: str, inline: bool) -> None:
     assert is_inline(f"<r>{inner}</r>", "application/xml") is inline
