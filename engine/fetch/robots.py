@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from protego import Protego
 
 MAX_ROBOTS_BYTES = 500 * 1024
-"""Bytes of a robots.txt to read; the rest is ignored, as RFC 9309 allows."""
+"""Bytes of a robots.txt that count, as far as they are whole lines; the rest is ignored, as RFC 9309 allows."""
 
 _PRODUCT = re.compile(r"[^\s/();,]+")
 _COMPATIBLE = re.compile(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
 _AGENT_VERSION = re.compile(r"^(\s*user[- ]?agent\s*:\s*[\w-]+)/.*", re.IGNORECASE | re.ASCII)
+_NO_LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What Python takes for the end of a line, and RFC 9309 does not."""
 _MAX_RULE_LENGTH = 100
 
 LARGE_TEXT = 20_000
@@ -69,9 +71,7 @@ class RobotsRules:
         """
         from protego import Protego
 
-        if len(text) > MAX_ROBOTS_BYTES:
-            text = text[: text.rfind("\n", 0, MAX_ROBOTS_BYTES) + 1]
-        lines = text.removeprefix("\ufeff").splitlines()
+        lines = _NO_LINE_END.sub(" ", text.removeprefix("\ufeff")).splitlines()
         lines = [_AGENT_VERSION.sub(r"\1", line) for line in lines]
         lines, is_named = drop_other_agents(lines, agent.lower())
         text = "\n".join(lines)

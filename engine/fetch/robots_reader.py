@@ -7,9 +7,11 @@ from engine.fetch.decode import decode
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.redirect_chain import SendHop, follow_redirects
 from engine.fetch.response import FetchResponse
-from engine.fetch.robots import RobotsRules, is_readable, robots_rules_for
+from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, is_readable, robots_rules_for
 from engine.model.job import Request
 
+ROBOTS_BYTES_READ = MAX_ROBOTS_BYTES + 1
+"""One more than count, which tells that there are more."""
 MAX_ROBOTS_REDIRECTS = 5
 """Redirects of a robots.txt to follow, as RFC 9309 asks."""
 _MAX_CRAWL_DELAY = 3600.0
@@ -60,9 +62,12 @@ def robots_text(response: FetchResponse) -> str:
     """The text of the response for a robots.txt: empty unless the status is 2xx."""
     if not 200 <= response.status < 300:
         return ""
-    document = decode(response.body, "text/plain; charset=utf-8")
+    body = response.body
+    if len(body) > MAX_ROBOTS_BYTES:  # the rest of a rule would be another rule
+        body = body[: max(body.rfind(end, 0, MAX_ROBOTS_BYTES) for end in (b"\n", b"\r")) + 1]
+    document = decode(body, "text/plain; charset=utf-8")
     if document.kind == "binary":  # by a control byte somewhere: the lines that can be read are rules all the same
-        return response.body.decode("utf-8", "replace")
+        return body.decode("utf-8", "replace")
     return document.text
 
 

@@ -13,7 +13,7 @@ from engine.fetch.local_file import read_file
 from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
-from engine.fetch.robots import MAX_ROBOTS_BYTES
+from engine.fetch.robots_reader import ROBOTS_BYTES_READ
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.login import CookieJarMode
 from engine.model.step import StepResult
@@ -275,7 +275,7 @@ class RequestSender:
             route=part.route,
             url_from_defs=job.origin is JobOrigin.LOCATOR,
             exempt=exempt,
-            read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,
+            read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
             session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,
             keep_cookies=jar_mode != "off",
             share=None if download is not None else self.share(job),

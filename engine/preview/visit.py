@@ -18,8 +18,8 @@ from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooMany
 from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import FOUND, classify_status
-from engine.fetch.robots import MAX_ROBOTS_BYTES, product_token
-from engine.fetch.robots_reader import HostRobots, fetch_robots
+from engine.fetch.robots import product_token
+from engine.fetch.robots_reader import ROBOTS_BYTES_READ, HostRobots, fetch_robots
 from engine.model.definition import Definitions, Locator
 from engine.model.job import Request
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
@@ -184,7 +184,7 @@ class _PageFetch:
             route=part.route,
             url_from_defs=self._from_defs,
             exempt=host_key in self._exempt,
-            read_at_most=MAX_ROBOTS_BYTES if for_robots else None,
+            read_at_most=ROBOTS_BYTES_READ if for_robots else None,
             session_cookies=not for_robots,
         )
         response = await send()

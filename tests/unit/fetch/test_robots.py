@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protego import Protego
 
-from engine.fetch.robots import LARGE_TEXT, MAX_ROBOTS_BYTES, RobotsRules, product_token, robots_rules_for
+from engine.fetch.robots import LARGE_TEXT, RobotsRules, product_token, robots_rules_for
 from engine.fetch.robots_groups import drop_other_agents, read_rules
 from engine.fetch.robots_reader import parse_robots
 from engine.fetch.rule_table import RuleTable
@@ -67,12 +67,13 @@ def test_robots_without_rules() -> None:
     assert not RobotsRules.parse("\ufeffUser-agent: *\nDisallow: /", AGENT).allowed("https://h/a")
 
 
-def test_robots_are_read_up_to_500_kib() -> None:
-    filler = "# comment\n" * (MAX_ROBOTS_BYTES // 10)
-    rules = RobotsRules.parse(f"User-agent: *\nDisallow: /a\n{filler}Disallow: /b\n", AGENT)
-    assert not rules.allowed("https://h/a")
-    assert rules.allowed("https://h/b")
-    assert RobotsRules.parse("x" * (MAX_ROBOTS_BYTES + 1), AGENT).allowed("https://h/x")
+def test_only_cr_and_lf_end_a_line() -> None:
+    for end in ("\x0b", "\x0c", "\x1c", "\x85", "\u2028"):
+        rules = RobotsRules.parse(
+            f"User-agent: *\nDisallow: /a\n# see{end}Allow: /a\r\nDisallow: /b\rDisallow: /c", AGENT
+        )
+        assert [rules.allowed(f"https://h/{path}") for path in "abcd"] == [False, False, False, True]
+        assert rules.disallowing_rule("https://h/c") == "line 5: Disallow: /c"
 
 
 @given(st.text(max_size=200), st.text(max_size=30).map("https://h/".__add__))

@@ -6,7 +6,8 @@ import pytest
 
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
-from engine.fetch.robots_reader import fetch_robots
+from engine.fetch.robots import MAX_ROBOTS_BYTES
+from engine.fetch.robots_reader import ROBOTS_BYTES_READ, HostRobots, fetch_robots
 from engine.model.job import Request
 
 REFUSED = AddressRefused("inside.example", 80, "10.0.0.1", "private")
@@ -36,14 +37,36 @@ def test_one_that_cannot_be_read_disallows_everything(host: str, reason: str) ->
     assert robots.refusal(f"http://{host}/") == f"robots.txt cannot be read: {reason}"
 
 
-@pytest.mark.parametrize("byte", [b"\0", b"\x01", b"\x0b", b"\x1a", b"\x1f", b"\xff"], ids=repr)
-def test_a_control_byte_leaves_the_rules_in_force(byte: bytes) -> None:
+def read(body: bytes) -> HostRobots:
     async def answer(url: str, request: Request) -> FetchResponse:
         return FetchResponse(
-            url=url, status=200, headers=(), body=b"# " + byte + b"\nUser-agent: *\nDisallow: /a\n" + byte, received=0,
-            elapsed=0.0, content_type="text/plain", location=None, location_problem="", retry_after=None,
+            url=url, status=200, headers=(), body=body, received=0, elapsed=0.0, content_type="text/plain",
+            location=None, location_problem="", retry_after=None,
         )  # fmt: skip
 
-    robots = asyncio.run(fetch_robots("http://a/robots.txt", answer, "us"))
+    return asyncio.run(fetch_robots("http://a/robots.txt", answer, "us"))
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\x01", b"\x0b", b"\x1a", b"\x1f", b"\xff"], ids=repr)
+def test_a_control_byte_leaves_the_rules_in_force(byte: bytes) -> None:
+    robots = read(b"# " + byte + b"\nUser-agent: *\nDisallow: /a\n" + byte)
     assert str(robots.refusal("http://a/a")).endswith(": Disallow: /a)")
     assert robots.refusal("http://a/b") is None
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=repr)
+def test_the_line_at_500_kib_does_not_count(end: bytes) -> None:
+    start, cut = end.join((b"User-agent: *", b"Disallow: /a", b"")), b"Disallow: /"
+    filler = b"# \xc3\xa9" + end
+    filler = filler * ((MAX_ROBOTS_BYTES - len(start) - len(cut)) // len(filler))
+    space = b" " * (MAX_ROBOTS_BYTES - len(start) - len(filler) - len(cut))
+    robots = read((start + filler + space + cut + b"b" + end + b"Disallow: /c")[:ROBOTS_BYTES_READ])
+    assert [robots.rules.allowed(f"http://a/{path}") for path in "abc"] == [False, True, True]
+
+
+def test_a_file_of_500_kib_counts_to_its_end() -> None:
+    start, last = b"User-agent: *\n", b"Disallow: /b"
+    assert not read(start + b"#" * (MAX_ROBOTS_BYTES - len(start) - len(last) - 1) + b"\n" + last).rules.allowed(
+        "http://a/b"
+    )
+    assert read(b"x" * ROBOTS_BYTES_READ).rules.allowed("http://a/b")
