@@ -126,7 +126,10 @@ def without_credentials(url: str) -> str:
     try:
         parsed = URL(url)
         if not (parsed.username or parsed.password):
-            return url
+            scheme, _, rest = url.partition(":")
+            # `view-source:http://user:password@host`: to a parser the rest is opaque
+            nested = not rest.startswith("/") and "//" in rest and not is_http_url(url)
+            return f"{scheme}:{without_credentials(rest)}" if nested else url
         parsed.username = parsed.password = ""
         return parsed.href
     except ValueError:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from engine import urls
+
 _HISTORY_LENGTH = 1000
 
 
@@ -43,6 +45,8 @@ def _enable_editing(words: Sequence[str]) -> Callable[[], None]:
 
     def save() -> None:
         try:
+            for index in range(readline.get_current_history_length()):
+                readline.replace_history_item(index, _without_passwords(readline.get_history_item(index + 1)))
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             readline.set_history_length(_HISTORY_LENGTH)
             readline.write_history_file(path)
@@ -54,3 +58,9 @@ def _enable_editing(words: Sequence[str]) -> Callable[[], None]:
     readline.set_completer_delims("")
     readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
     return save
+
+
+def _without_passwords(line: str) -> str:
+    """The line to save: its URLs without `user:password@`."""
+    words = line.split(" ")
+    return " ".join([urls.without_credentials(word) if urls.is_http_url(word) else word for word in words])

@@ -33,6 +33,7 @@ from engine.defs.scalars import (
     Term,
     Text,
     Url,
+    UrlTemplate,
     Value,
     list_if_text,
     none_if_false,
@@ -152,7 +153,7 @@ class LinkTerm(Term):
     carry: Annotated[list[Text], BeforeValidator(list_if_text)] = optional(
         "Fields whose values go to the linked page, which reads them as `%{carried.NAME}`."
     )
-    url: Text = optional("The URL instead of a selector; `%{field.NAME}` is a value of the record.")
+    url: UrlTemplate = optional("The URL instead of a selector; `%{field.NAME}` is a value of the record.")
     method: METHODS = optional("The HTTP method; default that of the form, else GET, or POST with `form` or `json`.")
     form: dict[str, ConstantList] = optional(
         "Form fields to send; where the selector selects a form, in place of its own of the same names."
@@ -173,7 +174,7 @@ class NextTerm(Term):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, SelectorText] = Field(init=False)
 
-    url: Text = optional("The URL of the next page; `%{NAME}` is the value of a variable; default: that of the page.")
+    url: UrlTemplate = optional("The URL of the next page; `%{NAME}` is the value of a variable; default: the page's.")
     method: METHODS = optional("The HTTP method; default GET, or POST with `form` or `json`.")
     form: dict[str, ConstantList] = optional("Form fields to send; `%{NAME}` is the value of a variable.")
     json_: Any = optional("Data to send as a JSON body; `%{NAME}` is the value of a variable.", alias="json")

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from engine.defs import url_patterns
-from engine.defs.sealing import MAX_CREDENTIALS, count_credentials
+from engine.defs.sealing import MAX_CREDENTIALS, count_credentials, has_credentials
 from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.human_dates import locale_problem
@@ -179,6 +179,10 @@ def url_problem(url: str) -> str | None:
     return None
 
 
+def _url_template_problem(text: str) -> str | None:
+    return "cannot have `user:password@`; write `auth` for its host, in `hosts`" if has_credentials(text) else None
+
+
 def _login_url_problem(text: str) -> str | None:
     if "%{" in text:
         return "cannot have variables; write the path or URL of the login page"
@@ -267,6 +271,7 @@ FilterPattern = Annotated[AnyText, validated_by("bad-pattern", pattern_problem)]
 Url = Annotated[
     Text, validated_by("unknown-variable", _request_text_problem), validated_by("bad-url", _url_pattern_problem)
 ]
+UrlTemplate = Annotated[Text, validated_by("bad-url", _url_template_problem)]
 BaseUrl = Annotated[Text, validated_by("bad-url", _base_url_problem)]
 SenderUrl = Annotated[
     Text, validated_by("unknown-variable", _request_text_problem), validated_by("bad-url", _sender_url_problem)

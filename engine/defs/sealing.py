@@ -36,6 +36,11 @@ def count_credentials(pattern: str) -> int:
     return 0 if match is None else url_patterns.count(match.group(2))
 
 
+def has_credentials(url: str) -> bool:
+    """Whether a URL, or the template of one, has `user:password@`."""
+    return "@" in url and _USERINFO.match(_STRIPPED.sub("", url)) is not None
+
+
 def seal_url(url: str, vault: SecretVault) -> str:
     """The URL, as written, with its `user:password` sealed."""
     stripped = _STRIPPED.sub("", url) if "@" in url else url

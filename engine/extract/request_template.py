@@ -76,7 +76,12 @@ def sends_secret_elsewhere(
     if not urls.is_http_url(locator_url):  # a page by hand
         return False
     is_downgraded = url.startswith("http:") and locator_url.startswith("https:")
-    return is_downgraded or urls.host_without_www(url) != urls.host_without_www(locator_url)
+    return is_downgraded or _site_of(url) != _site_of(locator_url)
+
+
+def _site_of(url: str) -> str:
+    """The host without `www.`, and the port unless it is that of the scheme: a site may move on to https."""
+    return urls.origin(url).partition("://")[2].removeprefix("www.")
 
 
 def merge_fields(own: Sequence[Sequence[str]], written: Sequence[Sequence[str]]) -> list[tuple[str, str, bool]]:

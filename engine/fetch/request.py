@@ -24,7 +24,6 @@ from engine.model.variables import UnusableVariable, render_environment, variabl
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _INVALID_CREDENTIAL = re.compile(r"[\x00-\x1f\x7f]")
 """RFC 7617 and RFC 7616 exclude them."""
-_SAFE_IN_QUERY = "/?:@!$'()*,;"
 _MIN_RESTORED = 4
 """Characters of a value that is looked for in a redirect: a shorter one occurs by chance, and is no secret."""
 
@@ -156,16 +155,30 @@ def expand_url_env(url: str) -> str:
 def restore_url_env(url: str, target: str) -> str:
     """The target of a redirect with `%{env.NAME}` where it repeats the value of such a variable of the URL.
 
-    A site that adds a slash to a path repeats the query, and the value must be stored and shown nowhere.
+    A site that adds a slash to a path repeats the query, and the value must be stored and shown nowhere, however the
+    site spells it.
     """
+    names = [name for name in variable_names(decode_variables(url)) if name.startswith("env.")]
+    values = {name: os.environ.get(name.removeprefix("env."), "") for name in names}
+    values = {name: value for name, value in values.items() if len(value) >= _MIN_RESTORED}
+    if not values:
+        return target
     scheme, _, rest = target.partition("://")
     host, _, rest = rest.partition("/")
-    for name in variable_names(decode_variables(url)):
-        value = os.environ.get(name.removeprefix("env."), "") if name.startswith("env.") else ""
-        if len(value) >= _MIN_RESTORED:
-            for written in (_encode_for_url(value), quote_plus(value), quote(value, safe=_SAFE_IN_QUERY), value):
-                rest = rest.replace(written, f"%{{{name}}}")
+    names = sorted(values, key=lambda name: -len(values[name]))  # the longest first: it may hold another
+    spellings = re.compile("|".join([f"({_spellings_in_url(values[name])})" for name in names]))
+    rest = spellings.sub(lambda match: f"%{{{names[(match.lastindex or 1) - 1]}}}", rest)
     return urls.normalize(f"{scheme}://{host}/{rest}") or target
+
+
+def _spellings_in_url(value: str) -> str:
+    """A pattern for all that a URL may write for a text: each character as it is, or percent-encoded."""
+    characters = []
+    for character in value:
+        encoded = "".join([f"%{byte:02x}" for byte in character.encode("utf-8", "surrogateescape")])
+        plus = r"|\+" if character == " " else ""
+        characters.append(f"(?:{re.escape(character)}|(?i:{encoded}){plus})")
+    return "".join(characters)
 
 
 def _encode_for_url(text: str) -> str:

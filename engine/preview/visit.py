@@ -203,7 +203,9 @@ class _PageFetch:
             if isinstance(process, LoadOutcome):
                 outcome = process
             else:
-                outcome = await self._page_loader.load(loader, process, url=url, request=outgoing, context=context)
+                outcome = await self._page_loader.load(
+                    loader, process, url=url, request=outgoing, context=context, url_from_defs=self._from_defs
+                )  # fmt: skip
         if outcome.failure is not None:
             raise outcome.failure
         return outcome.response

@@ -14,7 +14,7 @@ from tests.sample import sampled
 
 from .loaded_shop import LoadedShop
 from .project import Project, until
-from .site import Page, Site, html
+from .site import Page, Site, html, redirect
 
 pytestmark = pytest.mark.timeout(180)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -60,6 +60,19 @@ def test_one_warm_process_loads_all_pages(shop: LoadedShop, project: Project, na
         f"SELECT content_type, status, url FROM documents WHERE url = '{shop.site.url('/i/1')}'"
     )
     assert (kind, status, url) == ("text/html; charset=utf-8", 200, shop.site.url("/i/1"))
+
+
+def test_a_redirect_that_a_loader_followed_keeps_a_variable_of_the_environment(
+    shop: LoadedShop, project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", "hunter/2x")
+    shop.url = site.url("/shop?key=%{env.SHOP_KEY}")
+    site["/shop?key=hunter%2F2x"] = redirect("/shop/?key=hunter/2x")
+    site["/shop/?key=hunter/2x"] = html("<h1>x</h1><i>1</i>")
+    shop.write()
+    project.crawl(code=0)
+    assert project.query("SELECT url FROM documents") == [(site.url("/shop/?key=%{env.SHOP_KEY}"),)]
+    assert not [file for file in project.data.rglob("*") if file.is_file() and b"hunter" in file.read_bytes()]
 
 
 TROUBLES = [

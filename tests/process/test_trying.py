@@ -298,10 +298,13 @@ def test_the_shell_edits_and_remembers_lines_at_a_terminal(project: Project, sit
     time.sleep(0.1)  # an interrupt before it waits for the next key takes effect only with that key
     os.write(terminal, b"\x03")
     read_until(terminal, "css> ")
+    os.write(terminal, b":open http://ann:secret@127.0.0.1:9/x //a/@href\n")
+    read_until(terminal, "css> ")
     os.write(terminal, b":quit\n")
     assert process.wait(30) == 0
     os.close(terminal)
-    assert (project.folder / "state" / "crawl-console" / "shell_history").read_text().split() == ["b", ":quit"]
+    saved = (project.folder / "state" / "crawl-console" / "shell_history").read_text()
+    assert saved.splitlines() == ["b", ":open http://127.0.0.1:9/x //a/@href", ":quit"]
 
 
 def read_until(terminal: int, mark: str, seconds: float = 30.0) -> str:

@@ -96,6 +96,12 @@ def test_text_without_credentials_is_unchanged() -> None:
         assert urls.without_credentials(text) == text
 
 
+@pytest.mark.parametrize("scheme", ["feed", "url", "view-source", "a:b"])
+def test_a_url_behind_another_scheme_shows_no_password(scheme: str) -> None:
+    assert urls.without_credentials(f"{scheme}:https://u:secret@h/a") == f"{scheme}:https://h/a"
+    assert "secret" not in urls.without_credentials(f"{scheme}://u:secret@h/a")
+
+
 @pytest.mark.parametrize(
     ("base", "href", "joined"),
     [

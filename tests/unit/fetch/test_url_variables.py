@@ -16,8 +16,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["se%20cret%2F%2B%3A7", "se+cret%2F%2B%3A7", "se%20cret/%2B:7"],
-    ids=["quoted", "as a form", "as a browser"],
+    ["se%20cret%2F%2B%3A7", "se+cret%2F%2B%3A7", "se%20cret/%2B:7", "se%20cret%2f%2b%3a7", "%73e+cret/+:%37"],
+    ids=["quoted", "as a form", "as a browser", "in lower case", "mixed"],
 )
 def test_a_value_in_a_redirect_becomes_its_variable(written: str) -> None:
     target = restore_url_env(URL, f"http://h.example/data/?key={written}&q=12")
@@ -29,6 +29,14 @@ def test_a_value_in_a_path_becomes_its_variable() -> None:
     target = restore_url_env("http://h.example/%%7Benv.APIKEY%7D", "http://h.example/en/se%20cret%2F%2B%3A7/")
     assert "cret" not in target
     assert expand_url_env(target) == "http://h.example/en/se%20cret%2F%2B%3A7/"
+
+
+def test_the_longest_of_several_values_is_put_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A", "abcd")
+    monkeypatch.setenv("B", "abcdefgh")
+    monkeypatch.setenv("C", "env.A")
+    target = restore_url_env("http://h.example/%{env.A}/%{env.B}?%{env.C}", "http://h.example/x?abcdefgh&abcd&env.A")
+    assert target == "http://h.example/x?%{env.B}&%{env.A}&%{env.C}"
 
 
 def test_the_host_and_other_targets_stay(monkeypatch: pytest.MonkeyPatch) -> None:
