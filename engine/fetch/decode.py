@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding
 
-from engine.fetch.encoding_detector import SINGLE_BYTE_CODECS, detect_codec, web_codec
+from engine.fetch.encoding_detector import SINGLE_BYTE_CODECS, detect_codec
+from engine.fetch.encoding_labels import codec_in_header, codec_in_markup
 
 DocumentKind = Literal["html", "xml", "json", "ndjson", "csv", "binary"]
 
@@ -143,7 +143,7 @@ def needs_detection(body: bytes, content_type: str) -> bool:
 
 def _declared_in_text(body: bytes) -> str | None:
     """The codec that a `<meta>` or an XML declaration names."""
-    codec = web_codec(html_body_declared_encoding(body))
+    codec = codec_in_markup(body)
     # A declaration readable as ASCII cannot be UTF-16.
     return "utf-8" if codec is not None and codec.startswith("utf-16") else codec
 
@@ -241,7 +241,7 @@ def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKin
 def _parse_content_type(content_type: str) -> tuple[_DeclaredKind, str | None]:
     """The kind and codec of a Content-Type. Cached: a site sends few different ones."""
     mime = content_type.partition(";")[0].strip().lower()
-    return _declared_kind(mime), web_codec(http_content_type_encoding(content_type))
+    return _declared_kind(mime), codec_in_header(content_type)
 
 
 def _declared_kind(mime: str) -> _DeclaredKind:
