@@ -4,16 +4,21 @@ import copy
 import math
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, TypeGuard
 
 from lxml import etree
 
 from engine.extract.cost import Cost
+from engine.extract.xml_repair import declare_prefixes, may_drop_references, resolve_references, undeclared_prefixes
 
 _COSTLY = re.compile(r"(?:following|preceding|ancestor|descendant|parent)[a-z-]*\s*::|\b(?:count|sum|id)\s*\(")
 """Axes and functions that may visit much of the page for each node."""
 _COSTLY_IN_PREDICATE = re.compile(r"//|\.\.|[\s\[(,=<>|+-]/")
 """Paths that may visit much of the page: down, up, and from its root."""
+
+_MAX_ERRORS = 1_000
+"""Errors of a document that are read: its first ones name the prefixes that it uses."""
 
 XPathMatch = etree._Element | str
 
@@ -28,14 +33,31 @@ _INVALID_REFERENCE = re.compile(
 def parse_markup(
     markup: bytes, *, xml: bool = False, on_limit: Callable[[str], None] | None = None
 ) -> etree._Element | None:
-    """The root element of UTF-8 markup, malformed or not; None if there is none. No entities, no network.
+    """The root element of UTF-8 markup, malformed or not; None if there is none. No network.
 
-    `on_limit` is told where the parser stops at a limit of its own, and gives what is before that place: XML of more
-    than 256 levels, HTML of more than 2,048, a text of XML of more than 10 MB. Raises MemoryError.
+    Of entities only those of HTML are resolved, which feeds use without a declaration. `on_limit` is told where the
+    parser stops at a limit of its own, and gives what is before that place: XML of more than 256 levels, HTML of more
+    than 2,048, a text of XML of more than 10 MB. Raises MemoryError.
     """
-    parser: etree.XMLParser | etree.HTMLParser
     if b"&#" in markup:
         markup = _INVALID_REFERENCE.sub(b"\xef\xbf\xbd", markup)
+    root, parser = _parse(markup, xml=xml)
+    if xml and (len(parser.error_log) or may_drop_references(markup)):
+        prefixes = undeclared_prefixes([error.message for error in islice(parser.error_log, _MAX_ERRORS)])
+        repaired = resolve_references(markup)
+        if prefixes and root is not None:
+            repaired = declare_prefixes(repaired, str(root.tag), prefixes)
+        if repaired != markup:
+            root, parser = _parse(repaired, xml=True)
+    last_error = parser.error_log.last_error
+    if on_limit is not None and last_error is not None and last_error.type == _LIMIT:
+        on_limit(last_error.message.strip().partition(", ")[0])
+    return root if root is not None and isinstance(root.tag, str) else None
+
+
+def _parse(markup: bytes, *, xml: bool) -> tuple[etree._Element | None, etree.XMLParser | etree.HTMLParser]:
+    """The root element, and the parser, which has the errors. Raises MemoryError."""
+    parser: etree.XMLParser | etree.HTMLParser
     if xml:
         parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False, no_network=True)
     else:
@@ -49,9 +71,7 @@ def parse_markup(
     last_error = parser.error_log.last_error
     if last_error is not None and last_error.type == _NO_MEMORY:  # it stops there, and keeps what it has
         raise MemoryError("the parser")
-    if on_limit is not None and last_error is not None and last_error.type == _LIMIT:
-        on_limit(last_error.message.strip().partition(", ")[0])
-    return root if root is not None and isinstance(root.tag, str) else None
+    return root, parser
 
 
 def is_deeper(root: etree._Element, levels: int) -> bool:

@@ -104,7 +104,37 @@ def test_links_of_feeds_are_followed() -> None:
 
 
 def test_malformed_xml_is_read_as_far_as_it_goes() -> None:
-    assert value("<r><i>a</i><i>b & c</i><i>d", kind="xml", selector="i", all=True) == ["a", "b c", "d"]
+    assert value("<r><i>a</i><i>b & c</i><i>d", kind="xml", selector="i", all=True) == ["a", "b & c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "text"),
+    [
+        ("caf&eacute;&nbsp;&amp;&lt;b&gt;", "caf\xe9 &<b>"),
+        ("AT&T; &amp; R & D &lt; &#38;&apos;", "AT&T; & R & D < &'"),
+        ("&LT;&AMP; <![CDATA[&nbsp; & ]]>&amp;", "<& &nbsp; & &"),
+        ("<!-- &eacute; -->&eacute;<!-- x", "\xe9"),
+        ("a<b>&amp;</c>&lt;", "a&<"),
+    ],
+)
+def test_references_of_a_malformed_document_are_characters(inner: str, text: str) -> None:
+    assert value(f"<r><i>{inner}</i></r>", kind="xml", selector="i") == text
+
+
+def test_an_entity_of_html_is_a_character_where_it_is_declared_too() -> None:
+    start = '<!DOCTYPE r [<!ENTITY nbsp "&#160;"><!ENTITY own "x">]>'
+    assert value(f"{start}<r><i>a&nbsp;b&own;&amp;</i></r>", kind="xml", selector="i") == "a b&"
+    xhtml = '<!DOCTYPE r PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "http://127.0.0.1:9/x.dtd">'
+    assert value(f"{xhtml}<r><i k='&eacute;'>&eacute;</i></r>", kind="xml", selector="i[k=é]") == "\xe9"
+
+
+def test_an_undeclared_prefix_is_no_part_of_the_local_name() -> None:
+    text = "<!-- <rss> --><rss><dc:creator>Ann</dc:creator><a xlink:href='/x'/>&eacute;</rss>"
+    for selector in ("creator", r"dc\:creator", "xpath://*[local-name()='creator']", "xpath://*[name()='dc:creator']"):
+        assert value(text, kind="xml", selector=selector) == "Ann"
+    for name in ("href", "xlink:href"):
+        assert value(text, kind="xml", selector="a[href]", attribute=name) == "/x"
+    assert value("<rdf:RDF><a>x</a></rdf:RDF>", kind="xml", selector="RDF > a") == "x"
 
 
 def test_no_entity_is_expanded(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Repairs what the XML parser would drop from a malformed document: references, and prefixes without a namespace.
+
+After the first error the parser drops every named reference, `&amp;` too. Entities of the document are not expanded.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from html.entities import html5
+
+_REFERENCE = re.compile(
+    rb"<!\[CDATA\[(?:.*?\]\]>|.*)|<!--(?:.*?-->|.*)|&(?:#(?:[0-9]+|x[0-9a-fA-F]+);|([A-Za-z][A-Za-z0-9]{0,31});)?",
+    re.DOTALL,
+)
+"""A reference by number or name, or an `&` that is none; sections that have no references match, to be passed over."""
+_DECLARATION = b"<!ENTITY"
+_PREFIX = re.compile(r"Namespace prefix ([A-Za-z_][\w.-]*) ", re.ASCII)
+_MAX_PREFIXES = 50
+
+
+def may_drop_references(markup: bytes) -> bool:
+    """Whether a well-formed document declares entities: those of HTML are then resolved, and the others dropped."""
+    return _DECLARATION in markup
+
+
+def resolve_references(markup: bytes) -> bytes:
+    """The markup with references by number, or characters, in the place of those by name, as HTML names them."""
+    has_others = may_drop_references(markup)
+
+    def resolve(match: re.Match[bytes]) -> bytes:
+        written, name = match[0], match[1]
+        if name is None:
+            return b"&#38;" if written == b"&" else written
+        return _by_number(name) or (written if has_others else b"&#38;" + written[1:])
+
+    return _REFERENCE.sub(resolve, markup) if b"&" in markup else markup
+
+
+@lru_cache(maxsize=512)
+def _by_number(name: bytes) -> bytes:
+    """The characters that HTML names so, by their numbers; empty: none."""
+    return "".join([f"&#{ord(character)};" for character in html5.get(f"{name.decode()};", "")]).encode()
+
+
+def undeclared_prefixes(messages: Sequence[str]) -> list[str]:
+    """The prefixes that messages of the parser call undefined."""
+    found = map(_PREFIX.match, messages)
+    return [*dict.fromkeys([match[1] for match in found if match is not None])][:_MAX_PREFIXES]
+
+
+def declare_prefixes(markup: bytes, root: str, prefixes: Sequence[str]) -> bytes:
+    """The markup with a namespace for each prefix, at its root element of this name."""
+    start = b"<" + root.encode()
+    for match in re.finditer(rb"<!--.*?-->|" + re.escape(start) + rb"(?=[\s/>])", markup, re.DOTALL):
+        if match[0] == start:
+            declared = "".join([f' xmlns:{prefix}="undeclared:{prefix}"' for prefix in prefixes]).encode()
+            return markup[: match.end()] + declared + markup[match.end() :]
+    return markup
