@@ -9,6 +9,8 @@ import click
 
 from engine.errors import UsageError
 
+_TOO_LARGE = 2**63
+
 
 class FilePath(click.Path):
     """A path. An empty one, such as that of an unset shell variable, would be the current folder: it is refused."""
@@ -21,6 +23,20 @@ class FilePath(click.Path):
         if value == "":
             self.fail("the path is empty; is a shell variable unset?", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Positive(click.IntRange):
+    """A whole number from 1, as large as a database can hold."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Raises BadParameter."""
+        number = super().convert(value, param, ctx)
+        if number >= _TOO_LARGE:
+            self.fail(f"{str(value)[:30]} is too large a number", param, ctx)
+        return number
 
 
 class Seconds(click.FloatRange):

@@ -96,3 +96,9 @@ class OutputDir:
             return (self.path.parent / LATEST).readlink() == Path(self.path.name)
         except OSError:
             return False
+
+
+def present_path(recorded: str, data: Path, run: str) -> str:
+    """Where an output of a run is now: in its folder, though the data dir was copied or moved since."""
+    _, in_folder, name = recorded.rpartition(f"/output/{run}/")
+    return str(data.absolute() / "output" / run / name) if in_folder else recorded

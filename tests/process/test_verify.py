@@ -1,8 +1,10 @@
 """`state --verify`: damage of rows, documents and files is named by group, and the next run repairs exactly that."""
 
 import json
+import shutil
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -330,3 +332,17 @@ def test_an_interrupted_run_has_unfinished_groups(project: Project, site: Site) 
 def test_without_a_run_nothing_is_verified(project: Project) -> None:
     done = project.run_with_data("state", "--verify", "--json")
     assert (done.code, done.out) == (0, "")
+
+
+def test_a_copy_is_compared_with_its_own_files(crawl: VerifiedCrawl, project: Project) -> None:
+    original = project.data
+    copy, moved = original.with_name("copy"), original.with_name("moved")
+    shutil.copytree(original, copy, symlinks=True)
+    damaged = copy / "output" / "latest" / "item.csv"
+    damaged.write_text(damaged.read_text().replace("red", "RED", 1))
+    project.data = copy
+    assert [output["status"] for output in crawl.verify()["outputs"]].count("invalid") == 1
+    assert {Path(output["path"]).parents[2] for output in crawl.verify()["outputs"]} == {copy}
+    original.rename(moved)
+    project.data = moved
+    crawl.assert_whole()

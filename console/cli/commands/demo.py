@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from console.cli.options import common_options, load_settings, summary_option
+from console.cli.options import Positive, common_options, load_settings, summary_option
 from console.terminal import interactive
 from engine.errors import CrawlError
 
@@ -25,7 +25,7 @@ _COMPLETED_CODES = (0, 1)
 
 @click.command()
 @click.option("--no-ui", is_flag=True, help="Headless.")
-@click.option("--pages", type=click.IntRange(1), default=500, show_default=True, help="Products of the shop.")
+@click.option("--pages", type=Positive(), default=500, show_default=True, help="Products of the shop.")
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds per response.")
 @click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of responses 503.")
 @click.option("--town", is_flag=True, help="Two more hosts, one slow and one with errors; the console has them.")

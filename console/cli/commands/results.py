@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from console.cli.options import (
+    Positive,
     choice,
     common_options,
     empty_without_run,
@@ -25,16 +26,15 @@ if TYPE_CHECKING:
     from engine.store.read.step_results import ListedResult, ResultCount, ResultFilter
     from engine.store.tables.runs import Run
 
-_MAX_ID = 2**63 - 1
 _PAGE_SIZE = 500
 _HEADING = f"{'JOB':>8}  {'TASK':<20}  {'STEP':<12}  {'OUTCOME':<7}  {'CODE':<14}  {'MS':>8}  {'TEXT':<30}  URL"
 
 
 @click.command()
-@click.argument("job", type=click.IntRange(1, _MAX_ID), required=False)
+@click.argument("job", type=Positive(), required=False)
 @click.option("--task", metavar="TASK", help="Only of this task: TASK or GROUP/TASK.")
 @click.option("--outcome", type=choice(OUTCOMES), help="Only with this outcome.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="The last N; default: all.")
+@click.option("--limit", type=Positive(), metavar="N", help="The last N; default: all.")
 @lines_option
 @run_option
 @common_options

@@ -19,6 +19,7 @@ from msgspec import Struct
 from console.cli.options import (
     FilePath,
     Nodes,
+    Positive,
     Seconds,
     common_options,
     defs_option,
@@ -70,7 +71,7 @@ _MIN_TICK_SECONDS = 0.005
     help="Rows to FILE.csv, .jsonl or .db; - is stdout, as CSV, at the end.",
 )  # fmt: skip
 @click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
-@click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop gracefully after N requests for pages.")
+@click.option("--max-pages", type=Positive(), metavar="N", help="Stop gracefully after N requests for pages.")
 @click.option("--max-time", type=Seconds(0.1), metavar="S", help="Stop gracefully after S seconds, or 5m, 2h.")
 @click.option("--read-only", is_flag=True, help="View only: start nothing and send no commands.")
 @click.option("--refresh", type=click.FloatRange(0.1, 10), metavar="HZ", help="Console updates per second.")

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from engine.append.only_new import OnlyNewFilter
+from engine.append.output_dir import present_path
 from engine.errors import StorageError
 from engine.model.output_type import OUTPUT_TYPES
 from engine.model.run import RunState
@@ -38,7 +40,10 @@ class OutputChecks:
     def __init__(self, db: Database, folder: Path, run: Run) -> None:
         self._db = db
         self._run = run
-        declared = outputs.list_outputs(db, run.seq)
+        declared = [
+            replace(output, path=present_path(output.path, folder, run.id))
+            for output in outputs.list_outputs(db, run.seq)
+        ]
         later = outputs.list_later_paths(db, run.seq)
         self._open = [self._open_output(output, later) for output in declared]
         self._only_new = OnlyNewFilter(db, run.seq, folder)
