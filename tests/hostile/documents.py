@@ -14,6 +14,7 @@ def answers() -> Iterator[HostileAnswer]:
     """All of this module."""
     yield from _json()
     yield from _xml()
+    yield from _css_on_xml()
     yield from _charsets()
     yield from _sitemaps()
     yield from _robots()
@@ -61,8 +62,30 @@ def _xml() -> Iterator[HostileAnswer]:
         "xml-instructions": lambda: "<a>" + "<?x y?>" * 900_000 + "</a>",
         "xml-elements": lambda: "<r>" + "<a>x</a>" * MILLION + "</r>",
         "xml-name": lambda: f"<{'a' * 9 * MILLION}/>",
+        "xml-references": lambda: "<r>" + "&lt;" * 2 * MILLION + "</s></r>",
+        "xml-ampersands": lambda: "<r>" + "&" * 9 * MILLION + "</r>",
+        "xml-entities": lambda: "<r>" + "&eacute;&nope;" * 500_000 + "</r>",
+        "xml-prefixes": lambda: "<r>" + "".join(f"<p{n}:a/>" for n in range(600_000)) + "</r>",
+        "xml-cdata-open": lambda: "<r>" + "<![CDATA[" * 900_000 + "</r>",
     }.items():
         yield page(name, text, _XML, fields=item)
+
+
+def _css_on_xml() -> Iterator[HostileAnswer]:
+    def nested(levels: int, count: int) -> str:
+        return "<rss>" + "<item>" * levels + "<a/>" * count + "</item>" * levels + "</rss>"
+
+    for size, levels, count in (("small", 29, 15_000), ("large", 200, 2 * MILLION)):
+        for number, selector in enumerate(("channel item item item a", "channel > item item a", "item item item a")):
+            yield page(f"xml-css-descend-{number}-{size}", lambda x=levels, y=count: nested(x, y), _XML,
+                       fields=selected(selector))  # fmt: skip
+    for size, count in (("small", 15_000), ("large", 2 * MILLION)):
+        for name, selector in (
+            ("next", "i + a + a + a"), ("before", "i ~ a"), ("first", "a:first-child + a"), ("last", "a:last-child"),
+            ("nth", "a:nth-child(2)"), ("of-type", "a:nth-last-of-type(2n)"), ("has", "a:has(~ i)"),
+        ):  # fmt: skip
+            yield page(f"xml-css-{name}-{size}", lambda y=count: f"<r>{'<a/>' * y}</r>", _XML,
+                       fields=selected(selector))  # fmt: skip
 
 
 def _charsets() -> Iterator[HostileAnswer]:
