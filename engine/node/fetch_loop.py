@@ -11,6 +11,7 @@ import uvloop
 from msgspec import Struct
 
 from engine import urls
+from engine.errors import CrawlError
 from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
 from engine.store.tables.events import Event
@@ -95,9 +96,11 @@ class FetchLoop(threading.Thread):
         return self._active_jobs.count
 
     def start_and_wait(self) -> None:
-        """Start the thread; returns when jobs may be submitted."""
+        """Start the thread; returns when jobs may be submitted. Raises CrawlError where it ends before."""
         self.start()
-        self._ready.wait()
+        while not self._ready.wait(_TICK_SECONDS):
+            if not self.is_alive():
+                raise CrawlError("the fetch loop cannot start", "The log has the reason; `ulimit -n` may be too low.")
 
     def submit(self, jobs: list[LeasedJob]) -> None:
         """Run these jobs."""
