@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from selectolax.lexbor import LexborNode
 
 from engine.extract.json_value import JsonNumber
@@ -69,13 +70,23 @@ def read_node(node: "SelectedNode", attribute: str) -> str | None:
 
 
 def json_text(value: Any) -> str | None:
-    """A JSON value as JSON text; None when it is null or nested too deep."""
+    """A JSON value as JSON text, with its numbers as written; None when it is null or nested too deep."""
     if value is None:
         return None
+    try:
+        return orjson.dumps(value, default=_encode_number).decode()
+    except TypeError:  # what it does not write: huge integers, lone surrogates, more than 254 levels
+        pass
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):
         return None
+
+
+def _encode_number(value: Any) -> orjson.Fragment:
+    if isinstance(value, JsonNumber):
+        return orjson.Fragment(json_value_text(value) or "0")
+    raise TypeError(type(value).__name__)
 
 
 def read_text(node: "SelectedNode") -> str | None:
