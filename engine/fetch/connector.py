@@ -59,7 +59,12 @@ class OpenConnection(NamedTuple):
     @property
     def is_reusable(self) -> bool:
         """Whether it can carry another request. What the server has sent unasked, its end too, speaks against it."""
-        return self.http.is_idle() and not self.http.has_expired() and not self.stream.get_extra_info("is_readable")
+        if not self.http.is_idle() or self.http.has_expired() or self.stream.get_extra_info("is_readable"):
+            return False
+        if isinstance(self.http, httpcore.AsyncHTTP11Connection):
+            behind, _ = self.http._h11_state.trailing_data  # what has come in one piece with the last response
+            return not behind
+        return True
 
 
 class StrictHttp2Connection(httpcore.AsyncHTTP2Connection):

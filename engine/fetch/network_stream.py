@@ -77,12 +77,17 @@ class NetworkStream(httpcore.AsyncNetworkStream):
             secure.meter = FrameMeter()
         return secure
 
+    @property
+    def _has_unread(self) -> bool:
+        """Whether bytes wait that were received, but not decrypted."""
+        return isinstance(self._stream, TLSStream) and self._stream._read_bio.pending > 0
+
     def get_extra_info(self, info: str) -> Any:
         """What httpcore asks for: whether bytes, or the end, can be read now; and the TLS object."""
         if info == "ssl_object":
             return self._stream.extra(TLSAttribute.ssl_object, None)
         if info == "is_readable":
-            return _is_readable(self._stream.extra(SocketAttribute.raw_socket, None))
+            return self._has_unread or _is_readable(self._stream.extra(SocketAttribute.raw_socket, None))
         return None
 
 

@@ -14,6 +14,7 @@ from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
 from yarl import URL
 
+from engine.fetch.checked_connector import CheckedConnector
 from engine.fetch.decompress import Decompressor, body_too_large
 from engine.fetch.errors import FetchFailed
 from engine.fetch.failures import (
@@ -152,7 +153,7 @@ class Transport:
             if resolver is None:
                 resolver = self._own_resolver = aiohttp.DefaultResolver()
             resolver = self._guarded_resolver = GuardedResolver(resolver)
-        connector = aiohttp.TCPConnector(
+        connector = CheckedConnector(
             limit=self._connections,
             ttl_dns_cache=_DNS_CACHE_SECONDS,
             resolver=resolver,
