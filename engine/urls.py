@@ -8,8 +8,10 @@ from ada_url import URL, join_url, normalize_url
 FILE_HOST_KEY = "file:0"
 """The host key of all `file:` URLs."""
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-_LOGIN = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#@]*:[^/?#]*@", re.IGNORECASE)
-"""`user:password@` at the start of a text that lacks the scheme of a URL."""
+_START = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#]*", re.IGNORECASE)
+"""Where `user:password@` stands in a text that lacks the scheme of a URL."""
+_NESTED = re.compile(r"(?!https?:)(?:[a-z][a-z0-9+.-]{0,30}:){1,4}(?=https?:[/\\])", re.IGNORECASE)
+"""Schemes in front of a whole http URL."""
 _ENCODED_SEPARATOR = re.compile("%(?:2f|5c|00)", re.IGNORECASE)
 _USERINFO = re.compile(r"^\s*([a-z][a-z0-9+.-]*:[/\\]+)?.*@", re.IGNORECASE | re.DOTALL)
 
@@ -120,16 +122,17 @@ def without_credentials(url: str) -> str:
     """The URL without `user:password@`, for logs and events; of an invalid URL, all up to the last `@` is removed."""
     if "@" not in url:
         return url
-    login = _LOGIN.match(url)
-    if login is not None and "//" not in login[0]:  # no URL: a parser would take `user:` for its scheme
-        return url[login.end() :]
+    start = _START.match(url)
+    login = "" if start is None else start[0]
+    if ":" in login.partition("@")[0] and "@" in login:  # no URL: a parser would take `user:` for its scheme
+        return url[login.rindex("@") + 1 :]
+    nested = _NESTED.match(url)
+    if nested is not None:  # `view-source:http://user:password@host`: to a parser what is behind the scheme is opaque
+        return url[: nested.end()] + without_credentials(url[nested.end() :])
     try:
         parsed = URL(url)
         if not (parsed.username or parsed.password):
-            scheme, _, rest = url.partition(":")
-            # `view-source:http://user:password@host`: to a parser the rest is opaque
-            nested = not rest.startswith("/") and "//" in rest and not is_http_url(url)
-            return f"{scheme}:{without_credentials(rest)}" if nested else url
+            return url
         parsed.username = parsed.password = ""
         return parsed.href
     except ValueError:
