@@ -9,10 +9,12 @@ from functools import lru_cache
 from html.entities import html5
 
 _REFERENCE = re.compile(
-    rb"<!\[CDATA\[(?:.*?\]\]>|.*)|<!--(?:.*?-->|.*)|&(?:#(?:[0-9]+|x[0-9a-fA-F]+);|([A-Za-z][A-Za-z0-9]{0,31});)?",
+    rb"<!\[CDATA\[(?:.*?\]\]>|.*)|<!--(?:.*?-->|.*)|<\?(?:.*?\?>|.*)|&(?:#(?:[0-9]+|x[0-9a-fA-F]+);|([A-Za-z][A-Za-z0-9]{0,31});)?",
     re.DOTALL,
 )
 """A reference by number or name, or an `&` that is none; sections that have no references match, to be passed over."""
+_MAX_REFERENCES = 1_500_000
+"""More take 200 MB while they are resolved."""
 _DECLARATION = b"<!ENTITY"
 _PREFIX = re.compile(r"Namespace prefix ([A-Za-z_][\w.-]*) ", re.ASCII)
 _MAX_PREFIXES = 50
@@ -24,7 +26,9 @@ def may_drop_references(markup: bytes) -> bool:
 
 
 def resolve_references(markup: bytes) -> bytes:
-    """The markup with references by number, or characters, in the place of those by name, as HTML names them."""
+    """The markup with references by number in the place of those by name, as HTML names them; itself: it has none."""
+    if not 0 < markup.count(b"&") <= _MAX_REFERENCES:
+        return markup
     has_others = may_drop_references(markup)
 
     def resolve(match: re.Match[bytes]) -> bytes:
@@ -33,7 +37,7 @@ def resolve_references(markup: bytes) -> bytes:
             return b"&#38;" if written == b"&" else written
         return _by_number(name) or (written if has_others else b"&#38;" + written[1:])
 
-    return _REFERENCE.sub(resolve, markup) if b"&" in markup else markup
+    return _REFERENCE.sub(resolve, markup)
 
 
 @lru_cache(maxsize=512)

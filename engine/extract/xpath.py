@@ -46,8 +46,9 @@ def parse_markup(
         prefixes = undeclared_prefixes([error.message for error in islice(parser.error_log, _MAX_ERRORS)])
         repaired = resolve_references(markup)
         if prefixes and root is not None:
-            repaired = declare_prefixes(repaired, str(root.tag), prefixes)
-        if repaired != markup:
+            repaired = declare_prefixes(repaired, _name_of(root), prefixes)
+        if repaired is not markup:
+            del root, parser  # now: there may be no memory for two trees
             root, parser = _parse(repaired, xml=True)
     last_error = parser.error_log.last_error
     if on_limit is not None and last_error is not None and last_error.type == _LIMIT:
@@ -72,6 +73,12 @@ def _parse(markup: bytes, *, xml: bool) -> tuple[etree._Element | None, etree.XM
     if last_error is not None and last_error.type == _NO_MEMORY:  # it stops there, and keeps what it has
         raise MemoryError("the parser")
     return root, parser
+
+
+def _name_of(element: etree._Element) -> str:
+    """The name of an element as written."""
+    local = str(element.tag).rpartition("}")[2]
+    return f"{element.prefix}:{local}" if element.prefix else local
 
 
 def is_deeper(root: etree._Element, levels: int) -> bool:

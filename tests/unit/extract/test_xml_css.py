@@ -115,6 +115,7 @@ def test_malformed_xml_is_read_as_far_as_it_goes() -> None:
         ("&LT;&AMP; <![CDATA[&nbsp; & ]]>&amp;", "<& &nbsp; & &"),
         ("<!-- &eacute; -->&eacute;<!-- x", "\xe9"),
         ("a<b>&amp;</c>&lt;", "a&<"),
+        ("<?php if (a & b) <!-- ?>x&nbsp;y &amp; z", "x y & z"),
     ],
 )
 def test_references_of_a_malformed_document_are_characters(inner: str, text: str) -> None:
@@ -135,6 +136,9 @@ def test_an_undeclared_prefix_is_no_part_of_the_local_name() -> None:
     for name in ("href", "xlink:href"):
         assert value(text, kind="xml", selector="a[href]", attribute=name) == "/x"
     assert value("<rdf:RDF><a>x</a></rdf:RDF>", kind="xml", selector="RDF > a") == "x"
+    for root in ('<feed xmlns="http://www.w3.org/2005/Atom">', '<a:feed xmlns:a="u">'):
+        end = "</" + root[1:].partition(" ")[0] + ">"
+        assert value(f"{root}<media:thumb>x</media:thumb>{end}", kind="xml", selector="thumb") == "x"
 
 
 def test_no_entity_is_expanded(tmp_path: Path) -> None:
