@@ -13,8 +13,8 @@ _REFERENCE = re.compile(
     re.DOTALL,
 )
 """A reference by number or name, or an `&` that is none; sections that have no references match, to be passed over."""
-_MAX_REFERENCES = 1_500_000
-"""More take 200 MB while they are resolved."""
+_MAX_REFERENCES = 1_000_000
+"""More take over 100 MB while they are resolved."""
 _DECLARATION = b"<!ENTITY"
 _PREFIX = re.compile(r"Namespace prefix ([A-Za-z_][\w.-]*) ", re.ASCII)
 _MAX_PREFIXES = 50
@@ -35,15 +35,18 @@ def resolve_references(markup: bytes) -> bytes:
         written, name = match[0], match[1]
         if name is None:
             return b"&#38;" if written == b"&" else written
-        return _by_number(name) or (written if has_others else b"&#38;" + written[1:])
+        return _by_number(name, keep=has_others)
 
     return _REFERENCE.sub(resolve, markup)
 
 
 @lru_cache(maxsize=512)
-def _by_number(name: bytes) -> bytes:
-    """The characters that HTML names so, by their numbers; empty: none."""
-    return "".join([f"&#{ord(character)};" for character in html5.get(f"{name.decode()};", "")]).encode()
+def _by_number(name: bytes, *, keep: bool) -> bytes:
+    """References to the characters that HTML names so; another name is kept, or becomes text as it is written."""
+    text = html5.get(f"{name.decode()};")
+    if text is not None:
+        return "".join([f"&#{ord(character)};" for character in text]).encode()
+    return b"&%b;" % name if keep else b"&#38;%b;" % name
 
 
 def undeclared_prefixes(messages: Sequence[str]) -> list[str]:

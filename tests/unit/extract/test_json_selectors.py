@@ -68,11 +68,7 @@ def test_json_stays_json() -> None:
 
 
 def test_the_text_of_an_object_has_its_numbers_as_written() -> None:
-    for text in (
-        '{"x":1.50,"y":12345678901234567890.1234,"z":1e400}',
-        "[1.5,99999999999999999999999]",
-        '["\u00e9",1.0]',
-    ):
+    for text in ('{"x":1.50,"y":12345678901234567890.1234,"z":1e400}', '{"x":[99999999999999999999999,1.0,"\u00e9"]}'):
         assert value(text, kind="json", selector="jmespath: @") == text
 
 
