@@ -1,14 +1,14 @@
 """Reads lines from a terminal, with editing, completion and history where Python has readline."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from engine import urls
-
 _HISTORY_LENGTH = 1000
+_USERINFO = re.compile(r"(https?:[/\\]+)[^/\\?#\s]*@", re.IGNORECASE)
 
 
 def read_lines(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]:
@@ -61,6 +61,5 @@ def _enable_editing(words: Sequence[str]) -> Callable[[], None]:
 
 
 def _without_passwords(line: str) -> str:
-    """The line to save: its URLs without `user:password@`."""
-    words = line.split(" ")
-    return " ".join([urls.without_credentials(word) if urls.is_http_url(word) else word for word in words])
+    """The line to save: its http URLs without `user:password@`."""
+    return _USERINFO.sub(r"\1", line)

@@ -13,7 +13,7 @@ from engine.model.secret import SecretVault
 
 MAX_CREDENTIALS = 1000
 """For each URL pattern: sealing one takes 10 ms."""
-_STRIPPED = re.compile(r"[\t\n\r]|^[\x00-\x20]+")
+_STRIPPED = re.compile(r"^[\x00-\x20]+|[\t\n\r]")
 """Characters that have no meaning in a URL."""
 _USERINFO = re.compile(r"(https?:[/\\]*|[/\\]{2,})((?:\\[{},]|[^/\\?#])*)@", re.IGNORECASE)
 """The start of a URL up to the last `@` of its authority, as WHATWG parsers find it."""

@@ -11,7 +11,7 @@ _HEAD_BYTES = 4096
 """Of a document, in which its encoding may be declared."""
 _IN_HEADER = re.compile(r"""[;,]\s*charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGNORECASE)
 _IN_MARKUP = re.compile(
-    rb"""<(?:meta\s|\?xml\s)[^<>]*?(?:charset|encoding)\s*=\s*["']?\s*([^\s"';,/<>?]+)""", re.IGNORECASE
+    rb"""<(?:meta\s[^<>]*?charset|\?xml\s[^<>]*?encoding)\s*=\s*["']?\s*([^\s"';,/<>?]+)""", re.IGNORECASE
 )
 _CODECS = {"x-mac-cyrillic": "mac-cyrillic", "iso-8859-8-i": "iso8859-8"}
 """Python's names of codecs that it does not know by those of the browsers."""
@@ -31,8 +31,8 @@ def codec_in_markup(body: bytes) -> str | None:
     codec = web_codec(html_body_declared_encoding(body))
     if codec is not None:
         return codec
-    written = _IN_MARKUP.search(body, 0, _HEAD_BYTES)
-    return None if written is None else _codec_of(written[1].decode("ascii", "replace"))
+    written = _IN_MARKUP.finditer(body, 0, _HEAD_BYTES)
+    return next(filter(None, (_codec_of(match[1].decode("ascii", "replace")) for match in written)), None)
 
 
 def _codec_of(label: str) -> str | None:

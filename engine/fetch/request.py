@@ -14,6 +14,7 @@ from multidict import CIMultiDict
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
+from engine.fetch.restored_values import restore_values
 from engine.model.content_types import FORM_TYPE, JSON_TYPE
 from engine.model.headers import FIXED_HEADERS
 from engine.model.host_route import HostAuth
@@ -155,30 +156,15 @@ def expand_url_env(url: str) -> str:
 def restore_url_env(url: str, target: str) -> str:
     """The target of a redirect with `%{env.NAME}` where it repeats the value of such a variable of the URL.
 
-    A site that adds a slash to a path repeats the query, and the value must be stored and shown nowhere, however the
-    site spells it.
+    A site that adds a slash to a path repeats the query, and the value must be stored and shown nowhere: as it is, or
+    percent-encoded once or twice. The host stays.
     """
     names = [name for name in variable_names(decode_variables(url)) if name.startswith("env.")]
     values = {name: os.environ.get(name.removeprefix("env."), "") for name in names}
-    values = {name: value for name, value in values.items() if len(value) >= _MIN_RESTORED}
-    if not values:
-        return target
     scheme, _, rest = target.partition("://")
     host, _, rest = rest.partition("/")
-    names = sorted(values, key=lambda name: -len(values[name]))  # the longest first: it may hold another
-    spellings = re.compile("|".join([f"({_spellings_in_url(values[name])})" for name in names]))
-    rest = spellings.sub(lambda match: f"%{{{names[(match.lastindex or 1) - 1]}}}", rest)
-    return urls.normalize(f"{scheme}://{host}/{rest}") or target
-
-
-def _spellings_in_url(value: str) -> str:
-    """A pattern for all that a URL may write for a text: each character as it is, or percent-encoded."""
-    characters = []
-    for character in value:
-        encoded = "".join([f"%{byte:02x}" for byte in character.encode("utf-8", "surrogateescape")])
-        plus = r"|\+" if character == " " else ""
-        characters.append(f"(?:{re.escape(character)}|(?i:{encoded}){plus})")
-    return "".join(characters)
+    restored = restore_values(rest, {name: value for name, value in values.items() if len(value) >= _MIN_RESTORED})
+    return target if restored == rest else urls.normalize(f"{scheme}://{host}/{restored}") or target
 
 
 def _encode_for_url(text: str) -> str:

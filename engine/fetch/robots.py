@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from engine.fetch.errors import one_line
 from engine.fetch.retry_policy import retryable_status
@@ -71,7 +72,7 @@ class RobotsRules:
         """
         from protego import Protego
 
-        lines = _NO_LINE_END.sub(" ", text.removeprefix("\ufeff")).splitlines()
+        lines = _NO_LINE_END.sub(lambda end: quote(end[0]), text.removeprefix("\ufeff")).splitlines()
         lines = [_AGENT_VERSION.sub(r"\1", line) for line in lines]
         lines, is_named = drop_other_agents(lines, agent.lower())
         text = "\n".join(lines)

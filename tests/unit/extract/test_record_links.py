@@ -327,6 +327,7 @@ def test_a_page_does_not_decide_to_which_site_a_variable_of_the_environment_goes
         ("https://evil.example/x", "https://shop.example/", False),
         ("http://shop.example/x", "https://shop.example/", False),
         ("https://shop.example:444/x", "https://shop.example/", False),
+        ("https://shop.example./x", "https://shop.example/", True),
         ("http://shop.example:81/x", "http://shop.example:80/", False),
         ("http://shop.example:81/x", "http://www.shop.example:81/", True),
         ("https://shop.example/x", "", True),

@@ -35,6 +35,13 @@ def test_text_of_a_rare_label(label: str, text: str, codec: str) -> None:
     assert decode(start.encode() + text.encode(codec), "text/html").text == start + text
 
 
+def test_a_declaration_that_names_none_hides_no_other() -> None:
+    other = b'<meta charset="windows-949">'
+    for start in (b'<meta name=d content="charset = nice">', b'<?xml version="1.0" encoding="bogus"?>'):
+        assert codec_in_markup(start + other) == "cp949"
+    assert codec_in_markup(b'<meta name=x content="we use encoding=hebrew">') is None
+
+
 @pytest.mark.parametrize("label", ["no-such", "idna", "unicode_escape", "utf-7", "hz-gb-2312", "x-user-defined", "é"])
 def test_other_names_are_none(label: str) -> None:
     assert codec_in_header(f"text/html; charset={label}") is None

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -74,6 +75,8 @@ def test_only_cr_and_lf_end_a_line() -> None:
         )
         assert [rules.allowed(f"https://h/{path}") for path in "abcd"] == [False, False, False, True]
         assert rules.disallowing_rule("https://h/c") == "line 5: Disallow: /c"
+        path = f"/x{quote(end)}y"
+        assert not RobotsRules.parse(f"User-agent: *\nDisallow: /x{end}y", AGENT).allowed(f"https://h{path}")
 
 
 @given(st.text(max_size=200), st.text(max_size=30).map("https://h/".__add__))
