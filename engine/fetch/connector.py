@@ -5,12 +5,12 @@ import socket
 import ssl
 from typing import NamedTuple
 
-import h2.config
 import httpcore
 
 from engine.fetch.dialer import Dialer
 from engine.fetch.errors import FetchFailed
 from engine.fetch.failures import describe_os_error, invalid_certificate, tls_failure
+from engine.fetch.http2_connection import Http2Connection
 from engine.fetch.network_stream import NetworkStream
 from engine.fetch.proxies import Proxy, ProxyFailed
 from engine.fetch.read_meter import FloodDetected
@@ -51,7 +51,7 @@ class OpenConnection(NamedTuple):
     """A connection, and what speaks HTTP over it."""
 
     key: ConnectionKey
-    http: httpcore.AsyncHTTP11Connection | httpcore.AsyncHTTP2Connection
+    http: httpcore.AsyncHTTP11Connection | Http2Connection
     stream: NetworkStream
     origin: httpcore.Origin
     """To whom its requests are addressed: the proxy if that reads them, else the host."""
@@ -64,13 +64,7 @@ class OpenConnection(NamedTuple):
         if isinstance(self.http, httpcore.AsyncHTTP11Connection):
             behind, _ = self.http._h11_state.trailing_data  # what has come in one piece with the last response
             return not behind
-        return True
-
-
-class StrictHttp2Connection(httpcore.AsyncHTTP2Connection):
-    """Checks the headers of responses, which httpcore leaves out: without a status, one would count as 200."""
-
-    CONFIG = h2.config.H2Configuration(validate_inbound_headers=True)
+        return not self.http.is_draining
 
 
 class Connector:
@@ -104,7 +98,7 @@ class Connector:
         return self._speak(key, stream, _origin(key.scheme, key.host, key.port))
 
     def _speak(self, key: ConnectionKey, stream: NetworkStream, origin: httpcore.Origin) -> OpenConnection:
-        kind = StrictHttp2Connection if stream.is_http2 and not key.is_forwarded else httpcore.AsyncHTTP11Connection
+        kind = Http2Connection if stream.is_http2 and not key.is_forwarded else httpcore.AsyncHTTP11Connection
         return OpenConnection(key, kind(origin, stream, keepalive_expiry=self._idle_seconds), stream, origin)
 
     async def _reach_proxy(self, key: ConnectionKey, proxy: Proxy) -> NetworkStream:

@@ -266,3 +266,24 @@ def test_a_body_with_trailers_pings_and_small_frames_is_read(authority: Authorit
         outcome, _, _ = fetch(url, authority, http2=True)
     assert isinstance(outcome, FetchResponse)
     assert (outcome.status, outcome.body) == (200, b"x" * 18_000)
+
+
+GRACEFUL = frame(GOAWAY, b"\0\0\0\1" + bytes(4))
+BODY = frame(DATA, b"page", flags=END_STREAM, stream=1)
+
+
+@pytest.mark.parametrize(
+    "parts", [(OK + GRACEFUL + BODY,), (GRACEFUL + OK, BODY), (OK, GRACEFUL, BODY), (OK + BODY + GRACEFUL,)]
+)
+def test_a_response_is_complete_though_the_server_accepts_no_further_request(
+    parts: tuple[bytes, ...], authority: Authority
+) -> None:
+    async def script(send: Send) -> None:
+        for part in parts:
+            await send(part)
+            await asyncio.sleep(0.05)
+
+    with serving(script, authority.server_context(http2=True), frame(SETTINGS)) as url:
+        outcome, _, _ = fetch(url, authority, http2=True)
+    assert isinstance(outcome, FetchResponse), outcome
+    assert outcome.take_body() == b"page"
