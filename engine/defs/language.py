@@ -14,6 +14,7 @@ from engine.defs.scalars import (
     FormTextList,
     HeaderValue,
     HttpStatus,
+    ListPath,
     LocaleName,
     LoginCheck,
     LoginText,
@@ -73,7 +74,7 @@ class LocatorTerm(Term):
     name: Text = optional("The locator's name in rows and messages; default: the group's name.")
     url: Url = optional("A URL; `{1..50}`, `{01..12}` and `{a,b}` expand; relative ones resolve against `baseUrl`.")
     urls: list[Url] = optional("Several URLs, each as in `url`.")
-    from_: Text = optional("A file with one URL per line, relative to this file; `-` is stdin.", alias="from")
+    from_: ListPath = optional("A file with one URL per line, relative to this file; `-` is stdin.", alias="from")
     sitemap: Annotated[SitemapTerm, BeforeValidator(sitemap_if_text)] = optional(
         "A sitemap, its URL or a mapping with rules; the crawl starts from its pages."
     )

@@ -183,6 +183,12 @@ def _url_template_problem(text: str) -> str | None:
     return "cannot have `user:password@`; write `auth` for its host, in `hosts`" if has_credentials(text) else None
 
 
+def _list_path_problem(text: str) -> str | None:
+    if re.match(r"\s*https?:", text, re.IGNORECASE):
+        return "reads a file, and this is a URL; save the list to a file, or name a `sitemap`"
+    return None
+
+
 def _login_url_problem(text: str) -> str | None:
     if "%{" in text:
         return "cannot have variables; write the path or URL of the login page"
@@ -271,6 +277,7 @@ FilterPattern = Annotated[AnyText, validated_by("bad-pattern", pattern_problem)]
 Url = Annotated[
     Text, validated_by("unknown-variable", _request_text_problem), validated_by("bad-url", _url_pattern_problem)
 ]
+ListPath = Annotated[Text, validated_by("bad-path", _list_path_problem)]
 UrlTemplate = Annotated[Text, validated_by("bad-url", _url_template_problem)]
 BaseUrl = Annotated[Text, validated_by("bad-url", _base_url_problem)]
 SenderUrl = Annotated[

@@ -38,6 +38,7 @@ LOCATORS = {
     "URL as a key": '"http://us:CANARY@h/": x',
     "wrong place": "- {url: {http://us:CANARY@h/: x}}",
     "relative": '- {url: "us:CANARY@h"}',
+    "list that is a URL": '- {from: "http://us:CANARY@h/list"}',
 }
 HOST_NAMES = ("http://us:CANARY@shop.example", "us:CANARY@shop.example", "X-Key=CANARY", "shop.example X-Key: CANARY")
 
