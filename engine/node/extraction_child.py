@@ -59,6 +59,7 @@ class ExtractionChild:
         self._connection = connection
         self._slot = slot
         self._limits = limits
+        self._answer_limits = {"max_bytes": limits.answer, "max_rows_bytes": limits.rows}
         self._base = base
         self._page_class = tracked_page(slot)
         self._defs: dict[int, Definitions] = {}
@@ -140,9 +141,8 @@ class ExtractionChild:
             if (needed := estimate_tree_bytes(body.read(), self._limits.memory)) > self._limits.memory:
                 raise MemoryError(needed)
             return self._handlers[header["kind"]](header, body)
-        except wire.AnswerTooLarge:
-            reason = f"what it gives is larger than {self._limits.answer / 1e6:,.0f} MB"
-            failure = wire.Failure(kind="unreadable", reason=reason)
+        except wire.AnswerTooLarge as large:
+            failure = wire.Failure(kind="unreadable", reason=str(large))
         except UnsupportedContent as error:
             failure = wire.Failure(kind="unsupported", reason=str(error))
         except (PageTooCostly, UnreadablePage) as error:
@@ -188,7 +188,7 @@ class ExtractionChild:
             self._slot,
         )
         self._slot.enter(Phase.ANSWER)
-        return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, max_bytes=self._limits.answer)
+        return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, **self._answer_limits)
 
     def _run_users_code(self, task: PageTask, body: Body) -> list[bytes]:
         """Extract a page whose rows go through users' code; only users' parsers read what is no text."""
@@ -205,12 +205,12 @@ class ExtractionChild:
         extracted = self._users_code_of(task.defs).apply(task, page, content)
         self._slot.enter(Phase.ANSWER)
         kind = "binary" if page is None else page.kind
-        return wire.encode_page(kind, damaged, extracted, task.max_rejections, max_bytes=self._limits.answer)
+        return wire.encode_page(kind, damaged, extracted, task.max_rejections, **self._answer_limits)
 
     def _resume_steps(self, header: dict[str, Any], body: Body) -> list[bytes]:
         """The steps behind a command."""
         extracted = self._users_code_of(header["defs"]).resume(header, body.read())
-        return wire.encode_page("rows", 0, extracted, max_bytes=self._limits.answer)
+        return wire.encode_page("rows", 0, extracted, **self._answer_limits)
 
     def _users_code_of(self, defs: int) -> "UsersCode":
         from engine.node.steps.apply import UsersCode  # 10 ms, which runs without users' code need not pay

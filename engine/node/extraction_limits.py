@@ -1,5 +1,7 @@
 """What an extraction process may use."""
 
+import sys
+
 import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -11,6 +13,7 @@ WALL_FACTOR = 3
 """A document may take so many times its CPU seconds of wall time: the machine may be loaded."""
 _ANSWER_FACTOR = 1.5
 """What a page gives may be so many times as large as the largest body."""
+_LEAST_ROWS_BYTES = 8_000_000
 _BYTES_PER_LINK, _OTHER_ANSWER_BYTES = 80, 4_000_000
 """Of an answer besides the URLs: the key of a link and its entry in the header; rejections and some rows."""
 
@@ -27,6 +30,8 @@ class ExtractionLimits(Struct, frozen=True, kw_only=True):
     """Bytes of resident memory of the process."""
     answer: int
     """Bytes of one answer."""
+    rows: int = sys.maxsize
+    """Bytes of its rows, which stay in the node until they are committed; its links become jobs piece by piece."""
     links: int
     """Links of one page."""
 
@@ -38,6 +43,7 @@ class ExtractionLimits(Struct, frozen=True, kw_only=True):
             seconds=settings.parse_limit,
             memory=settings.parse_memory,
             answer=max(links + _OTHER_ANSWER_BYTES, int(_ANSWER_FACTOR * settings.max_body)),
+            rows=max(_LEAST_ROWS_BYTES, int(_ANSWER_FACTOR * settings.max_body)),
             links=settings.max_links,
         )
 

@@ -38,6 +38,9 @@ _FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "step", "in
 class AnswerTooLarge(Exception):
     """What a document gives takes more bytes than an answer may have."""
 
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"what it gives is larger than {limit / 1e6:,.0f} MB")
+
 
 class InvalidAnswer(Exception):
     """An extraction process sent something that is no answer: it counts as dead."""
@@ -126,15 +129,19 @@ def encode_page(
     max_rejections: int = SHOWN_REJECTIONS,
     *,
     max_bytes: int = MAX_INTEGER,
+    max_rows_bytes: int = MAX_INTEGER,
 ) -> list[bytes]:
     """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it.
 
-    Raises AnswerTooLarge if rows and links take more than `max_bytes`.
+    Raises AnswerTooLarge if rows and links take more than `max_bytes`, or rows alone more than `max_rows_bytes`.
     """
     rows = [(index, len(texts), *pack_lines(texts)) for index, texts in extracted.rows]
     links = pack_links(extracted.links)
-    if sum([row[-1] for row in rows]) + links.size > max_bytes:
-        raise AnswerTooLarge
+    rows_bytes = sum([row[-1] for row in rows])
+    if rows_bytes > max_rows_bytes:
+        raise AnswerTooLarge(max_rows_bytes)
+    if rows_bytes + links.size > max_bytes:
+        raise AnswerTooLarge(max_bytes)
     header = {
         "page": page_kind,
         "damaged": damaged,
@@ -169,7 +176,7 @@ def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> li
     nested, nested_size = pack_lines(answer.sitemaps)
     modified = array(_SECONDS, answer.modified).tobytes()
     if size + nested_size + len(modified) > max_bytes:
-        raise AnswerTooLarge
+        raise AnswerTooLarge(max_bytes)
     header = {
         "sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped,
         "sizes": (len(pages), size, nested_size), "modified": len(answer.modified),
