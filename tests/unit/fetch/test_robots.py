@@ -70,13 +70,11 @@ def test_robots_without_rules() -> None:
 
 def test_only_cr_and_lf_end_a_line() -> None:
     for end in ("\x0b", "\x0c", "\x1c", "\x85", "\u2028"):
-        rules = RobotsRules.parse(
-            f"User-agent: *\nDisallow: /a\n# see{end}Allow: /a\r\nDisallow: /b\rDisallow: /c", AGENT
-        )
+        text = f"User-agent: *\nDisallow: /a\n# see{end}Allow: /a\r\nDisallow: /b\rDisallow: /c"
+        rules = RobotsRules.parse(text, AGENT)
         assert [rules.allowed(f"https://h/{path}") for path in "abcd"] == [False, False, False, True]
         assert rules.disallowing_rule("https://h/c") == "line 5: Disallow: /c"
-        path = f"/x{quote(end)}y"
-        assert not RobotsRules.parse(f"User-agent: *\nDisallow: /x{end}y", AGENT).allowed(f"https://h{path}")
+        assert not RobotsRules.parse(f"User-agent: *\nDisallow: /x{end}y", AGENT).allowed(f"https://h/x{quote(end)}y")
 
 
 @given(st.text(max_size=200), st.text(max_size=30).map("https://h/".__add__))
