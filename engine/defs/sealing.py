@@ -32,22 +32,25 @@ def seal_definitions(definitions: Definitions, vault: SecretVault) -> Definition
 
 def count_credentials(pattern: str) -> int:
     """The number of different credentials that a URL pattern expands to. Raises UsageError for an invalid brace."""
-    match = _USERINFO.match(_STRIPPED.sub("", pattern)) if "@" in pattern else None
+    match = _match_userinfo(pattern)
     return 0 if match is None else url_patterns.count(match.group(2))
 
 
 def has_credentials(url: str) -> bool:
     """Whether a URL, or the template of one, has `user:password@`."""
-    return "@" in url and _USERINFO.match(_STRIPPED.sub("", url)) is not None
+    return _match_userinfo(url) is not None
 
 
 def seal_url(url: str, vault: SecretVault) -> str:
     """The URL, as written, with its `user:password` sealed."""
-    stripped = _STRIPPED.sub("", url) if "@" in url else url
-    match = _USERINFO.match(stripped)
+    match = _match_userinfo(url)
     if match is None:
         return url
-    return f"{match.group(1)}{vault.seal_userinfo(match.group(2))}@{stripped[match.end() :]}"
+    return f"{match.group(1)}{vault.seal_userinfo(match.group(2))}@{match.string[match.end() :]}"
+
+
+def _match_userinfo(url: str) -> re.Match[str] | None:
+    return _USERINFO.match(_STRIPPED.sub("", url)) if "@" in url else None
 
 
 def _seal_group(group: LocatorGroup, vault: SecretVault) -> LocatorGroup:

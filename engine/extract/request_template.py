@@ -79,10 +79,10 @@ def sends_secret_elsewhere(
     return is_downgraded or _site_of(url) != _site_of(locator_url)
 
 
-def _site_of(url: str) -> tuple[str, str]:
+def _site_of(url: str) -> str:
     """The host without `www.`, and the port unless it is that of the scheme: a site may move on to https."""
-    port = urls.host_key(url).rpartition(":")[2]
-    return urls.host_without_www(url), "" if port == {"http": "80", "https": "443"}.get(url.partition(":")[0]) else port
+    authority = urls.origin(url).partition("://")[2]
+    return urls.host_without_www(url) + authority.removeprefix(urls.host_of(url))
 
 
 def merge_fields(own: Sequence[Sequence[str]], written: Sequence[Sequence[str]]) -> list[tuple[str, str, bool]]:

@@ -35,7 +35,7 @@ def parse_markup(
 ) -> etree._Element | None:
     """The root element of UTF-8 markup, malformed or not; None if there is none. No network.
 
-    Of entities only those of HTML are resolved, which feeds use without a declaration. `on_limit` is told where the
+    Of entities only those of HTML are resolved, which feeds use without a declaration. `on_limit` is called where the
     parser stops at a limit of its own, and gives what is before that place: XML of more than 256 levels, HTML of more
     than 2,048, a text of XML of more than 10 MB. Raises MemoryError.
     """

@@ -24,7 +24,7 @@ def restore_values(text: str, values: Mapping[str, str]) -> str:
     decoded = _Text(written, list(range(len(written) + 1)))
     spans: list[tuple[int, int, str]] = []
     for level in range(_LEVELS + 1):
-        for name, value in sorted(values.items(), key=lambda item: -len(item[1])):
+        for name, value in values.items():
             spans += [(start, end, name) for start, end in _find(value, decoded)]
         if level < _LEVELS:
             decoded = _decode(decoded)
