@@ -1,12 +1,12 @@
 """Fields of the type `file`: what is downloaded, how often, and what the rows have."""
 
-import itertools
 import json
 import signal
 import threading
 
 import pytest
 
+from .gaps import assert_spaced
 from .papers import (
     PDF,
     Papers,
@@ -301,7 +301,7 @@ def test_a_hosts_delay_holds_for_files_too(project: Project, site: Site) -> None
     project.crawl()
     starts = site.start_times()
     assert len(starts) == 7
-    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) > 0.25
+    assert_spaced(starts, 0.3)
 
 
 @pytest.mark.sweep

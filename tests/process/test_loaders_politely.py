@@ -4,13 +4,13 @@ import contextlib
 import os
 import signal
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.sample import sampled
 
+from .gaps import assert_spaced
 from .loaded_shop import LoadedShop
 from .project import Project, until
 from .site import Page, Site, html, redirect
@@ -36,7 +36,7 @@ def test_the_delay_of_a_host_holds_between_loads(shop: LoadedShop, project: Proj
     assert project.count_rows("item") == shop.rows()
     starts = site.start_times()
     assert len(starts) == shop.size
-    assert min(later - earlier for earlier, later in pairwise(starts)) > 0.15
+    assert_spaced(starts, 0.2)
 
 
 def test_robots_txt_is_asked_and_obeyed(shop: LoadedShop, project: Project, site: Site) -> None:

@@ -1,12 +1,12 @@
 """Login pages as sites write them: on other hosts, with GET, with traps; and the manners of a login."""
 
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 import pytest
 
 from .certificates import Authority
+from .gaps import assert_spaced
 from .member_site import PASSWORD, USER, MemberSite, cookies_of, find_in_files, write_member_defs
 from .project import Project, until
 from .site import Page, Request, Site, html, redirect, serve_site
@@ -131,8 +131,7 @@ def test_a_login_keeps_the_delay_and_needs_no_leave_of_robots_txt(project: Proje
     project.write((project.defs / "crawl.yml").read_text().replace("concurrency: 4", "delay: 0.3"))
     project.crawl()
     assert_all_rows(project, 3)
-    times = [exchange.started for exchange in sorted(site.exchanges, key=lambda e: e.started)]
-    assert min(later - earlier for earlier, later in pairwise(times)) > 0.27
+    assert_spaced(sorted(exchange.started for exchange in site.exchanges), 0.3)
     assert [exchange.path for exchange in site.exchanges][:4] == ["/robots.txt", "/login", "/login?step=2", "/home"]
 
 
@@ -159,7 +158,7 @@ def test_a_login_keeps_the_limits_of_its_own_host(project: Project, site: Site, 
     assert_all_rows(project, 3)
     exchanges = sorted(second_site.exchanges, key=lambda e: e.started)
     assert [exchange.path for exchange in exchanges] == ["/robots.txt", "/form", "/in"]
-    assert min(later.started - earlier.started for earlier, later in pairwise(exchanges)) > 0.37
+    assert_spaced([exchange.started for exchange in exchanges], 0.4)
 
 
 def test_a_login_waits_for_the_robots_txt_of_its_own_host(project: Project, site: Site, second_site: Site) -> None:

@@ -8,13 +8,12 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from .gaps import assert_spaced
 from .project import Project, until
-from .stopwatch import slowness
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 pytestmark = [pytest.mark.timeout(90), pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
@@ -127,8 +126,7 @@ def test_the_access_log_shows_no_gap_under_the_delay(project: Project, nginx: Ng
     project.crawl("--set", "max_pages=15")
     times = sorted(request.ended - request.seconds for request in nginx.log())
     assert len(times) >= 15
-    shortest = min(after - before for before, after in pairwise(times))
-    assert shortest >= 0.1 - 0.02 * slowness(), f"{shortest * 1000:.0f} ms"
+    assert_spaced(times, 0.1)
 
 
 def test_a_rate_limit_slows_the_crawl_and_loses_no_page(project: Project, nginx: Nginx) -> None:

@@ -1,11 +1,11 @@
 """A crawl beside a scoopi.properties uses it; and its warnings and errors in the commands that read defs."""
 
-import itertools
 import os
 from pathlib import Path
 
 import pytest
 
+from .gaps import assert_spaced
 from .project import Project, until
 from .site import Site, html
 
@@ -53,8 +53,7 @@ def test_a_crawl_uses_the_properties_beside_its_defs(project: Project, site: Sit
     assert {(row["locator"], row["date"], row["fact"]) for row in project.rows("sheet")} == {
         (name, "31-01-2017", fact) for name in "abc" for fact in (f"{name}1", "none given")
     }
-    starts = sorted(site.start_times("/a", "/b", "/c"))
-    assert all(later - earlier > 0.35 for earlier, later in itertools.pairwise(starts))
+    assert_spaced(site.start_times("/a", "/b", "/c"), 0.4)
     assert project.query("SELECT count(*) FROM documents WHERE pruned") == [(3,)], "documents = false"
     (project.folder / "crawl.toml").write_text("delay = 0\nfact_not_found = '?'\n")
     project.crawl("--set", "date_time_pattern=yyyy", nodes=1)
