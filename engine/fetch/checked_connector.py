@@ -10,7 +10,10 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
+from aiohttp.helpers import set_exception
 from aiohttp.tracing import Trace
+
+from engine.fetch.checked_tls import TlsFlood
 
 
 class _CheckedHandler(ResponseHandler):
@@ -23,6 +26,13 @@ class _CheckedHandler(ResponseHandler):
             self.close()
         else:
             super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if isinstance(exc, TlsFlood) and self._payload is not None:
+            # aiohttp would raise an error of its own, about the body alone
+            set_exception(self._payload, exc)
+            self._payload = None
+        super().connection_lost(exc)
 
 
 class CheckedConnector(aiohttp.TCPConnector):

@@ -2,6 +2,7 @@
 
 import ssl
 
+from engine.fetch.checked_tls import CheckedTls
 from engine.fetch.errors import FetchFailed
 from engine.model.host_route import TlsRule
 
@@ -45,5 +46,6 @@ def _make(rule: TlsRule, http2: bool) -> ssl.SSLContext:
     if not rule.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    context.sslobject_class = CheckedTls
     context.set_alpn_protocols(_ALSO_HTTP2 if http2 else _ONLY_HTTP1)
     return context

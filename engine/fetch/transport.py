@@ -15,6 +15,7 @@ from aiohttp.http import RawResponseMessage
 from yarl import URL
 
 from engine.fetch.checked_connector import CheckedConnector
+from engine.fetch.checked_tls import TlsFlood
 from engine.fetch.decompress import Decompressor, body_too_large
 from engine.fetch.errors import FetchFailed
 from engine.fetch.failures import (
@@ -318,6 +319,8 @@ def _to_fetch_failed(error: Exception) -> FetchFailed:
         return invalid_certificate(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         return tls_failure(error.os_error)
+    if isinstance(error, TlsFlood) or isinstance(error.__cause__, TlsFlood):
+        return tls_failure(TlsFlood())
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return FetchFailed("connection closed before a response", kind="connection", retryable=True)
     if isinstance(error, aiohttp.ClientPayloadError):

@@ -1,0 +1,115 @@
+"""A server whose TLS messages hold no content costs its own request, and little CPU time."""
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from engine.fetch.errors import FetchFailed
+from engine.model.host_route import HostRoute
+from engine.model.job import Request
+from tests.process.certificates import Authority
+from tests.unit.fetch.routes import trusting
+from tests.unit.fetch.server import LoopbackFetcher
+
+pytestmark = pytest.mark.timeout(60)
+
+Serve = Callable[[socket.socket], None]
+Trust = tuple[Authority, HostRoute | None]
+
+HELLO_REQUEST = b"\x16\x03\x03\x00\x04\x00\x00\x00\x00"
+TICKETS = 20_000
+MOST_CPU = 1.0
+"""Seconds that a flood may cost; without a bound it takes all of the deadline."""
+
+
+@pytest.fixture(params=[False, True], ids=["direct", "route"])
+def trust(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trust:
+    """An authority, and a route that trusts it; None: every request does."""
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+    return authority, trusting(authority) if request.param else None
+
+
+@contextmanager
+def serving(serve: Serve) -> Iterator[str]:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=serve_quietly, args=(connection,), daemon=True).start()
+
+    def serve_quietly(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            serve(connection)
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+async def fetch(url: str, route: HostRoute | None) -> bytes:
+    fetcher = LoopbackFetcher(user_agent="t", deadline=20, max_body=1_000_000, connections=4)
+    try:
+        response = await fetcher.send(url, Request(), route=route)
+        return response.take_body()
+    finally:
+        await fetcher.aclose()
+
+
+def assert_refused(serve: Serve, route: HostRoute | None) -> None:
+    with serving(serve) as url:
+        started_at = time.thread_time()
+        with pytest.raises(FetchFailed) as caught:
+            asyncio.run(fetch(url, route))
+        used = time.thread_time() - started_at
+    assert caught.value.reason == "TLS: too many messages without content"
+    assert not caught.value.retryable
+    assert used < MOST_CPU
+
+
+def test_a_flood_within_the_handshake(trust: Trust) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(16_384)
+        while True:
+            connection.sendall(HELLO_REQUEST * 10_000)
+
+    assert_refused(serve, trust[1])
+
+
+def test_a_flood_of_session_tickets(trust: Trust) -> None:
+    context = trust[0].server_context()
+    context.num_tickets = TICKETS
+
+    def serve(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secure:
+            secure.recv(16_384)
+
+    assert_refused(serve, trust[1])
+
+
+def test_a_body_of_small_records_is_read(trust: Trust) -> None:
+    context = trust[0].server_context()
+    body = b"<p>small</p>" * 100
+
+    def serve(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secure:
+            secure.recv(16_384)
+            for byte in b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body):
+                secure.sendall(bytes([byte]))
+            with suppress(ssl.SSLError):
+                secure.recv(16_384)
+
+    with serving(serve) as url:
+        assert asyncio.run(fetch(url, trust[1])) == body
