@@ -54,8 +54,8 @@ def from_plain(kind: Any, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Struct):
         if kind is SourcePosition:
             return SourcePosition(*value)
-        hints = get_type_hints(kind)
-        return kind(**{name: from_plain(hints[name], item) for name, item in value.items() if name in hints})
+        types = _field_types(kind)
+        return kind(**{name: from_plain(types[name], item) for name, item in value.items() if name in types})
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         inner = [a for a in arguments if a is not type(None)]
@@ -65,6 +65,11 @@ def from_plain(kind: Any, value: Any) -> Any:
     if origin is Mapping:
         return MappingProxyType(dict(value))
     return value
+
+
+@cache
+def _field_types(kind: type[Struct]) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 @cache

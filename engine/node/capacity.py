@@ -17,7 +17,7 @@ _REFILLED_SECONDS = 0.05
 every 20 ms; the next commit of this node leases again."""
 _MAX_POLL_GAP = 0.08
 """Upper limit of that pause. Only a doorbell serves hosts with a delay; it comes 100 ms before the send time
-(`store.tables.sequences.LOOKAHEAD`), and the next poll takes another 20."""
+(`store.tables.rings.LOOKAHEAD`), and the next poll takes another 20."""
 
 
 class ActiveJobs(Struct):

@@ -65,6 +65,7 @@ class DefCache:
         self._plain_hosts: dict[int, frozenset[str]] = {}
         self._shares_cookies: dict[int, bool] = {}
         self._query_strippers: dict[int, QueryStripper | None] = {}
+        self._priority_hashes: dict[int, str] = {}
 
     def definitions(self, version: int) -> Definitions:
         """The defs of a version."""
@@ -83,6 +84,7 @@ class DefCache:
         self._plain_hosts.pop(version, None)
         self._shares_cookies.pop(version, None)
         self._query_strippers.pop(version, None)
+        self._priority_hashes.pop(version, None)
         for cache in (
             self._task_groups, self._compiled_by_group, self._copied_by_group, self._link_rules,
             self._keeps_documents, self._host_rules,
@@ -211,15 +213,17 @@ class DefCache:
         definitions, stripper = self.definitions(version), self.query_stripper(version)
         data_def = definitions.data_def(unit.data_def)
         assert data_def is not None, "checked when the defs were loaded"
-        priorities = _priorities(definitions)
-        key = (unit.hash, definition_hash(priorities), "" if stripper is None else stripper.key)
+        priorities_hash = self._priority_hashes.get(version)
+        if priorities_hash is None:
+            priorities_hash = self._priority_hashes[version] = definition_hash(_priorities(definitions))
+        key = (unit.hash, priorities_hash, "" if stripper is None else stripper.key)
         if key not in self._compiled_by_hash:
             self._compiled_by_hash[key] = CompiledDataDef(
                 data_def=data_def.name,
                 task=unit.task,
                 id=self._ensure_data_def(unit),
                 extractor=RecordExtractor(
-                    data_def, priorities, max_links=self._settings.max_links, query_stripper=stripper
+                    data_def, _priorities(definitions), max_links=self._settings.max_links, query_stripper=stripper
                 ),
                 json_selector=_find_json_selector(data_def),
                 embedded_selector=_find_selector(data_def, (JSONLD_PREFIX, EMBEDDED_PREFIX)),

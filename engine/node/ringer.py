@@ -11,7 +11,7 @@ from engine.queue import Doorbells
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import jobs, sequences
+from engine.store.tables import jobs, rings
 
 _log = logging.getLogger(__name__)
 _DEADLINE_SLACK = 0.005
@@ -75,7 +75,7 @@ class Ringer(threading.Thread):
         try:
             with db.transaction():
                 jobs.promote(db, self._run, now)
-                return sequences.ring_all(db, self._run, now)
+                return rings.ring_all(db, self._run, now)
         except CrawlError as error:  # a lasting fault is reported by the threads that commit
             _log.warning("deadline check postponed: %s", error.message)
             self.arm(boottime() + 0.1)

@@ -29,7 +29,7 @@ from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, migrate_databases
 from engine.store.read.snapshot import read_summary
 from engine.store.read.unsealed_jobs import has_unsealed_jobs
-from engine.store.tables import commands, events, hosts, jobs, outputs, runs, sequences, supervisors
+from engine.store.tables import commands, events, hosts, jobs, outputs, rings, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.transactions import logins, placement, robots
@@ -299,7 +299,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
         runs.set_extract_only(db, run.seq, options.extract_only)
         if options.extract_only:
             runs.set_state(db, run.seq, RunState.SEEDING)  # counts as unfinished from here on, even after a crash
-        sequences.clear_rings(db, run.seq)
+        rings.clear_rings(db, run.seq)
         sequences.recount(db, run.seq)
         runs.recount(db, run.seq)
         target = folder / "output" / run.id

@@ -7,7 +7,7 @@ from engine.errors import StorageError
 from engine.queue import Doorbells, discard_queue
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import jobs, sequences
+from engine.store.tables import jobs, rings
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class QueueMaintainer:
         with self._db.transaction():
             if late:
                 jobs.promote(self._db, self._run, now)
-            rung = sequences.ring_lost(self._db, self._run, lost_before, now)
-            rung += sequences.ring_all(self._db, self._run, now)
+            rung = rings.ring_lost(self._db, self._run, lost_before, now)
+            rung += rings.ring_all(self._db, self._run, now)
         self.ring(rung)
 
     def _recreate_queue(self) -> None:
@@ -59,7 +59,7 @@ class QueueMaintainer:
         except (StorageError, OSError) as error:  # for example on a full disk: the next tick retries
             raise DatabaseBusy(str(error)) from error
         with self._db.transaction():
-            sequences.clear_rings(self._db, self._run)
+            rings.clear_rings(self._db, self._run)
 
     def close(self) -> None:
         """Close the queue."""

@@ -14,7 +14,7 @@ from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import events, jobs, nodes, runs, sequences
+from engine.store.tables import events, jobs, nodes, rings, runs, sequences
 from engine.store.tables.events import Event, Level
 from engine.store.tables.nodes import NodeBeat
 from engine.store.transactions.takeover import give_up_gates, requeue_jobs
@@ -305,7 +305,7 @@ class NodePool:
             lost = replace and crashed and not child.stop_requested
             promoted = self._promote_backup() if lost and child.role is Role.RUNNER else None
             self._update_slots()
-            rung = sequences.ring_all(self._db, self._run, boottime())
+            rung = rings.ring_all(self._db, self._run, boottime())
             level: Level = "ERROR" if crashed and not child.killed_by_operator else "INFO"
             self._add_event(level, f"{child.name} {reason}" + (f"; {freed} jobs requeued" if freed else ""))
         if promoted is not None:

@@ -20,7 +20,7 @@ from engine.model.stored_form import SourcePosition
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import checkpoints, events, runs, sequences
+from engine.store.tables import checkpoints, events, rings, runs
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
@@ -228,7 +228,7 @@ class Seeder:
 
     def _ring(self, seeded_hosts: set[int]) -> list[int]:
         self._jobs.readmit(seeded_hosts)
-        return sequences.ring_hosts(self._db, seeded_hosts, boottime())
+        return rings.ring_hosts(self._db, seeded_hosts, boottime())
 
     def _write_checkpoint(self, group: LocatorGroup, content_hash: str, *, completed: bool) -> list[int]:
         """Record the seeder's checkpoint of a group; an invalid one stays invalid until it is complete."""

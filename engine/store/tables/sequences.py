@@ -1,20 +1,16 @@
-"""Writes the table `sequences`: rings, pauses and limits of the jobs of one group on one host.
+"""Writes the table `sequences`: pauses and limits of the jobs of one group on one host.
 
 Triggers alone move the counters in the table.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import orjson
 
-from engine.store.db.connector import Database, id_list
-from engine.store.tables.hosts import EFFECTIVE_CONCURRENCY
+from engine.store.db.connector import Database
 
 CounterName = Literal["ready", "delayed", "taken", "done", "failed", "skipped"]
-
-LOOKAHEAD = 0.1
-"""Seconds by which a lease may come before the host's next send time."""
 
 _ENSURE = """
 INSERT INTO sequences (run, grp, host, kind, max_pages, paused)
@@ -24,42 +20,6 @@ WHERE true ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id FROM sequences WHERE run = ? AND grp = ? AND host = ? AND kind = ?"
 
-_SPARE = f"""
-(SELECT max(0, min(2 * {EFFECTIVE_CONCURRENCY}, r.slots / max(1, r.active_sequences) - {EFFECTIVE_CONCURRENCY}))
-    FROM runs r WHERE r.seq = sequences.run)
-"""
-_HAS_DUE_JOBS = """
-    ready > 0 AND paused = 0 AND absent <> 1
-    AND (kind = 'extract' OR EXISTS (
-        SELECT 1 FROM hosts h WHERE h.id = sequences.host AND h.paused = 0
-            AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
-            AND (h.login <> 'WANTED' OR sequences.kind NOT IN ('page', 'file'))
-            AND (sequences.kind <> 'login' OR {taken} = 0)
-            AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
-            AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
-            AND {taken} < {host_limit}
-    ))
-"""
-_TAKEN = "(SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')"
-_PLACES = f"{EFFECTIVE_CONCURRENCY} + {_SPARE}"
-_ELIGIBLE = "rung_at IS NULL AND " + _HAS_DUE_JOBS.format(taken=_TAKEN, host_limit=_PLACES)
-_SENDABLE = _HAS_DUE_JOBS.format(taken=_TAKEN, host_limit=EFFECTIVE_CONCURRENCY)
-_LIST_SENDABLE = f"""
-SELECT id FROM sequences WHERE run = :run AND rung_at IS NOT NULL AND {_SENDABLE}
-UNION ALL SELECT id FROM sequences WHERE run = :run AND rung_at IS NULL AND {_SENDABLE} LIMIT +:limit
-"""
-_RING = f"UPDATE sequences SET rung_at = :now WHERE {{which}} AND {_ELIGIBLE} RETURNING id"
-_RING_HOSTS = _RING.format(which="host IN (SELECT value FROM json_each(:hosts))")
-_RING_ALL = _RING.format(which="run = :run")
-_RING_EXTRACTS = """
-UPDATE sequences SET rung_at = ?
-WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
-"""
-_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT +?"
-_LEAST_BUSY_FIRST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
-_ANSWER_RING = "UPDATE sequences SET rung_at = ? WHERE id = ?"
-_RING_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
-_CLEAR_RINGS = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
 _COUNT_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused = 1 AND kind <> 'extract'"
 _SELECTED = """
 id IN (SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
@@ -155,72 +115,11 @@ class GroupCounts(NamedTuple):
     done: int = 0
 
 
-def spare_jobs(concurrency: int, slots: int, active: int) -> int:
-    """Jobs of a host that nodes hold beyond its concurrency, where slots for them are left over.
-
-    `slots` of all nodes; `active` sequences. The SQL above computes the same.
-    """
-    return max(0, min(2 * concurrency, slots // max(1, active) - concurrency))
-
-
 def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
     """The id of the sequence of that group on that host."""
     values = {"run": run, "grp": group, "host": host, "kind": kind, "max_pages": max_pages}
     created = db.value(_ENSURE, values)
     return int(created if created is not None else db.value(_FIND, (run, group, host, kind)))
-
-
-def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
-    """Mark the sequences of these hosts that can be leased now as rung; returns those to ring after COMMIT."""
-    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": id_list(hosts)})
-    return [int(row[0]) for row in rows]
-
-
-def ring_all(db: Database, run: int, now: float) -> list[int]:
-    """Mark the sequences of a run that can be leased now as rung; returns those to ring after COMMIT."""
-    rows = db.all(_RING_ALL, {"now": now, "lookahead": LOOKAHEAD, "run": run})
-    return [int(row[0]) for row in rows]
-
-
-def ring_extracts(db: Database, run: int, now: float) -> list[int]:
-    """Mark the re-extraction sequences that can be leased now as rung; returns those to ring after COMMIT."""
-    return [int(row[0]) for row in db.all(_RING_EXTRACTS, (now, run))]
-
-
-def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
-    """Renew rings older than `before` (boot-time seconds), which were lost; returns the sequences to ring."""
-    return [int(row[0]) for row in db.all(_RING_LOST, (now, run, before))]
-
-
-def list_rung(db: Database, run: int, limit: int) -> list[int]:
-    """Rung sequences, at most `limit`."""
-    return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
-
-
-def list_sendable(db: Database, run: int, now: float, limit: int) -> list[int]:
-    """Sequences, at most `limit`, with jobs whose hosts would take a request now (boot-time seconds).
-
-    The jobs that nodes may hold beyond the concurrency of a host are not counted: none of them could be sent.
-    """
-    rows = db.all(_LIST_SENDABLE, {"run": run, "now": now, "lookahead": LOOKAHEAD, "limit": limit})
-    return [int(row[0]) for row in rows]
-
-
-def least_busy_first(db: Database, ids: Sequence[int]) -> list[int]:
-    """These sequences, those with the fewest taken jobs first."""
-    if len(ids) < 2:
-        return list(ids)
-    return [int(row[0]) for row in db.all(_LEAST_BUSY_FIRST, (id_list(ids),))]
-
-
-def answer_ring(db: Database, sequence: int, rung_at: float | None) -> None:
-    """Clear the ring that a lease answered, or renew it if work is left."""
-    db.execute(_ANSWER_RING, (rung_at, sequence))
-
-
-def clear_rings(db: Database, run: int) -> None:
-    """Clear every ring, after the queue was lost."""
-    db.execute(_CLEAR_RINGS, (run,))
 
 
 def pause(db: Database, run: int, selector: str, paused: bool) -> int:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from engine.model.job import LeasedJob
 from engine.model.link_request import LinkRequest
 from engine.store.db.connector import Database
-from engine.store.tables import extracts, jobs, linked_jobs, nodes, sequences
+from engine.store.tables import extracts, jobs, linked_jobs, nodes, rings
 from engine.store.tables.linked_jobs import NewLink
 from engine.store.transactions import supersede
 from engine.store.transactions.outcome import ChildJob, JobOutcome
@@ -40,7 +40,7 @@ def commit_children(
                 return None
             supersede.resolve_outdated(db, run, [piece], reextract_stale=False)
             add_child_jobs(db, run, [piece], places, touched_hosts)
-            ring = sequences.ring_hosts(db, touched_hosts, now)
+            ring = rings.ring_hosts(db, touched_hosts, now)
     except BaseException:
         places.rollback_cache()
         raise

@@ -20,8 +20,8 @@ from engine.store.tables import (
     jobs,
     nodes,
     results,
+    rings,
     rows,
-    sequences,
     step_values,
 )
 from engine.store.tables.answers import Answer
@@ -106,7 +106,7 @@ def _write_group(
                 touched_hosts = set().union(*(part[1] for part in parts))
             else:
                 accepted, touched_hosts = _apply(db, run, outcomes, places, now, reextract_stale)
-            ring = sequences.ring_hosts(db, touched_hosts, now)
+            ring = rings.ring_hosts(db, touched_hosts, now)
             if request is not None:
                 leases, ring = _lease_next(db, run, request, ring, now)
     except BaseException:
@@ -129,7 +129,7 @@ def _lease_next(
     Returns the leases, and the sequences that still have to be rung: another node may get jobs where this one got
     none. Rings already sent stay as they are.
     """
-    rung = sequences.list_rung(db, run, _MAX_REFILL_SEQUENCES + 1)
+    rung = rings.list_rung(db, run, _MAX_REFILL_SEQUENCES + 1)
     if len(rung) > _MAX_REFILL_SEQUENCES:
         return [], ring
     if request.held_jobs and candidates.has_suspect(db, rung):
@@ -139,12 +139,12 @@ def _lease_next(
 
     def answer(sequence: int, lease: Lease) -> None:
         if sequence in unanswered and lease.jobs and not lease.ring:
-            sequences.answer_ring(db, sequence, None)
+            rings.answer_ring(db, sequence, None)
             del unanswered[sequence]
 
     try:
         with db.savepoint():
-            leases = lease_sequences(db, request, sequences.least_busy_first(db, rung), now, answer)
+            leases = lease_sequences(db, request, rings.least_busy_first(db, rung), now, answer)
     except DatabaseBusy:
         raise
     except Exception as error:

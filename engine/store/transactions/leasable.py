@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from engine.model.job import JobKind
 from engine.store.db.connector import Database
-from engine.store.tables import sequences
+from engine.store.tables import rings
 from engine.store.transactions import page_limit
 from engine.store.transactions.lease import (
     SEQUENCE_STATE,
@@ -27,7 +27,7 @@ def has_leasable_jobs(db: Database, run: int, now: float, *, more_slots: int) ->
     """
     return any(
         _is_leasable(db, SequenceState(*row), now, more_slots)
-        for sequence in sequences.list_sendable(db, run, now, _CANDIDATES)
+        for sequence in rings.list_sendable(db, run, now, _CANDIDATES)
         if (row := db.one(SEQUENCE_STATE, (sequence,))) is not None
     )
 

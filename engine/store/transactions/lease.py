@@ -10,8 +10,7 @@ from engine.model.job import JobKind, LeasedJob
 from engine.model.quota import lease_limit, quota
 from engine.store.db.connector import Database
 from engine.store.read import candidates, stale_pages
-from engine.store.tables import hosts, jobs, nodes
-from engine.store.tables import sequences as rings
+from engine.store.tables import hosts, jobs, nodes, rings
 from engine.store.transactions import page_limit
 
 # where the robots.txt cannot be read, or the login failed, no page is sent: its jobs need no send times

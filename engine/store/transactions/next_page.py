@@ -10,7 +10,7 @@ from engine.model.job import LeasedJob
 from engine.model.link_request import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.read import candidates
-from engine.store.tables import jobs, linked_jobs, nodes, sequences
+from engine.store.tables import jobs, linked_jobs, nodes, rings
 from engine.store.transactions import supersede
 from engine.store.transactions.children import add_child_jobs, to_link
 from engine.store.transactions.lease import (
@@ -59,7 +59,7 @@ def lease_next_page(
                     if not candidates.has_suspect(db, [place.sequence]):  # that is for a node that holds nothing
                         (got,) = lease_sequences(db, request, [place.sequence], now, _leave_ring)
                 if not got.jobs or got.ring:
-                    ring = sequences.ring_hosts(db, touched_hosts, now)
+                    ring = rings.ring_hosts(db, touched_hosts, now)
     except BaseException:
         places.rollback_cache()
         raise

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from engine.model.job import JobKind
 from engine.model.quota import lease_limit, quota
 from engine.store.db.connector import Database
-from engine.store.tables import host_logins, sequences
+from engine.store.tables import host_logins, rings
 from engine.store.transactions import page_limit
 from engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, SEQUENCE_STATE, SequenceState
 
@@ -84,7 +84,7 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
         full = _full_limit(db, s)
         if full is not None:
             return full
-    if s.delay and s.next_at is not None and s.next_at > now + sequences.LOOKAHEAD:
+    if s.delay and s.next_at is not None and s.next_at > now + rings.LOOKAHEAD:
         cause = "Crawl-delay" if crawl_delay >= s.delay else "delay"
         return f"{cause} {s.delay:g} s of {place.host}: the next request in {s.next_at - now:.1f} s"
     if s.host_taken >= s.host_concurrency:

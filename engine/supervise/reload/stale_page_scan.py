@@ -14,7 +14,7 @@ import orjson
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
-from engine.store.tables import events, extracts, jobs, rows, runs, sequences, versions
+from engine.store.tables import events, extracts, jobs, rings, rows, runs, sequences, versions
 from engine.store.tables.events import Event, Level
 from engine.supervise.reload.diff import pluralize
 
@@ -60,7 +60,7 @@ class ReextractionPlanner:
                 return []
             if jobs.requeue_skipped(self._db, sequence, GROUP_REMOVED, _BATCH_SIZE) < _BATCH_SIZE:
                 sequences.mark_rechecked(self._db, sequence)
-            return sequences.ring_all(self._db, self._run, boottime())
+            return rings.ring_all(self._db, self._run, boottime())
 
     def _queue_stale_pages(self, progress: dict[str, Any]) -> list[int]:
         """Queue the stale pages of the next range of jobs; report the result once all are done."""
@@ -91,7 +91,7 @@ class ReextractionPlanner:
                 "found": progress["found"] + len(stale),
             }
             runs.set_reextraction(self._db, self._run, orjson.dumps(progress).decode())
-            return sequences.ring_extracts(self._db, self._run, boottime()) if pages else []
+            return rings.ring_extracts(self._db, self._run, boottime()) if pages else []
 
     def _count_unlinked(self, progress: dict[str, Any]) -> None:
         """Count the pages of the next range of jobs that no link leads to any more."""

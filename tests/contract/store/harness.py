@@ -19,7 +19,7 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
-from engine.store.tables import events, hosts, jobs, locators, nodes, runs, sequences, supervisors, versions
+from engine.store.tables import events, hosts, jobs, locators, nodes, rings, runs, supervisors, versions
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import NewLocator
@@ -128,7 +128,7 @@ class StoreHarness:
                 )  # fmt: skip
             jobs.add_locators(self.db, new)
             hosts.mark_named(self.db, touched)
-            rung = sequences.ring_hosts(self.db, touched, self.now)
+            rung = rings.ring_hosts(self.db, touched, self.now)
         self.places.commit_cache()
         return rung
 

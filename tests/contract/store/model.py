@@ -15,7 +15,7 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.job_key import link_key
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.quota import quota
-from engine.store.tables import hosts, jobs, nodes, runs, sequences
+from engine.store.tables import hosts, jobs, nodes, rings, runs, sequences
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.next_page import lease_next_page
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
@@ -222,7 +222,7 @@ class Model(RuleBasedStateMachine):
             sequences.recount_taken(self.db, self.store.run)
             if crashed:
                 hosts.abandon_robots(self.db, self.store.run)
-            rung = sequences.ring_all(self.db, self.store.run, self.store.now)
+            rung = rings.ring_all(self.db, self.store.run, self.store.now)
         mine = [job for job, (_, holder) in self.live.items() if holder == node]
         assert freed == len(mine)
         for job in mine:

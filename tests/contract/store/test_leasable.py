@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.store.tables import runs, sequences
+from engine.store.tables import rings, runs, sequences
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.leasable import has_leasable_jobs
 from tests.contract.store.harness import StoreHarness
@@ -25,7 +25,7 @@ def test_a_job_that_waits_is_leasable_rung_or_not(store: StoreHarness) -> None:
     store.seed("http://a.test/1")
     assert leasable(store)
     with store.db.transaction():
-        sequences.clear_rings(store.db, store.run)
+        rings.clear_rings(store.db, store.run)
     assert leasable(store)
     store.lease(store.sequence("http://a.test/"))
     assert not leasable(store)
@@ -73,6 +73,7 @@ def test_only_sequences_with_waiting_jobs_are_read(store: StoreHarness) -> None:
     assert {line.split("USING ")[1] for line in reads} == {
         "INDEX sequences_rung (run=?)",
         "INDEX sequences_waiting (run=?)",
+        "INDEX sequences_extract (run=?)",
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 from engine.errors import Fenced
 from engine.model.job import JobKind, JobState
 from engine.model.node import NodeState
-from engine.store.tables import jobs, nodes, runs, sequences
+from engine.store.tables import jobs, nodes, rings, runs, sequences
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.lease import Lease, lease
 from engine.store.transactions.outcome import JobOutcome
@@ -206,12 +206,12 @@ def test_a_paused_sequence_is_not_leased_and_not_rung(store: StoreHarness) -> No
     store.seed("http://b/1")
     with store.db.transaction():
         assert sequences.pause(store.db, store.run, "1", True) == 1
-        sequences.clear_rings(store.db, store.run)
-        assert sequences.ring_all(store.db, store.run, store.now) == [2]
+        rings.clear_rings(store.db, store.run)
+        assert rings.ring_all(store.db, store.run, store.now) == [2]
     assert store.lease(1).jobs == ()
     with store.db.transaction():
         assert sequences.pause(store.db, store.run, "1", False) == 1
-        assert sequences.ring_all(store.db, store.run, store.now) == [1]
+        assert rings.ring_all(store.db, store.run, store.now) == [1]
     assert len(store.lease(1).jobs) == 1
 
 

@@ -12,7 +12,7 @@ from engine.model.link_request import LinkRequest
 from engine.model.node import NodeState
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import jobs, nodes, sequences, versions
+from engine.store.tables import jobs, nodes, rings, sequences, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions import next_page
 from engine.store.transactions.lease import may_take_new_job
@@ -155,7 +155,7 @@ def test_after_the_death_of_the_node_both_pages_are_worked_once_more(store: Stor
     with store.db.transaction():
         jobs.release(store.db, store.nodes[0], "died", crashed=False)
         sequences.recount_taken(store.db, store.run)
-        sequences.ring_all(store.db, store.run, store.now)
+        rings.ring_all(store.db, store.run, store.now)
     late = store.commit(outcome, store.done(result.leased[0], data=["{}"]))
     assert late.accepted_ids == frozenset()
     assert store.rows() == []

@@ -7,7 +7,7 @@ import pytest
 
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.runtime.clock import boottime
-from engine.store.tables import hosts, jobs, sequences
+from engine.store.tables import hosts, jobs, rings
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.lease import Lease
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
@@ -50,7 +50,7 @@ def test_a_host_at_its_limit_is_rung_when_a_slot_is_freed_and_not_before(new_sto
     taken = store.lease(1).jobs
     assert store.rung() == set()
     with store.db.transaction():
-        assert sequences.ring_hosts(store.db, [1], store.now) == []
+        assert rings.ring_hosts(store.db, [1], store.now) == []
     assert store.commit(store.done(taken[0])).ring == (1,)
     assert store.commit(store.done(taken[1])).ring == (), "it is rung already"
 
@@ -67,8 +67,8 @@ def test_a_delay_reserves_a_second_of_send_times_and_at_least_one(
         assert len(got.jobs) == booked
         sent += [job.send_at or 0.0 for job in got.jobs]
         assert not got.ring
-        assert got.due == pytest.approx(sent[-1] + delay - sequences.LOOKAHEAD)
-        assert store.lease(1).jobs == () or delay <= sequences.LOOKAHEAD
+        assert got.due == pytest.approx(sent[-1] + delay - rings.LOOKAHEAD)
+        assert store.lease(1).jobs == () or delay <= rings.LOOKAHEAD
         store.now = got.due or 0.0
     gaps = [b - a for a, b in pairwise(sent)]
     assert gaps == pytest.approx([delay] * len(gaps)), "no time is lost between two leases"
@@ -100,10 +100,10 @@ def test_the_last_ready_page_of_a_delayed_host_still_returns_the_next_send_time(
     store.seed("http://a/1")
     got = store.lease(1)
     assert store.commit(store.done(got.jobs[0], links=[Page("http://a/2")])).ring == ()
-    assert got.due == pytest.approx(1000.3 - sequences.LOOKAHEAD)
+    assert got.due == pytest.approx(1000.3 - rings.LOOKAHEAD)
     store.now = got.due or 0.0
     with store.db.transaction():
-        assert sequences.ring_all(store.db, store.run, store.now) == [1]
+        assert rings.ring_all(store.db, store.run, store.now) == [1]
 
 
 def overloaded(job: LeasedJob, until: float, *, strike: bool = True) -> JobOutcome:
@@ -124,7 +124,7 @@ def test_backoff_blocks_the_whole_host_until_it_ends(store: StoreHarness) -> Non
     for sequence in (1, 2):
         assert store.lease(sequence) == Lease(due=1030.0)
     with store.db.transaction():
-        assert sequences.ring_all(store.db, store.run, 1029.99) == []
+        assert rings.ring_all(store.db, store.run, 1029.99) == []
     assert hosts.get_backoff(store.db, 1) == (1, 1030.0)
     store.now = 1030.0
     assert len(store.lease(2).jobs) == 5
@@ -155,7 +155,7 @@ def test_the_robots_txt_of_a_new_host_is_fetched_first(gated: StoreHarness) -> N
     assert gated.rung() == {kinds["robots"]}
     assert gated.lease(kinds["page"]).jobs == ()
     with gated.db.transaction():
-        assert sequences.ring_all(gated.db, gated.run, gated.now) == []
+        assert rings.ring_all(gated.db, gated.run, gated.now) == []
     (robots,) = gated.lease(kinds["robots"]).jobs
     assert (robots.url, robots.kind) == ("http://a:80/robots.txt".replace(":80", ""), JobKind.ROBOTS)
     result = gated.commit(
@@ -218,7 +218,7 @@ def test_a_retry_rings_when_it_is_due_and_not_before(store: StoreHarness) -> Non
     for now, promoted, rung in ((1004.9, 0, []), (1005.0, 1, [1])):
         with store.db.transaction():
             assert jobs.promote(store.db, store.run, now) == promoted
-            assert sequences.ring_all(store.db, store.run, now) == rung
+            assert rings.ring_all(store.db, store.run, now) == rung
     assert jobs.next_due(store.db, store.run) is None
     (job,) = store.take("http://a/")
     assert job.attempts == 1
@@ -230,10 +230,10 @@ def test_lost_rings_are_repeated_by_their_age(store: StoreHarness) -> None:
     store.now += 5
     store.seed("http://b/1")
     with store.db.transaction():
-        assert sequences.ring_lost(store.db, store.run, 1000.0, store.now) == []
-        assert sequences.ring_lost(store.db, store.run, 1004.0, store.now) == [1]
-        assert sequences.ring_lost(store.db, store.run, 1004.0, store.now) == [], "rung a moment ago"
-        sequences.clear_rings(store.db, store.run)
+        assert rings.ring_lost(store.db, store.run, 1000.0, store.now) == []
+        assert rings.ring_lost(store.db, store.run, 1004.0, store.now) == [1]
+        assert rings.ring_lost(store.db, store.run, 1004.0, store.now) == [], "rung a moment ago"
+        rings.clear_rings(store.db, store.run)
     assert store.rung() == set()
 
 
@@ -244,7 +244,7 @@ def test_rings_and_leases_agree_on_a_host_whose_send_time_is_near(new_store: New
     for before, agreed in ((0.2, False), (0.05, True)):
         store.now = 1010.0 - before
         with store.db.transaction():
-            assert bool(sequences.ring_hosts(store.db, [1], store.now)) is agreed
+            assert bool(rings.ring_hosts(store.db, [1], store.now)) is agreed
         assert bool(store.lease(1).jobs) is agreed
 
 

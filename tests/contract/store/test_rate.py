@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.model.job import JobState, LeasedJob
-from engine.store.tables import hosts, jobs, metrics, runs, sequences
+from engine.store.tables import hosts, jobs, metrics, rings, runs
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions import page_limit
 from engine.store.transactions.outcome import JobOutcome
@@ -179,4 +179,4 @@ def test_spare_jobs_are_those_for_which_slots_are_left(new_store: NewStore) -> N
     store = new_store(slots=64)
     store.seed(*pages("a", 99))
     assert len(store.lease(1, free=99, batch=99).jobs) == 24
-    assert [sequences.spare_jobs(8, 64, active) for active in (0, 1, 3, 4, 8, 100)] == [16, 16, 13, 8, 0, 0]
+    assert [rings.spare_jobs(8, 64, active) for active in (0, 1, 3, 4, 8, 100)] == [16, 16, 13, 8, 0, 0]

@@ -8,7 +8,7 @@ import pytest
 from engine.model.job import JobKind, JobState
 from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.read import stale_pages
-from engine.store.tables import extracts, hosts, jobs, outputs, rows, runs, sequences, versions
+from engine.store.tables import extracts, hosts, jobs, outputs, rings, rows, runs, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.commit import commit
 from engine.store.transactions.outcome import JobOutcome
@@ -137,7 +137,7 @@ def test_hosts_do_not_block_re_extractions(new_store: NewStore) -> None:
     with store.db.transaction():
         hosts.set_backoff(store.db, host, store.now + 1000)
         extracts.queue(store.db, shop.done)
-        assert sequences.ring_hosts(store.db, [host], store.now)
+        assert rings.ring_hosts(store.db, [host], store.now)
     clock = store.db.value("SELECT next_at FROM hosts")
     assert len(shop.lease().jobs) == 1
     assert store.db.value("SELECT next_at FROM hosts") == clock

@@ -11,7 +11,7 @@ from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.store.pages import documents
 from engine.store.read import snapshot
-from engine.store.tables import jobs, nodes, outputs, runs, sequences, supervisors, versions
+from engine.store.tables import jobs, nodes, outputs, rings, runs, sequences, supervisors, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
@@ -268,9 +268,9 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(new_store: NewStore) -> No
 @pytest.mark.parametrize(
     "work",
     [
-        lambda h: sequences.ring_hosts(h.db, [1, 2], h.now),
-        lambda h: sequences.ring_all(h.db, h.run, h.now),
-        lambda h: sequences.ring_lost(h.db, h.run, 5.0, 6.0),
+        lambda h: rings.ring_hosts(h.db, [1, 2], h.now),
+        lambda h: rings.ring_all(h.db, h.run, h.now),
+        lambda h: rings.ring_lost(h.db, h.run, 5.0, 6.0),
         lambda h: has_leasable_jobs(h.db, h.run, h.now, more_slots=32),
         lambda h: jobs.promote(h.db, h.run, h.now),
         lambda h: jobs.next_due(h.db, h.run),
@@ -303,14 +303,14 @@ def test_no_step_of_a_crawl_reads_all_jobs(new_store: NewStore, work: Callable[[
 
 def test_rings_of_hosts_are_found_by_host(new_store: NewStore) -> None:
     store = _busy(new_store)
-    plans = store.plans(lambda: sequences.ring_hosts(store.db, [1], store.now))
+    plans = store.plans(lambda: rings.ring_hosts(store.db, [1], store.now))
     assert _reads(plans, "USING INDEX sequences_host (host=?)")
     assert _scans(plans, "sequences", "s", "t", "o") == []
 
 
 def test_rings_of_a_run_look_only_at_sequences_that_wait(new_store: NewStore) -> None:
     store = _busy(new_store)
-    plans = store.plans(lambda: sequences.ring_all(store.db, store.run, store.now))
+    plans = store.plans(lambda: rings.ring_all(store.db, store.run, store.now))
     assert _reads(plans, "USING INDEX sequences_waiting (run=?)")
 
 

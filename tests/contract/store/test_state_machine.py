@@ -11,7 +11,7 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from engine.errors import Fenced
 from engine.model.node import Role
-from engine.store.tables import jobs, runs, sequences
+from engine.store.tables import jobs, rings, runs, sequences
 from tests.contract.store.harness import Page
 from tests.contract.store.model import HOSTS, Model
 
@@ -74,8 +74,8 @@ class Crawl(Model):
         now = self.store.now
         with self.db.transaction():
             jobs.promote(self.db, self.store.run, now)
-            lost = sequences.ring_lost(self.db, self.store.run, now + 1, now) if not self.rings.total() else []
-            rung = sequences.ring_all(self.db, self.store.run, now)
+            lost = rings.ring_lost(self.db, self.store.run, now + 1, now) if not self.rings.total() else []
+            rung = rings.ring_all(self.db, self.store.run, now)
         assert not lost or set(lost) == self.lost
         self.lost -= set(lost)
         self.ring(lost)

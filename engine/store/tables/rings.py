@@ -1,0 +1,136 @@
+"""Rings sequences: the column `rung_at` of the table `sequences`, at most one ring of each at a time."""
+
+from collections.abc import Iterable, Sequence
+
+from engine.store.db.connector import Database, id_list
+from engine.store.tables.hosts import EFFECTIVE_CONCURRENCY
+
+LOOKAHEAD = 0.1
+"""Seconds by which a lease may come before the host's next send time."""
+_LEAST_RUNG = 16
+"""Sequences of a host to ring at a time, or twice as many as jobs have room: most of a thousand would get none."""
+
+_TAKEN = "(SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')"
+_SPARE = f"""
+(SELECT max(0, min(2 * {EFFECTIVE_CONCURRENCY}, r.slots / max(1, r.active_sequences) - {EFFECTIVE_CONCURRENCY}))
+    FROM runs r WHERE r.seq = h.run)
+"""
+_WAITS = "{s}ready > 0 AND {s}paused = 0 AND {s}absent <> 1"
+_NOT_RUNG, _IS_RUNG = "rung_at IS NULL AND " + _WAITS.format(s=""), "rung_at IS NOT NULL AND " + _WAITS.format(s="")
+_HOSTS_NOT_RUNG = f"SELECT host FROM sequences WHERE run = :run AND {_NOT_RUNG}"
+_ELIGIBLE = f"""
+WITH room AS MATERIALIZED (
+    SELECT h.id AS host, h.robots, h.login, {_TAKEN} AS taken, {{most}} - {_TAKEN} AS places FROM hosts h
+    WHERE h.id IN ({{hosts}}) AND h.paused = 0
+        AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
+        AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
+),
+eligible AS (
+    SELECT s.id, s.host, s.taken, s.rung_at, room.places FROM room CROSS JOIN sequences s ON s.host = room.host
+    WHERE room.places > 0 AND s.kind <> 'extract' AND {_WAITS.format(s="s.")}
+        AND (room.robots <> 'WANTED' OR s.kind = 'robots')
+        AND (room.login <> 'WANTED' OR s.kind NOT IN ('page', 'file'))
+        AND (s.kind <> 'login' OR room.taken = 0)
+)
+"""
+_LIST_SENDABLE = f"""
+{
+    _ELIGIBLE.format(
+        hosts=f"{_HOSTS_NOT_RUNG} UNION SELECT host FROM sequences WHERE run = :run AND {_IS_RUNG}",
+        most=EFFECTIVE_CONCURRENCY,
+    )
+}
+SELECT id FROM sequences WHERE run = :run AND kind = 'extract' AND {_WAITS.format(s="")}
+UNION ALL SELECT id FROM eligible LIMIT +:limit
+"""
+_RING = f"""
+{_ELIGIBLE}
+UPDATE sequences SET rung_at = :now WHERE id IN (
+    SELECT id FROM sequences WHERE {{which}} AND kind = 'extract' AND {_NOT_RUNG}
+    UNION ALL SELECT id FROM (
+        SELECT id, places, row_number() OVER (PARTITION BY host ORDER BY taken, random()) AS place
+        FROM eligible WHERE rung_at IS NULL
+    ) WHERE place <= max({_LEAST_RUNG}, 2 * places)
+) RETURNING id
+"""
+_PLACES = f"{EFFECTIVE_CONCURRENCY} + {_SPARE}"
+_GIVEN = "SELECT value FROM json_each(:hosts)"
+_RING_HOSTS = _RING.format(
+    hosts=f"SELECT host FROM sequences WHERE host IN ({_GIVEN}) AND {_NOT_RUNG}",
+    which=f"host IN ({_GIVEN})",
+    most=_PLACES,
+)
+_RING_ALL = _RING.format(hosts=_HOSTS_NOT_RUNG, which="run = :run", most=_PLACES)
+_RING_EXTRACTS = """
+UPDATE sequences SET rung_at = ?
+WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
+"""
+_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT +?"
+_LEAST_BUSY_FIRST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
+_ANSWER_RING = "UPDATE sequences SET rung_at = ? WHERE id = ?"
+_RING_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
+_CLEAR_RINGS = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
+
+
+def spare_jobs(concurrency: int, slots: int, active: int) -> int:
+    """Jobs of a host that nodes hold beyond its concurrency, where slots for them are left over.
+
+    `slots` of all nodes; `active` sequences. The SQL above computes the same.
+    """
+    return max(0, min(2 * concurrency, slots // max(1, active) - concurrency))
+
+
+def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
+    """Mark sequences of these hosts that can be leased now as rung; returns those to ring after COMMIT.
+
+    Where many wait for one host, some of them, those with the fewest taken jobs; by chance among equal ones.
+    """
+    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": id_list(hosts)})
+    return [int(row[0]) for row in rows]
+
+
+def ring_all(db: Database, run: int, now: float) -> list[int]:
+    """The same for all hosts of a run."""
+    rows = db.all(_RING_ALL, {"now": now, "lookahead": LOOKAHEAD, "run": run})
+    return [int(row[0]) for row in rows]
+
+
+def ring_extracts(db: Database, run: int, now: float) -> list[int]:
+    """Mark the re-extraction sequences that can be leased now as rung; returns those to ring after COMMIT."""
+    return [int(row[0]) for row in db.all(_RING_EXTRACTS, (now, run))]
+
+
+def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
+    """Renew rings older than `before` (boot-time seconds), which were lost; returns the sequences to ring."""
+    return [int(row[0]) for row in db.all(_RING_LOST, (now, run, before))]
+
+
+def list_rung(db: Database, run: int, limit: int) -> list[int]:
+    """Rung sequences, at most `limit`."""
+    return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
+
+
+def list_sendable(db: Database, run: int, now: float, limit: int) -> list[int]:
+    """Sequences, at most `limit`, with jobs whose hosts would take a request now (boot-time seconds).
+
+    The jobs that nodes may hold beyond the concurrency of a host are not counted: none of them could be sent.
+    """
+    rows = db.all(_LIST_SENDABLE, {"run": run, "now": now, "lookahead": LOOKAHEAD, "limit": limit})
+    return [int(row[0]) for row in rows]
+
+
+def least_busy_first(db: Database, ids: Sequence[int]) -> list[int]:
+    """These sequences, those with the fewest taken jobs first."""
+    if len(ids) < 2:
+        return list(ids)
+    return [int(row[0]) for row in db.all(_LEAST_BUSY_FIRST, (id_list(ids),))]
+
+
+def answer_ring(db: Database, sequence: int, rung_at: float | None) -> None:
+    """Clear the ring that a lease answered, or renew it if work is left."""
+    db.execute(_ANSWER_RING, (rung_at, sequence))
+
+
+def clear_rings(db: Database, run: int) -> None:
+    """Clear every ring, after the queue was lost."""
+    db.execute(_CLEAR_RINGS, (run,))
