@@ -12,7 +12,7 @@ from msgspec import Struct
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from engine.extract.css_stepwise import match_first_stepwise, match_stepwise, unique_nodes
-from engine.extract.css_syntax import parse_selector
+from engine.extract.css_syntax import add_universal, parse_selector
 from engine.extract.tree_shape import TreeShape
 
 _Result = TypeVar("_Result")
@@ -42,7 +42,7 @@ class CssExpression:
             LexborHTMLParser("").css(text)
         except (SelectolaxError, ValueError) as error:
             raise ValueError(f"not a CSS selector: {text[:60]!r}") from error
-        self._text = text
+        text = self._text = add_universal(text)
         self._selector_list = parse_selector(text)
         self._self_contained = self._selector_list.self_contained
         self.is_flat = self._self_contained
@@ -70,10 +70,10 @@ class CssExpression:
         if not self._page_limits.allow(shape):
             yield from match_stepwise(self._selector_list, tree)
             return
-        root, tag = tree.root, self._text.lower() if self._text.isalpha() else None
-        for node in root.traverse() if root is not None else ():
-            if node.tag == tag if tag is not None else node.css_matches(self._text):
-                yield node
+        if tree.root is not None:
+            yield from (
+                _walk_tags(tree.root, self._text) if self._text.isalpha() else _walk_matches(tree.root, self._text)
+            )
 
     def find_first_on_page(self, tree: LexborHTMLParser, shape: TreeShape) -> LexborNode | None:
         """The first match in document order."""
@@ -103,6 +103,24 @@ class CssExpression:
         elif not self._block_limits.allow(shape):
             return next(iter(self.find_in_block(block, shape)), None)
         return _query_scoped(block, self._scoped_text, LexborNode.css_first)
+
+
+def _walk_tags(root: LexborNode, tag: str) -> Iterator[LexborNode]:
+    tag = tag.lower()
+    return (node for node in root.traverse() if node.tag == tag)
+
+
+def _walk_matches(root: LexborNode, text: str) -> Iterator[LexborNode]:
+    """Each match below the root, in document order; an element whose first match is below it is none itself."""
+    node: LexborNode | None = root
+    while node is not None:
+        first = node.css_first(text) if node.is_element_node else None
+        if first is not None and first.mem_id == node.mem_id:
+            yield node
+        following = node.child if first is not None else None
+        while following is None and node is not None and node.mem_id != root.mem_id:
+            following, node = node.next, node.parent
+        node = following
 
 
 class _ShapeLimits(Struct, frozen=True):

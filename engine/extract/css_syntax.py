@@ -10,6 +10,7 @@ _WHITESPACE = " \t\n\r\f"
 _COSTLY_PSEUDO_CLASS = re.compile(r":(?:nth-|has\(|[a-z]+-of-type)", re.IGNORECASE)
 _CLOSING_BRACKETS = {"(": ")", "[": "]"}
 _PSEUDO_CLASSES = (":is(", ":where(", ":not(")
+_WITH_SELECTORS = (*_PSEUDO_CLASSES, ":has(")
 
 
 class FunctionalPseudoClass(Struct, frozen=True):
@@ -91,6 +92,29 @@ def parse_selector(text: str) -> SelectorList:
     """Parses a selector. Raises `ValueError` for unbalanced brackets or strings, or misplaced combinators."""
     alternatives = tuple(_parse_compounds(part) for part in _split_commas(text))
     return SelectorList(alternatives)
+
+
+def add_universal(text: str) -> str:
+    """The selector with `*` before each pseudo-class that nothing stands before.
+
+    Lexbor finds nothing for `:is(.a) p`, `:not(.b) p` or `:has(i) ~ p`, but does for `*:is(.a) p`. Raises `ValueError`
+    for unbalanced brackets or strings.
+    """
+    parts, start, at, is_first = list[str](), 0, 0, True
+    while at < len(text):
+        if is_first and text[at] == ":" and text[at + 1 : at + 2] != ":":
+            parts += [text[start:at], "*"]
+            start = at
+        head = next((name for name in _WITH_SELECTORS if text[at : at + len(name)].lower() == name), None)
+        is_first = text[at] in _WHITESPACE + ">+~,"
+        if head is None:
+            at = _skip_token(text, at)
+            continue
+        opening = at + len(head)
+        at = _skip_token(text, opening - 1)
+        parts += [text[start:opening], add_universal(text[opening : at - 1])]
+        start = at - 1
+    return "".join([*parts, text[start:]])
 
 
 def _cost_of(part: str | FunctionalPseudoClass) -> Cost:

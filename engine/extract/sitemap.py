@@ -3,10 +3,15 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+from engine.extract.xml_repair import may_drop_references, replace_surrogates, resolve_references
+
+if TYPE_CHECKING:
+    from lxml.etree import XMLParser, _Element
 
 _W3C_DATE = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)? ?(Z|[+-]\d\d:?\d\d))?)?)?", re.ASCII
@@ -59,20 +64,36 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
         return SitemapEntries(pages, (), [UNKNOWN] * len(pages) if now is not None else ())
     from lxml import etree
 
-    parser = etree.XMLParser(recover=True, resolve_entities=False, no_network=True, remove_comments=True)
+    text = text.strip()  # a blank line in front is usual, and an error
     last = text.rfind("<")
     if _CUT_LOCATION.match(text, last):
         text = text[:last]
-    try:
-        root = etree.fromstring(text.encode("utf-8", "replace"), parser)
-    except (etree.XMLSyntaxError, ValueError):
-        root = None
+    markup = replace_surrogates(text.encode("utf-8", "replace"))
+    root, parser = _parse(markup)
+    if len(parser.error_log) or may_drop_references(markup):
+        repaired = resolve_references(markup)
+        if repaired is not markup:
+            del root, parser  # now: there may be no memory for two trees
+            root, parser = _parse(repaired)
     if root is None:
         return SitemapEntries(())
     entries = _read_plain(root) if now is None else _read_dated(root, now)
     end = parser.error_log.last_error
     is_cut_short = end is not None and end.type == etree.ErrorTypes.ERR_TAG_NOT_FINISHED
     return replace(entries, is_cut_short=True) if is_cut_short else entries
+
+
+def _parse(markup: bytes) -> "tuple[_Element | None, XMLParser]":
+    """The root element, and the parser, which has the errors. Whatever encoding the UTF-8 declares does not count."""
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        encoding="utf-8", recover=True, resolve_entities=False, no_network=True, remove_comments=True
+    )
+    try:
+        return etree.fromstring(markup, parser), parser
+    except (etree.XMLSyntaxError, ValueError):
+        return None, parser
 
 
 def _read_plain(root: Any) -> SitemapEntries:

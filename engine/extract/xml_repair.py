@@ -13,11 +13,20 @@ _REFERENCE = re.compile(
     re.DOTALL,
 )
 """A reference by number or name, or an `&` that is none; sections that have no references match, to be passed over."""
+_SURROGATE = re.compile(
+    rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
+    re.IGNORECASE,
+)
 _MAX_REFERENCES = 1_000_000
 """More take over 100 MB while they are resolved."""
 _DECLARATION = b"<!ENTITY"
 _PREFIX = re.compile(r"Namespace prefix ([A-Za-z_][\w.-]*) ", re.ASCII)
 _MAX_PREFIXES = 50
+
+
+def replace_surrogates(markup: bytes) -> bytes:
+    """The markup without references to surrogates: lxml keeps them when it recovers, and then cannot read the text."""
+    return _SURROGATE.sub(b"\xef\xbf\xbd", markup) if b"&#" in markup else markup
 
 
 def may_drop_references(markup: bytes) -> bool:

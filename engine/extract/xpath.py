@@ -10,7 +10,13 @@ from typing import Any, TypeGuard
 from lxml import etree
 
 from engine.extract.cost import Cost
-from engine.extract.xml_repair import declare_prefixes, may_drop_references, resolve_references, undeclared_prefixes
+from engine.extract.xml_repair import (
+    declare_prefixes,
+    may_drop_references,
+    replace_surrogates,
+    resolve_references,
+    undeclared_prefixes,
+)
 
 _COSTLY = re.compile(r"(?:following|preceding|ancestor|descendant|parent)[a-z-]*\s*::|\b(?:count|sum|id)\s*\(")
 """Axes and functions that may visit much of the page for each node."""
@@ -23,11 +29,6 @@ _MAX_ERRORS = 1_000
 XPathMatch = etree._Element | str
 
 _NO_MEMORY, _LIMIT = etree.ErrorTypes.ERR_NO_MEMORY, etree.ErrorTypes.ERR_RESOURCE_LIMIT
-_INVALID_REFERENCE = re.compile(
-    rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
-    re.IGNORECASE,
-)
-"""References to surrogates: lxml keeps them when it recovers, and then the text cannot be read."""
 
 
 def parse_markup(
@@ -39,8 +40,7 @@ def parse_markup(
     parser stops at a limit of its own, and gives what is before that place: XML of more than 256 levels, HTML of more
     than 2,048, a text of XML of more than 10 MB. Raises MemoryError.
     """
-    if b"&#" in markup:
-        markup = _INVALID_REFERENCE.sub(b"\xef\xbf\xbd", markup)
+    markup = replace_surrogates(markup)
     root, parser = _parse(markup, xml=xml)
     if xml and (len(parser.error_log) or may_drop_references(markup)):
         prefixes = undeclared_prefixes([error.message for error in islice(parser.error_log, _MAX_ERRORS)])

@@ -169,6 +169,12 @@ def _is_valid(body: bytes, codec: str) -> bool:
     return True
 
 
+def is_xml_type(content_type: str) -> bool:
+    """Whether a browser would read such a body as XML."""
+    mime = content_type.partition(";")[0].strip().lower()
+    return mime in _XML_TYPES or mime.endswith(("+xml", "/xml"))
+
+
 def is_binary(body: bytes, content_type: str) -> bool:
     """Whether `decode` would find the body binary. Reads its first bytes only."""
     declared_kind, charset = _parse_content_type(content_type)
@@ -253,7 +259,7 @@ def _declared_kind(mime: str) -> _DeclaredKind:
         return "ndjson"
     if mime in _CSV_TYPES:
         return "csv"
-    if mime in _XML_TYPES or mime.endswith(("+xml", "/xml")):
+    if is_xml_type(mime):
         return "xml"
     if mime in _BINARY_TYPES or mime.startswith(_BINARY_FAMILIES):
         return "binary"

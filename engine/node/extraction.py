@@ -16,7 +16,8 @@ from engine.extract.page import Page, PageKind
 from engine.extract.page_blocks import read_blocks
 from engine.extract.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
 from engine.extract.records import RecordExtractor, RecordProgress
-from engine.fetch.decode import content_type_at, decode, is_binary, is_pdf
+from engine.extract.xhtml import to_html
+from engine.fetch.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type
 from engine.model.definition import TaskGroup
 from engine.model.link_request import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
@@ -202,6 +203,8 @@ def parse_page(
         (text, unreadable), kind = _read_pdf(body), "html"
     else:
         text, unreadable, kind = document.utf8, 0, document.kind
+        if kind == "html" and is_xml_type(content_type):
+            text = to_html(text)
     page = page_class(
         url=url,
         text=text,

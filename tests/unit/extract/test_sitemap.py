@@ -126,3 +126,26 @@ def test_a_url_that_the_end_cuts_is_left_out(text: str, pages: int, is_cut_short
     assert list(entries.pages) == ["http://h/1", "http://h/12345"][:pages] or pages == 1
     assert (len(entries.pages), entries.is_cut_short) == (pages, is_cut_short)
     assert entries.cut(10, 100)[0].is_cut_short is is_cut_short
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "\n<?xml version='1.0'?>{}",
+        "<?xml version='1.0' encoding='ISO-8859-1'?>{}",
+        "<?xml version='1.0' encoding='UTF-16'?>{}",
+        "<urlset><url><loc>/?a=1&b=2</loc></url>{}",
+        "<urlset><url><loc>/caf&eacute;</loc></url>{}",
+        "<urlset><url><loc>/x</loc><image:x y=1/></url>{}",
+        "<urlset>\x0b{}",
+        "<urlset><url><loc>/&#xD800;</loc></url>{}",
+    ],
+)
+def test_the_urls_of_a_malformed_sitemap_are_whole(fault: str) -> None:
+    entry = "<url><loc>/\u00e9?a=1&amp;b=2</loc></url>"
+    text = fault.format(entry if "<urlset>" in fault else f"<urlset>{entry}</urlset>")
+    assert parse_sitemap(text).pages[-1] == "/\u00e9?a=1&b=2"
+
+
+def test_references_by_name_are_characters() -> None:
+    assert parse_sitemap("<urlset><url><loc>/caf&eacute;?a&b&amp;c</loc></url></urlset>").pages == ["/caf\u00e9?a&b&c"]
