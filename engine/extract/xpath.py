@@ -20,6 +20,8 @@ from engine.extract.xml_repair import (
 
 _COSTLY = re.compile(r"(?:following|preceding|ancestor|descendant|parent)[a-z-]*\s*::|\b(?:count|sum|id)\s*\(")
 """Axes and functions that may visit much of the page for each node."""
+_TRANSLATES = re.compile(r"\btranslate\s*\(")
+"""It compares each character of a text, and of the texts of all elements around it, with all that it replaces."""
 _COSTLY_IN_PREDICATE = re.compile(r"//|\.\.|[\s\[(,=<>|+-]/")
 """Paths that may visit much of the page: down, up, and from its root."""
 
@@ -155,6 +157,8 @@ class XPathExpression:
 
 
 def _cost_of(text: str) -> Cost:
+    if _TRANSLATES.search(text):
+        return Cost.CUBE
     path, bracket, predicate = text.partition("[")
     found = len(_COSTLY.findall(text)) + len(_COSTLY_IN_PREDICATE.findall(bracket + predicate))
     for part in map(str.strip, path.split("|")):

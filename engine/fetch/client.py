@@ -186,7 +186,10 @@ class Fetcher:
             location=location,
             location_problem=problem,
             challenge_answer=answer,
-            retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
+            retry_after=parse_retry_after(
+                join_values(pairs, b"retry-after") if b"retry-after" in received else None,
+                received.get(b"date"),
+            ),
             changed_cookies=changed,
             is_file=download is not None and response.status_code in FILE_STATUSES,
             file_problem=None if download is None else download.problem,

@@ -6,7 +6,13 @@ from engine.model.headers import SAFE_HEADERS
 from engine.model.job import Request
 from engine.model.variables import variable_names
 
+_SEE_OTHER = 303
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+
+def build_target_request(request: Request, from_url: str, to_url: str) -> Request:
+    """The request to send to the target that a job was put back with: only one that is a GET without body is."""
+    return build_redirect_request(request, _SEE_OTHER, from_url, to_url)
 
 
 def build_redirect_request(request: Request, status: int, from_url: str, to_url: str) -> Request:
@@ -16,7 +22,7 @@ def build_redirect_request(request: Request, status: int, from_url: str, to_url:
     headers are dropped.
     Raises `FetchFailed` (not retryable) if the body would carry a `%{…}` variable, a secret, to another origin.
     """
-    becomes_get = (status == 303 and request.method not in _SAFE_METHODS) or (
+    becomes_get = (status == _SEE_OTHER and request.method not in _SAFE_METHODS) or (
         status in (301, 302) and request.method == "POST"
     )
     leaves_origin = urls.origin(from_url) != urls.origin(to_url)

@@ -14,6 +14,9 @@ from engine import urls
 from engine.fetch.errors import one_line
 from engine.fetch.retry_policy import REDIRECT_STATUSES
 
+_WAITS = re.compile(r"[A-Za-z]+,[^,]+|[^,]+")
+"""The items of a list of Retry-After; a date has a comma behind its day of the week."""
+_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _ASCII = "".join(map(chr, range(128)))
 REDACTED = "[not stored]"
 """Stands for a value that is not stored."""
@@ -132,17 +135,24 @@ def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple
 
 
 def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | None:
-    """The seconds of a Retry-After header; a date is compared with the server's Date header if there is one."""
+    """The seconds of Retry-After, the longest wait of several; None: it asks for no wait that lies ahead.
+
+    `retry_after`: all headers of that name as one list. A date is compared with the server's Date header if it has one.
+    """
     if retry_after is None:
         return None
-    text = decode_header(retry_after).strip()
-    if text.isascii() and text.isdigit():
+    server = parse_http_date(decode_header(date)) if date is not None else None
+    now = time.time() if server is None else server
+    waits = [_read_wait(item.strip(), now) for item in _WAITS.findall(decode_header(retry_after))]
+    longest = max((wait for wait in waits if wait is not None), default=0.0)
+    return longest if longest > 0 else None
+
+
+def _read_wait(text: str, now: float) -> float | None:
+    if _SECONDS.fullmatch(text):
         return float(text[:12])
     until = parse_http_date(text)
-    if until is None:
-        return None
-    now = parse_http_date(decode_header(date)) if date is not None else None
-    return max(0.0, until - (time.time() if now is None else now))
+    return None if until is None else until - now
 
 
 def parse_http_date(text: str) -> float | None:

@@ -64,10 +64,10 @@ def retry_wait(attempt: int, random: float) -> float:
 def host_backoff(consecutive: int, retry_after: float | None) -> float:
     """Seconds without requests to a host, after `consecutive` (≥ 1) responses of 429 or 503.
 
-    Retry-After counts up to one hour; without it the wait doubles from 1 s to 60 s.
+    `retry_after` (> 0) counts up to one hour; without it the wait doubles from 1 s to 60 s.
     """
     if retry_after is not None:
-        return min(max(retry_after, 0.0), MAX_RETRY_AFTER)
+        return min(retry_after, MAX_RETRY_AFTER)
     return _exponential_wait(consecutive)
 
 

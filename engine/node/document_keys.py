@@ -1,7 +1,6 @@
 """The key of the document that the next request of a job fetches."""
 
-from engine.fetch.redirects import build_redirect_request
-from engine.fetch.retry_policy import FOUND
+from engine.fetch.redirects import build_target_request
 from engine.model.job import LeasedJob
 from engine.model.job_key import document_key
 
@@ -10,5 +9,5 @@ def next_document_key(job: LeasedJob) -> bytes:
     """The key. A redirect to another origin drops credentials."""
     request = job.request
     if job.target is not None and request.variant:
-        request = build_redirect_request(request, FOUND, job.url, job.target)
+        request = build_target_request(request, job.url, job.target)
     return document_key(job.target or job.url, request.method, request.body, request.variant)

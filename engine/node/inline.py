@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.extract.cost import Cost, Searcher
-from engine.extract.nesting_guard import may_reopen
+from engine.extract.nesting_guard import may_reopen, may_search_long
 from engine.extract.page import Page
 from engine.fetch.decode import is_pdf, needs_detection
 
@@ -18,11 +18,15 @@ INLINE_SECONDS = 0.03
 """Time after which a page is handed to an extraction process, if it was begun outside of one."""
 _MAX_INLINE_TAGS = {Cost.LINEAR: MAX_INLINE_BYTES, Cost.SQUARE: 2_000, Cost.CUBE: 100}
 """Tags up to which selectors of that cost may be evaluated outside an extraction process."""
+_MAX_INLINE_COSTLY_BYTES = 8 * 1024
+"""For selectors of the highest cost, of which some depend on the text."""
 _MAX_INLINE_ATTRIBUTES = 2_000
 """Parsers take the square of the number of attributes of a tag."""
 _MAX_INLINE_TAG_BYTES = 4_096
 _MAX_INLINE_REOPENED = 100_000
 """Elements that the parser may make by repeating others: each 0.3 µs and 300 bytes."""
+_MAX_INLINE_SEARCH_STEPS = 2_500_000
+"""Open tags that the parser may look at to find those that a tag closes: each 20 ns."""
 _MAX_INLINE_JSON_VALUES = 8_000
 """An expression takes up to 5 µs for each."""
 _JSON_SEPARATORS = (b",", b"[", b"{")
@@ -45,6 +49,8 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
     tags = page.markup.tags * (_XML_FACTOR if page.kind == "xml" else 1)
     if cost is not Cost.LINEAR and tags > _MAX_INLINE_TAGS[cost]:
         return False
+    if cost is Cost.CUBE and len(body) > _MAX_INLINE_COSTLY_BYTES:
+        return False
     if page.kind == "csv":
         return sum(map(body.count, _CSV_SEPARATORS)) <= _MAX_INLINE_JSON_VALUES
     if page.kind in ("json", "ndjson"):
@@ -55,7 +61,9 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
         return False
     if page.markup.tags <= MAX_INLINE_DEPTH:
         return True
-    if page.kind == "html" and may_reopen(page.markup, _MAX_INLINE_REOPENED):
+    if page.kind == "html" and (
+        may_reopen(page.markup, _MAX_INLINE_REOPENED) or may_search_long(page.markup, _MAX_INLINE_SEARCH_STEPS)
+    ):
         return False
     if page.kind == "xml":
         return not _is_deep_xml(page)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
-from engine.fetch.redirects import build_redirect_request
+from engine.fetch.redirects import build_target_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import FOUND, NOT_MODIFIED, classify_status
 from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
@@ -167,7 +167,7 @@ class PageFetcher:
         url, request, earlier_keys = job.url, job.request, []
         if job.target:
             earlier_keys.append(document_key(url, request.method, request.body, request.variant))
-            url, request = job.target, build_redirect_request(request, FOUND, url, job.target)
+            url, request = job.target, build_target_request(request, url, job.target)
         if job.kind is JobKind.ROBOTS:  # a robots.txt is no page, and is asked for as its host says
             return RedirectChain(url, request, limit=MAX_ROBOTS_REDIRECTS, hops=job.hops, earlier_keys=earlier_keys)
         return RedirectChain(

@@ -135,6 +135,31 @@ def test_a_redirect_to_another_host_is_followed_under_its_rules(
     assert [row["url"] for row in project.rows("page")] == [second_site.url("/yes")]
 
 
+FORMS = """\
+locatorGroups: {{pages: {{locators: [{{url: "{url}", method: {method}, form: {{pw: "%{{env.PW}}"}}}}]}}}}
+taskGroups: {{pages: {{page: {{dataDef: page}}}}}}
+dataDefs: {{page: {{fields: {{title: {{selector: h1}}}}}}}}
+hosts: {{"127.0.0.1": {{private: true, robots: false, delay: {delay}}}}}
+"""
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same host", "other host"])
+def test_a_303_is_a_get_without_a_body_also_where_it_waits_for_its_turn(
+    project: Project, site: Site, second_site: Site, monkeypatch: pytest.MonkeyPatch, method: str, elsewhere: bool
+) -> None:
+    monkeypatch.setenv("PW", "s3cret")
+    target = second_site if elsewhere else site
+    site["/form"] = redirect(target.url("/end"), 303)
+    target["/end"] = html("<h1>x</h1>")
+    project.write(FORMS.format(url=site.url("/form"), method=method, delay=0.1))
+    assert project.crawl().jobs == {"done": 1}
+    first, last = site.exchanges[0], target.exchanges[-1]
+    assert (first.request.method, last.request.method) == (method, "GET")
+    assert b"s3cret" in first.request.body
+    assert not last.request.body
+
+
 def test_redirects_in_a_circle_end(project: Project, site: Site, second_site: Site) -> None:
     site["/self"] = redirect("/self")
     site["/a"], site["/b"] = redirect("/b"), redirect("/a")

@@ -180,6 +180,21 @@ def test_retry_after_of_a_429_holds_the_whole_host_back(project: Project, site: 
     assert site.count("/3") == 2
 
 
+@pytest.mark.parametrize("retry_after", ["0", "Thu, 01 Jan 2015 00:00:00 GMT"])
+def test_a_429_without_a_wait_holds_the_host_back_longer_each_time(
+    project: Project, site: Site, retry_after: str
+) -> None:
+    def limited(request: Request) -> Page:
+        return Page("slow down", 429, {"Retry-After": retry_after}) if request.attempt <= 2 else Page(html("x"))
+
+    site.fallback = limited
+    project.write(defs(site.url("/0"), site.url("/1"), host="robots: false, concurrency: 2"))
+    assert project.crawl().jobs == {"done": 2}
+    times = site.start_times("/0")
+    assert times[1] - times[0] >= 0.9
+    assert times[2] - times[1] >= 1.9
+
+
 @pytest.mark.sweep
 def test_other_hosts_continue_while_one_backs_off(project: Project, site: Site, second_site: Site) -> None:
     site.fallback = lambda request: (

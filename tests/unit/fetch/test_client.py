@@ -291,10 +291,13 @@ def test_credentials_in_the_url_are_sent_and_never_shown(site: Site, monkeypatch
     ("header", "seconds"),
     [
         ("120", 120.0),
-        ("0", 0.0),
+        ("0", None),
+        ("1.5", 1.5),
+        ("6, 4", 6.0),
+        ("0, Fri, 31 Dec 1999 23:59:59 GMT, 7", 7.0),
         ("soon", None),
         ("-5", None),
-        ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", None),
         ("9" * 400, None),
     ],
 )
@@ -316,6 +319,13 @@ def test_a_retry_after_date_is_relative_to_the_servers_clock(site: Site) -> None
     )
     site.pages["/"] = lambda x: x.respond(b"", *dates, status="429 Slow down")
     assert fetch(site.url("/")).retry_after == 90.0
+
+
+def test_the_longest_of_several_retry_after_counts(site: Site) -> None:
+    for first, second in (("6", "0"), ("0", "6")):
+        headers = (f"Retry-After: {first}", f"Retry-After: {second}")
+        site.pages["/"] = lambda x, headers=headers: x.respond(b"", *headers, status="429 Slow down")
+        assert fetch(site.url("/")).retry_after == 6.0
 
 
 def test_the_old_form_of_a_date_is_utc_too() -> None:
