@@ -1,59 +1,106 @@
-"""TLS that may cost only so much: OpenSSL reads messages without content within one call, for as long as they come.
+"""TLS that reads no more messages without content than a response needs.
 
-HelloRequest, KeyUpdate, session tickets and renegotiation cost a server a few bytes each, and the event loop up to
-20 µs: at 3 MB/s such a server would stop all other requests of its node.
+OpenSSL reads them within one call, for as long as they come: a KeyUpdate of 27 bytes takes it 30 µs, so 3 MB of them a
+second would stop all other requests of a node. HelloRequest, session tickets and renegotiation cost less.
 """
 
 import ssl
-import time
-from typing import Any
+from typing import Any, Self
 
-_SECONDS = 0.1
-"""CPU time for one request: its handshake takes 1 to 10 ms, its response 0.1 ms."""
-_SECONDS_PER_BYTE = 5e-8
-"""Further CPU time for each byte of content; usual records take less than 0.001 µs a byte."""
+_PIECE_BYTES = 16_645
+"""What OpenSSL is given at a time: the longest record."""
+_HANDSHAKE_BYTES = 128 * 1024
+"""A chain of certificates may take 100 KiB."""
+_FREE_BYTES = 32 * 1024
+"""Without content, for one request: session tickets, and a record of which the end has yet to come."""
+_RECORD_BYTES = 80
+"""The most that a record has besides its content."""
+_FREE_RECORDS = 10_000
+_BYTES_PER_RECORD = 64
+"""Further records that content pays for; usual ones hold up to 16 KiB."""
 
 
 class TlsFlood(ssl.SSLError):
-    """A server sends many TLS messages without content."""
+    """A server sends more TLS messages than any response needs. `reason` says which."""
 
-    reason = "too many messages without content"
-
-    def __init__(self) -> None:
-        super().__init__(ssl.SSL_ERROR_SSL, self.reason)
+    def __init__(self, reason: str) -> None:
+        super().__init__(ssl.SSL_ERROR_SSL, reason)
+        self.reason = reason
 
 
 class CheckedTls(ssl.SSLObject):
-    """Raises TlsFlood when reading, or the handshake, takes too much CPU time."""
+    """Raises TlsFlood. A request that is written begins the count anew.
 
-    _spent = 0.0
-    _allowed = _SECONDS
+    It overrides a private method that `ssl` calls on `SSLContext.sslobject_class`; tests send such floods.
+    """
+
+    _incoming: ssl.MemoryBIO
+    _pieces: ssl.MemoryBIO
+    _given = _content = _records = 0
+    """Bytes given to OpenSSL, bytes of content and records that it gave, since the last request."""
+    _has_ended = False
+
+    @classmethod
+    def _create(cls, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> Self:
+        pieces = ssl.MemoryBIO()
+        made: Self = super()._create(pieces, outgoing, **options)  # type: ignore[misc]
+        made._incoming, made._pieces = incoming, pieces
+        return made
 
     def do_handshake(self) -> None:
         """As of ssl.SSLObject."""
-        started_at = time.thread_time()
-        try:
-            super().do_handshake()
-        finally:
-            self._count(started_at)
+        while True:
+            try:
+                super().do_handshake()
+                self._start_request()
+                return
+            except ssl.SSLWantReadError:
+                if self._given > _HANDSHAKE_BYTES:
+                    raise TlsFlood("too long a handshake") from None
+                if not self._give():
+                    raise
 
     def read(self, size: int = 1024, buffer: Any = None) -> Any:
         """As of ssl.SSLObject."""
-        started_at = time.thread_time()
-        read: Any = b""
-        try:
-            read = super().read(size, buffer)
+        if not self._pieces.pending:
+            self._give()
+        while True:
+            try:
+                read: Any = super().read(size, buffer)
+            except ssl.SSLWantReadError:
+                self._check()
+                if not self._give():
+                    raise
+                continue
+            self._records += 1
+            self._content += read if buffer is not None else len(read)
+            self._check()
             return read
-        finally:
-            self._allowed += (read if isinstance(read, int) else len(read)) * _SECONDS_PER_BYTE
-            self._count(started_at)
 
     def write(self, data: Any) -> int:
-        """As of ssl.SSLObject. Begins the next request, whose response may cost as much again."""
-        self._spent, self._allowed = 0.0, _SECONDS
+        """As of ssl.SSLObject."""
+        self._start_request()
         return super().write(data)
 
-    def _count(self, started_at: float) -> None:
-        self._spent += time.thread_time() - started_at
-        if self._spent > self._allowed:
-            raise TlsFlood
+    def _start_request(self) -> None:
+        self._given = self._pieces.pending
+        self._content = self._records = 0
+
+    def _give(self) -> bool:
+        """Give OpenSSL a piece of what was received, or its end; False: there is neither."""
+        piece = self._incoming.read(_PIECE_BYTES)
+        if piece:
+            self._given += self._pieces.write(piece)
+            return True
+        if self._incoming.eof and not self._has_ended:
+            self._has_ended = True
+            self._pieces.write_eof()
+            return True
+        return False
+
+    def _check(self) -> None:
+        without_content = self._given - self._pieces.pending - self._content
+        if without_content > _FREE_BYTES + _RECORD_BYTES * self._records:
+            raise TlsFlood("too many messages without content")
+        if self._records > _FREE_RECORDS + self._content // _BYTES_PER_RECORD:
+            raise TlsFlood("too many small records")

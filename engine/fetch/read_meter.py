@@ -14,7 +14,7 @@ _FRAMES_PER_EXCHANGE = 500
 _BYTES_PER_FRAME = 256
 """Further frames that a long body pays for; usual ones are 16 KiB long."""
 _FIRST_PIECES = 10_000
-_BYTES_PER_PIECE = 256
+_BYTES_PER_PIECE = 64
 
 
 class FloodDetected(Exception):

@@ -319,8 +319,9 @@ def _to_fetch_failed(error: Exception) -> FetchFailed:
         return invalid_certificate(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         return tls_failure(error.os_error)
-    if isinstance(error, TlsFlood) or isinstance(error.__cause__, TlsFlood):
-        return tls_failure(TlsFlood())
+    for cause in (error, error.__cause__):
+        if isinstance(cause, TlsFlood):
+            return tls_failure(cause)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return FetchFailed("connection closed before a response", kind="connection", retryable=True)
     if isinstance(error, aiohttp.ClientPayloadError):
