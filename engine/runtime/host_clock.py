@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import mmap
 import os
 import struct
 import sys
@@ -60,8 +59,8 @@ class HostRecord(NamedTuple):
 class HostClock:
     """An open clock file; one for each process, used by one thread.
 
-    Values are read from mapped memory, without a system call. They are written with `pwrite` under a byte lock: a full
-    disk is then an error and not a signal. Locks belong to the process, so that those of a killed one vanish. A process
+    Read with `pread`, and written with `pwrite` under a byte lock: where the file was cut, or the disk is full, mapped
+    memory would end the process by a signal. What is missing counts as zeros. Locks belong to the process, so that those of a killed one vanish. A process
     must not open the file twice: closing one would drop all its locks.
     """
 
@@ -71,7 +70,6 @@ class HostClock:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             self._prepare()
-            self._map = mmap.mmap(self._fd, _SIZE, mmap.MAP_SHARED, mmap.PROT_READ)
         except BaseException:
             os.close(self._fd)
             raise
@@ -81,7 +79,6 @@ class HostClock:
 
     def close(self) -> None:
         """Close the file, which drops all locks."""
-        self._map.close()
         os.close(self._fd)
 
     def find(self, host_key: str) -> HostRecord:
@@ -90,7 +87,7 @@ class HostClock:
         first = int.from_bytes(digest[:8])
         probed = [HostRecord.of((first + i) % _RECORDS) for i in range(_PROBES)]
         for record in probed:
-            if self._map[record.offset : record.offset + 16] == digest:
+            if self._bytes(record.offset, 16) == digest:
                 return record
         now = boottime()
         with self._locked(0, patience=_MUTEX_PAUSE):
@@ -209,12 +206,19 @@ class HostClock:
         return idle and not self._find_locks(record.locks, _LOCKS_OF_RECORD)
 
     def _read(self, record: HostRecord) -> tuple[bytes, float, float, float, float]:
-        digest, next_at, backoff, struck_at, used_at = _RECORD.unpack_from(self._map, record.offset)
+        digest, next_at, backoff, struck_at, used_at = _RECORD.unpack(self._bytes(record.offset, _RECORD.size))
         return digest, next_at, backoff, struck_at, used_at
 
     def _time(self, record: HostRecord, field: int) -> float:
-        value: float = _TIME.unpack_from(self._map, record.offset + field)[0]
+        value: float = _TIME.unpack(self._bytes(record.offset + field, _TIME.size))[0]
         return value if 0 < value < boottime() + _MAX_AHEAD else 0.0
+
+    def _bytes(self, offset: int, size: int) -> bytes:
+        """Bytes of the file; zeros for what cannot be read."""
+        try:
+            return os.pread(self._fd, size, offset).ljust(size, b"\0")
+        except OSError:
+            return bytes(size)
 
     def _write(self, offset: int, data: bytes) -> None:
         os.pwrite(self._fd, data, offset)

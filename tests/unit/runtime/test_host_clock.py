@@ -127,6 +127,19 @@ def test_a_damaged_deadline_is_ignored(path: Path) -> None:
         assert clock.reserve(record, 0.0) == 0.0
 
 
+def test_a_file_that_is_cut_costs_its_values_alone(path: Path) -> None:
+    clock = HostClock(path, "a")
+    record = clock.find("h:80")
+    now = boottime()
+    clock.strike(record, now, now + 50, now + 50)
+    os.truncate(path, 0)
+    assert clock.backoff(record) == 0.0
+    assert clock.reserve(record, 0.5) == 0.0
+    assert clock.reserve(record, 0.5) > now
+    assert clock.find("h:80") == record
+    clock.close()
+
+
 def test_each_host_has_a_record_of_its_own(path: Path) -> None:
     clock = HostClock(path, "a")
     records = {clock.find(f"host{n}.example:80") for n in range(500)}
