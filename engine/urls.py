@@ -69,10 +69,15 @@ def host_without_www(url: str) -> str:
 
 
 def host_key(url: str) -> str:
-    """`name:port` of a normalized URL, the default port filled in: the key for clocks and robots. Below 1 µs."""
+    """`name:port` of a normalized URL, the default port filled in: the key for clocks and robots. Below 1 µs.
+
+    A dot behind the name does not count: it is the same host.
+    """
     authority = _authority(url)
     if not authority:
         return FILE_HOST_KEY
+    if authority[-1] == "." or ".:" in authority:
+        authority = authority.removesuffix(".").replace(".:", ":")
     if ":" in authority and authority[-1] != "]":
         return authority
     return authority + _DEFAULT_PORTS[url[: url.index(":")]]

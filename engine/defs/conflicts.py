@@ -49,7 +49,8 @@ def canonical_host(name: str) -> str | None:
     port = match.group(2)
     if port is not None and not 0 < int(port) < 65_536:
         return None
-    return host_of(url) if port is None else f"{host_of(url)}:{int(port)}"
+    host = host_of(url).removesuffix(".")
+    return host if port is None else f"{host}:{int(port)}"
 
 
 def _check_locator(node: YamlNode, problems: Problems) -> None:

@@ -231,7 +231,7 @@ def _most_open_formatting_tags(markup: bytes) -> int:
 def may_search_long(markup: Markup, steps: int) -> bool:
     """Whether the parser may look at more open tags than that: `<hr>` in thousands of `<q>` searches all for a `<p>`.
 
-    Free for few tags (3,162 for 2,500,000 steps); else two counts, or about 0.3 µs a tag.
+    Free for few tags (4,000 for 4,000,000 steps); else two counts, or about 0.3 µs a tag.
     """
     tags = markup.tags
     if tags * tags <= 4 * steps:  # half of them opened, and searched for each of the other half

@@ -1,8 +1,10 @@
 """Reads what a page asks of robots: `<meta name="robots">` and the header X-Robots-Tag."""
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+_SEPARATORS = re.compile("[,;]")
 _DIRECTIVES_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
@@ -19,7 +21,7 @@ def read_meta(contents: Iterable[str]) -> PageRobots:
     """The directives of the `content` attributes that address a robot. The strictest counts; others are ignored."""
     words: set[str] = set()
     for content in contents:
-        words.update(content.lower().replace(",", " ").split())
+        words.update(_SEPARATORS.sub(" ", content.lower()).split())
     return _from_words(words)
 
 
@@ -31,12 +33,13 @@ def read_headers(values: Iterable[str], agent: str) -> PageRobots:
     words: set[str] = set()
     for value in values:
         addressed = True
-        for part in value.lower().split(","):
-            name, colon, directive = part.partition(":")
-            if colon and name.strip()[:1].isdigit():
+        for part in _SEPARATORS.split(value.lower()):
+            written, colon, directive = part.partition(":")
+            name = written.strip().partition("/")[0]  # without a version
+            if colon and name[:1].isdigit():
                 continue  # the second part of a date, after a weekday
-            if colon and name.strip() not in _DIRECTIVES_WITH_VALUE:
-                addressed = name.strip() in (agent, "robots", "*")
+            if colon and name not in _DIRECTIVES_WITH_VALUE:
+                addressed = name in (agent, "robots", "*")
             elif colon:
                 continue
             if addressed:

@@ -25,7 +25,7 @@ _MAX_INLINE_ATTRIBUTES = 2_000
 _MAX_INLINE_TAG_BYTES = 4_096
 _MAX_INLINE_REOPENED = 100_000
 """Elements that the parser may make by repeating others: each 0.3 µs and 300 bytes."""
-_MAX_INLINE_SEARCH_STEPS = 2_500_000
+_MAX_INLINE_SEARCH_STEPS = 4_000_000
 """Open tags that the parser may look at to find those that a tag closes: each 20 ns."""
 _MAX_INLINE_JSON_VALUES = 8_000
 """An expression takes up to 5 µs for each."""

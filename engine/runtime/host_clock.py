@@ -60,8 +60,8 @@ class HostClock:
     """An open clock file; one for each process, used by one thread.
 
     Read with `pread`, and written with `pwrite` under a byte lock: where the file was cut, or the disk is full, mapped
-    memory would end the process by a signal. What is missing counts as zeros. Locks belong to the process, so that those of a killed one vanish. A process
-    must not open the file twice: closing one would drop all its locks.
+    memory would end the process by a signal. What is missing counts as zeros. Locks belong to the process, so that
+    those of a killed one vanish. A process must not open the file twice: closing one would drop all its locks.
     """
 
     def __init__(self, path: Path, user: str) -> None:

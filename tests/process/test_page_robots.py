@@ -33,6 +33,8 @@ def end_events(project: Project) -> list[tuple[str, str]]:
 NOFOLLOW: tuple[tuple[dict[str, str], str], ...] = (
     ({"X-Robots-Tag": "noarchive, nofollow"}, ""),
     ({"X-Robots-Tag": "otherbot: index, Crawl-Console: none"}, ""),
+    ({"X-Robots-Tag": "crawl-console/1.0: noarchive; nofollow"}, ""),
+    ({}, '<meta name="robots" content="noarchive;nofollow">'),
     ({}, META.format(name="crawl-console", content="nofollow")),
 )
 """Headers and head of pages that forbid to follow their links."""

@@ -71,7 +71,7 @@ def test_host_names_agree_with_the_parser(written: str) -> None:
     parsed = ada_url.URL(url)
     port = parsed.port or {"http:": "80", "https:": "443"}[parsed.protocol]
     assert urls.host_of(url) == parsed.hostname
-    assert urls.host_key(url) == f"{parsed.hostname}:{port}"
+    assert urls.host_key(url) == f"{parsed.hostname.removesuffix('.')}:{port}"
     assert urls.origin(url) == parsed.origin
     userinfo = parsed.username + (f":{parsed.password}" if parsed.password else "")
     assert urls.userinfo_of(url) == userinfo
@@ -182,3 +182,10 @@ def test_a_url_of_a_list_that_is_not_utf_8_is_none() -> None:
     written = "http://h/größe".encode("cp1252").decode("utf-8", "replace")
     assert urls.resolve(written, None) is None
     assert urls.resolve("http://h/größe", None) == "http://h/gr%C3%B6%C3%9Fe"
+
+
+@pytest.mark.parametrize("port", ["", ":8080"])
+def test_a_dot_behind_a_name_makes_no_other_host(port: str) -> None:
+    dotted, plain = f"http://shop.test.{port}/a.:b", f"http://shop.test{port}/a.:b"
+    assert urls.host_key(dotted) == urls.host_key(plain)
+    assert urls.origin(dotted) != urls.origin(plain), "credentials are sent to the name as written"

@@ -6,7 +6,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from engine.extract.css import CssExpression
-from engine.extract.css_syntax import SelectorList, parse_selector
+from engine.extract.css_syntax import SelectorList, add_universal, parse_selector
 from engine.extract.tree_shape import TreeShape
 
 TRAP = """
@@ -165,3 +165,40 @@ def test_the_first_match_in_a_block_that_matches_itself_is_below_it() -> None:
     assert first is not None
     assert first.id == "b"
     assert "crawl-console" not in (tree.html or "")
+
+
+@pytest.mark.parametrize("first", [":is(.a)", ":is(.a, .b)", ":where(.a)", ":not(.g, p)", ":has(.g)", "*:is(.a)"])
+@pytest.mark.parametrize("depth", [0, 150], ids=["flat", "deep"])
+def test_a_selector_may_begin_with_a_pseudo_class(first: str, depth: int) -> None:
+    tree = LexborHTMLParser("<div>" * depth + "<div class=a><div class=g><p>x</p></div></div><h2></h2><i></i>")
+    shape = TreeShape(tree)
+    block = tree.css_first("body")
+    for text in (f"{first} p", f"body {first} p", f":is({first} p)", f"{first} .g > p"):
+        expression = CssExpression(text)
+        for found in (expression.find_on_page(tree, shape), expression.find_in_block(block, shape)):
+            assert [node.tag for node in found] == ["p"], text
+    assert [node.tag for node in CssExpression(f"{first} ~ i").find_on_page(tree, shape)] == ["i"]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("a:not(.b) :has(> :not(.c)) ~ :first-child", "a:not(.b) *:has(> *:not(.c)) ~ *:first-child"),
+        ("a , :IS( :not(x) y,:is(z))", "a , *:IS( *:not(x) y,*:is(z))"),
+        ('[x=":is(a) b"] :nth-child(2n+1 of :is(b))', '[x=":is(a) b"] *:nth-child(2n+1 of :is(b))'),
+        ("a\\:b>:not(c)", "a\\:b>*:not(c)"),
+        ("a::before", "a::before"),
+    ],
+)
+def test_a_pseudo_class_alone_gets_a_type(written: str, read: str) -> None:
+    assert add_universal(written) == read
+
+
+@pytest.mark.parametrize("selector", [".leaf", "[data-url]", "section .leaf", "i", ".leaf, section", "p, .none"])
+def test_a_page_gives_its_matches_one_by_one_too(selector: str) -> None:
+    leaf = "<section data-url=/c><div class=leaf data-url=/1><i>x</i></div><div class=leaf></div></section>"
+    tree = LexborHTMLParser(f"<!doctype html>{leaf * 3}<p>")
+    expression, shape = CssExpression(selector), TreeShape(tree)
+    one_by_one = [node.mem_id for node in expression.iterate_page(tree, shape)]
+    assert one_by_one == [node.mem_id for node in expression.find_on_page(tree, shape)]
+    assert one_by_one

@@ -53,7 +53,7 @@ def test_meta_robots(text: str, nofollow: bool) -> None:
         ("<meta name=ROBOTS content='none'>", (True, True)),
         ("<meta name=' Acme-Bot ' content='nofollow'><meta name=robots content=noindex>", (True, True)),
         ("<meta name=otherbot content='noindex, nofollow'>robots acme-bot", (False, False)),
-        ("<meta name=robots content='all'><meta name=acme-bot content='NoIndex;'>", (False, False)),
+        ("<meta name=robots content='all'><meta name=acme-bot content='NoIndex;x'>", (False, True)),
         ("<meta name=acme-bot content='index, nofollow, max-snippet:20'>", (True, False)),
     ],
 )

@@ -6,15 +6,13 @@ import tracemalloc
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import brotli
 import pytest
 import zstandard
 
 from engine.fetch.errors import FetchFailed
-from engine.fetch.response import FetchResponse, parse_retry_after
+from engine.fetch.response import FetchResponse
 from engine.model.job import Request
 from tests.unit.fetch.server import Exchange, LoopbackFetcher, Site, serving
 
@@ -285,53 +283,6 @@ def test_credentials_in_the_url_are_sent_and_never_shown(site: Site, monkeypatch
     assert b64decode(site.requests[1].headers["authorization"].partition(" ")[2]) == b"u:p@/ss"
     fetch(f"http://u:p@127.0.0.1:{site.port}/", Request(headers=(("Authorization", "Bearer t"),)))
     assert site.requests[2].headers["authorization"] == "Bearer t"
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        ("120", 120.0),
-        ("0", None),
-        ("1.5", 1.5),
-        ("6, 4", 6.0),
-        ("0, Fri, 31 Dec 1999 23:59:59 GMT, 7", 7.0),
-        ("soon", None),
-        ("-5", None),
-        ("Fri, 31 Dec 1999 23:59:59 GMT", None),
-        ("9" * 400, None),
-    ],
-)
-def test_retry_after(site: Site, header: str, seconds: float | None) -> None:
-    site.pages["/"] = lambda x: x.respond(b"busy", f"Retry-After: {header}", status="503 Busy")
-    response = fetch(site.url("/"))
-    assert (response.status, response.body) == (503, b"busy")
-    if len(header) < 100:
-        assert response.retry_after == seconds
-    else:
-        assert response.retry_after is not None and response.retry_after > 3600
-
-
-def test_a_retry_after_date_is_relative_to_the_servers_clock(site: Site) -> None:
-    wrong_now = datetime.now(UTC) - timedelta(days=3)
-    dates = (
-        f"Date: {format_datetime(wrong_now, True)}",
-        f"Retry-After: {format_datetime(wrong_now + timedelta(0, 90), True)}",
-    )
-    site.pages["/"] = lambda x: x.respond(b"", *dates, status="429 Slow down")
-    assert fetch(site.url("/")).retry_after == 90.0
-
-
-def test_the_longest_of_several_retry_after_counts(site: Site) -> None:
-    for first, second in (("6", "0"), ("0", "6")):
-        headers = (f"Retry-After: {first}", f"Retry-After: {second}")
-        site.pages["/"] = lambda x, headers=headers: x.respond(b"", *headers, status="429 Slow down")
-        assert fetch(site.url("/")).retry_after == 6.0
-
-
-def test_the_old_form_of_a_date_is_utc_too() -> None:
-    now = b"Sun, 06 Nov 1994 08:49:37 GMT"
-    assert parse_retry_after(b"Sun Nov  6 08:50:37 1994", now) == 60.0
-    assert parse_retry_after(b"Sunday, 06-Nov-94 08:50:07 GMT", now) == 30.0
 
 
 def test_latin_1_in_a_header(site: Site) -> None:

@@ -153,6 +153,20 @@ def test_a_page_of_many_matches_below_many_levels_goes_to_an_extraction_process(
 
 
 @pytest.mark.parametrize(
+    "body", ["<q>" * 9_990 + "<hr>" * 8_000, "<div>" * 9_000 + "</p>" * 4_000, "<span>" * 7_000 + "<hr>" * 5_000]
+)
+def test_tags_that_search_thousands_of_open_ones_go_to_an_extraction_process(body: str) -> None:
+    assert len(body) < 64 * 1024
+    assert not is_inline(body, selector="p")
+
+
+def test_letters_are_replaced_inline_on_small_pages_only() -> None:
+    selector = "xpath: //*[contains(translate(., 'ABC', 'abc'), 'x')]"
+    assert is_inline("<p>x</p>" * 40, selector=selector)
+    assert not is_inline(f"<p>{'word ' * 2_000}</p>", selector=selector)
+
+
+@pytest.mark.parametrize(
     ("parts", "flat"),
     [
         ({"fields": (Field(name="f", selector="b"), Field(name="g", value="x"))}, True),
