@@ -1,7 +1,6 @@
 """Opens and reads a data dir, and sends it commands, for the command line and the console. Prints nothing."""
 
 import contextlib
-import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from engine.model.run import Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import is_process_alive
-from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal
+from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal, is_immutable
 from engine.store.db.schema import CRAWL, has_schema, require_current
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
@@ -106,11 +105,6 @@ def require_database_path(data: Path) -> Path:
     if not path.exists():
         raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     return path
-
-
-def is_immutable(path: Path) -> bool:
-    """Whether a database is read as an unchanging file: no process has it open, and we may create no log beside it."""
-    return has_no_wal(path) and not os.access(path.parent, os.W_OK)
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
 
 @contextlib.contextmanager
 def _open_pages(data: Path) -> "Iterator[PageStore | None]":
-    from console.client import is_immutable
+    from engine.store.db.connector import is_immutable
     from engine.store.db.schema import PAGES
     from engine.store.pages.documents import PageStore
 

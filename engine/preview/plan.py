@@ -18,7 +18,8 @@ from engine.preview.extraction_client import ExtractionClient
 from engine.preview.page_trial import PageTrial
 from engine.preview.row_changes import RowChange, compare_rows
 from engine.preview.stored_pages import page_origin, stored_document
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, is_immutable
+from engine.store.db.schema import PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
@@ -111,7 +112,7 @@ def plan_defs(
     salt = supervisors.find_secret_salt(db)
     sealed = definitions if salt is None else seal_definitions(definitions, SecretVault(salt))
     current = PreparedDefs.from_definitions(versions.read(db, run.defs_version))
-    with contextlib.closing(PageStore(folder, read_only=True)) as bodies:
+    with contextlib.closing(PageStore(folder, read_only=True, immutable=is_immutable(folder / PAGES))) as bodies:
         return _compare(
             db, bodies, run, current, PreparedDefs.from_definitions(sealed), client, full=full, on_page=on_page
         )

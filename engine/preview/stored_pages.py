@@ -18,8 +18,8 @@ from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, grou
 from engine.preview.row_changes import RowChange, compare_rows
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
-from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, require_current
+from engine.store.db.connector import Database, is_immutable
+from engine.store.db.schema import CRAWL, PAGES, require_current
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
@@ -82,9 +82,15 @@ def preview_stored_pages(
     if not (folder / CRAWL).exists():
         raise UsageError(f"{folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     with contextlib.ExitStack() as stack:
-        db = stack.enter_context(contextlib.closing(Database.open(folder / CRAWL, read_only=True, busy_seconds=2)))
+        db = stack.enter_context(
+            contextlib.closing(
+                Database.open(folder / CRAWL, read_only=True, immutable=is_immutable(folder / CRAWL), busy_seconds=2)
+            )
+        )
         require_current(db)
-        bodies = stack.enter_context(contextlib.closing(PageStore(folder, read_only=True)))
+        bodies = stack.enter_context(
+            contextlib.closing(PageStore(folder, read_only=True, immutable=is_immutable(folder / PAGES)))
+        )
         trial = PageTrial(definitions, target, client or stack.enter_context(ExtractionClient(client_settings)))
         run = runs.latest(db)
         if run is None:

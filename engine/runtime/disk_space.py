@@ -9,6 +9,8 @@ CHECK_INTERVAL = 1.0
 """Seconds between two checks: cheap enough for every lease, and soon enough for a disk that fills."""
 _MIN_FREE_FILES = 50
 """How many files must be possible: logs, heartbeats, databases and outputs of a start are fewer."""
+_FULL_BYTES = 128 * 1024
+"""With less than this SQLite cannot create the files beside a database."""
 _RECOVERY_FACTOR = 1.1
 """An alarm ends only with a tenth more than the minimum free, so that intake does not flap."""
 
@@ -71,6 +73,12 @@ def free_files(path: Path) -> int | None:
     """How many more files an ordinary user can create where `path` is; None where that is unknown or unlimited."""
     stats = _file_system_of(path)
     return stats.f_favail if stats is not None and stats.f_files else None
+
+
+def is_full(path: Path) -> bool:
+    """Whether not even a small file can be written where `path` is."""
+    free, files = free_bytes(path), free_files(path)
+    return (free is not None and free < _FULL_BYTES) or files == 0
 
 
 def _file_system_of(path: Path) -> os.statvfs_result | None:

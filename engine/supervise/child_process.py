@@ -183,7 +183,7 @@ def create_beat_file(path: Path) -> None:
         BeatWriter(path).close()
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"{path}: {error.strerror}", "Free some space; the crawl continues by itself.") from error
+            raise DiskFull(f"{path}: {error.strerror}", "Free some space. A crawl that runs waits for it.") from error
         raise StorageError(f"{path}: {error.strerror}", "Check the permissions of the data directory.") from error
 
 

@@ -31,7 +31,8 @@ _BATCH_ROWS = 200
 @common_options
 def query(sql: str, format_: str | None, data: Path, assign: Sequence[str]) -> int:
     """Run one read-only SQL statement on crawl.db and the stored pages; body(page) is the text of a page."""
-    from console.client import is_immutable, open_latest_run
+    from console.client import open_latest_run
+    from engine.store.db.connector import is_immutable
     from engine.store.read.query import open_query
 
     validate_assignments(assign)

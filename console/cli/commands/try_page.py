@@ -77,9 +77,9 @@ def try_(
 
 
 def _read_stored(data: Path, job: int) -> "tuple[TrialDocument, PageOrigin]":
-    from console.client import is_immutable, require_database_path
+    from console.client import require_database_path
     from engine.preview.stored_pages import page_origin, stored_document
-    from engine.store.db.connector import Database
+    from engine.store.db.connector import Database, is_immutable
     from engine.store.db.schema import PAGES
     from engine.store.pages.documents import PageStore
     from engine.store.read import worked_pages

@@ -5,6 +5,7 @@ A limit is written `LIMIT +?`: SQLite compiles a query with `LIMIT ?` again at e
 
 import contextlib
 import importlib
+import os
 import sqlite3 as stdlib_sqlite3
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import CrawlError, StorageError
+from engine.runtime.disk_space import is_full
 from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
 from engine.store.db.retry_busy import DiskFull, retry_busy
 
@@ -25,6 +27,8 @@ _BEGIN_RETRY_SECONDS = 0.001
 _BLOCKED_BUSY_SECONDS = 0.05
 _DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 """The second and third: the shared index of the write-ahead log cannot grow."""
+_UNCLEAR_ERRORS = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
+"""What SQLite says of a full disk, too, where it cannot create the files beside a database."""
 _CACHE_KB, _SMALL_CACHE_KB = 4_000, 500
 _BLOB_PIECE_BYTES = 64 * 1024
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
@@ -286,8 +290,10 @@ class Database:
         name = getattr(error, "sqlite_errorname", "") or ""
         if "locked" in text or "busy" in text or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return DatabaseBusy(f"{self.path}: {text}", "Another process is writing to it; the write is retried.")
-        if "full" in text or name in _DISK_FULL_ERRORS:
-            return DiskFull(f"{self.path}: {text}", "The disk is full: free some space; the crawl continues by itself.")
+        is_unclear = name.startswith(_UNCLEAR_ERRORS) or "unable to open" in text
+        if "full" in text or name in _DISK_FULL_ERRORS or (is_unclear and is_full(self.path.parent)):
+            said = text if "full" in text else f"the disk is full ({text})"
+            return DiskFull(f"{self.path}: {said}", "Free some space on the disk. A crawl that runs waits for it.")
         if "malformed" in text or "not a database" in text or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return StorageError(
                 f"{self.path}: damaged ({text})",
@@ -301,6 +307,11 @@ class Database:
 def has_no_wal(path: Path) -> bool:
     """Whether a database has no write-ahead log: no process has it open, and the file itself is complete."""
     return not path.with_name(f"{path.name}-wal").exists()
+
+
+def is_immutable(path: Path) -> bool:
+    """Whether a database is read as an unchanging file: no process has it open, and we can create no log beside it."""
+    return has_no_wal(path) and (not os.access(path.parent, os.W_OK) or is_full(path.parent))
 
 
 def placeholders(items: Iterable[Any]) -> str:

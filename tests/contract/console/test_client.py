@@ -4,7 +4,6 @@ import contextlib
 
 import pytest
 
-from console import client
 from console.client import open_latest_run
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
@@ -20,7 +19,7 @@ def closed_store(store: StoreHarness) -> StoreHarness:
 
 
 def test_a_database_at_rest_is_read_without_a_log(closed_store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client.os, "access", lambda *_: False)
+    monkeypatch.setattr("os.access", lambda *_: False)
     before = sorted(closed_store.folder.iterdir())
     with open_latest_run(closed_store.folder) as (db, run):
         assert run.seq == closed_store.run
@@ -32,7 +31,7 @@ def test_a_database_at_rest_is_read_without_a_log(closed_store: StoreHarness, mo
 def test_a_crawl_that_starts_meanwhile_is_reported(
     closed_store: StoreHarness, monkeypatch: pytest.MonkeyPatch, ended: bool
 ) -> None:
-    monkeypatch.setattr(client.os, "access", lambda *_: False)
+    monkeypatch.setattr("os.access", lambda *_: False)
     with contextlib.ExitStack() as stack:
         stack.enter_context(pytest.raises(DatabaseBusy, match="a crawl started while it was read"))
         db, _ = stack.enter_context(open_latest_run(closed_store.folder))
