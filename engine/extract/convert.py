@@ -1,5 +1,6 @@
 """Converts the text of a field to its type, strictly."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -176,6 +177,10 @@ def _file(text: str, base: str) -> str:
     return urls.without_credentials(_url(text, base))  # the site's own are neither stored nor sent
 
 
+_PRECISE_NUMBER = re.compile(r"[0-9](?:[0-9]{15}|\.[0-9])")
+"""What may be a number with a fraction, or of more digits than 64 bits hold."""
+
+
 def _json(text: str, _base: str) -> Any:
     try:
         value = orjson.loads(text)
@@ -183,7 +188,19 @@ def _json(text: str, _base: str) -> Any:
         raise ValueError(f"{quote_text(text)} is not JSON: {error}") from None
     if text.count("[") + text.count("{") > _MAX_JSON_DEPTH and _exceeds_depth(value, _MAX_JSON_DEPTH):
         raise ValueError(f"the JSON nests deeper than {_MAX_JSON_DEPTH} levels")
-    return value
+    return _with_all_digits(text, value) if _PRECISE_NUMBER.search(text) else value
+
+
+def _with_all_digits(text: str, value: Any) -> Any:
+    """The JSON text with numbers as written; its `value` where one has more digits than Python reads."""
+    try:
+        return json.loads(text, parse_float=_read_fraction)
+    except ValueError:
+        return value
+
+
+def _read_fraction(text: str) -> float | Decimal:
+    return float(text) if "e" in text or "E" in text else Decimal(text)
 
 
 def _exceeds_depth(value: Any, limit: int) -> bool:

@@ -21,6 +21,8 @@ _SETTINGS = (
 )
 _ABSOLUTE, _RELATIVE = "absolute-time", "relative-time"
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_NUMBER = re.compile(r"\d{1,3}")
+"""To the library `12` is a month."""
 _CACHED_TEXTS = 10_000
 _ANY_DAY = datetime(2024, 1, 31)
 
@@ -48,7 +50,10 @@ class HumanDates:
             raise ValueError(
                 f"{quote_text(text)} is longer than {MAX_LENGTH} characters; pick out the date with `match`"
             )
-        date = (self._parse_with_year(text) if _YEAR.search(text) else None) or self._parse(text, fetched_at)
+        is_number = _NUMBER.fullmatch(text.strip()) is not None
+        date = (self._parse_with_year(text) if _YEAR.search(text) else None) or (
+            None if is_number else self._parse(text, fetched_at)
+        )
         if date is None:
             raise ValueError(f"{quote_text(text)} is not a date in the locale '{self._locale}'")
         return date

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import orjson
+
 
 class Missing:
     """Marks an absent JSON value; None is a JSON null."""
@@ -66,4 +68,17 @@ def _replace_invalid_characters(value: Any) -> Any:
         return [_replace_invalid_characters(item) for item in value]
     if isinstance(value, dict):
         return {_replace_invalid_characters(key): _replace_invalid_characters(item) for key, item in value.items()}
+    return value
+
+
+def make_encodable(value: Any) -> Any:
+    """The value with huge integers and lone surrogates replaced by what the encoder can write."""
+    if isinstance(value, dict):
+        return {str(make_encodable(key)): make_encodable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [make_encodable(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
+        return orjson.Fragment(str(value))
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
     return value

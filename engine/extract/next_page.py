@@ -9,7 +9,7 @@ from engine.extract.cost import Cost
 from engine.extract.html_form import with_query
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page, host_name
-from engine.extract.page_urls import resolve_url
+from engine.extract.page_urls import MAX_URL_CHARACTERS, resolve_url
 from engine.extract.request_template import (
     MissingValue,
     encode_form,
@@ -72,6 +72,8 @@ class NextPageFinder:
         else:
             body = fill_body(template, look_up)
         url = resolve_url(page.base, href, self._query_stripper)
+        if len(href) > MAX_URL_CHARACTERS:
+            page.faults[f"`next` has a URL of more than {MAX_URL_CHARACTERS:,} characters"] = None
         if url is None or host_name(url) != page.host:
             return None
         text, content_type = body or (None, None)
@@ -101,6 +103,9 @@ class NextPageFinder:
             if isinstance(value, list):
                 value = next((item for item in value if item is not None), None)
             is_blank = isinstance(value, str) and not value.strip()
-            return None if is_blank or value is False or isinstance(value, dict | list) else value
+            if isinstance(value, dict | list):
+                page.faults[f"`next`: `{name}` is an object or a list, which no request can send"] = None
+                return None
+            return None if is_blank or value is False else value
         text = read_node(node, "text")
         return None if text is None else " ".join(text.split())

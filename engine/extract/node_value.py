@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from selectolax.lexbor import LexborNode
 
-from engine.extract.json_value import JsonNumber
+from engine.extract.json_value import JsonNumber, make_encodable
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
 _BLOCK_TAG_NAMES = """
-address article aside blockquote br button caption dd details dialog div dl dt fieldset figcaption figure footer form
-h1 h2 h3 h4 h5 h6 header hr li main nav ol optgroup option p pre section summary table tbody td textarea tfoot th thead
-title tr ul
+address article aside blockquote br button caption center dd details dialog dir div dl dt fieldset figcaption figure
+footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu nav ol optgroup option p pre search section summary
+table tbody td textarea tfoot th thead title tr ul
 """
 # Text before and after these is separated by a space.
 _BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
@@ -76,6 +76,10 @@ def json_text(value: Any) -> str | None:
     try:
         return orjson.dumps(value, default=_encode_number).decode()
     except TypeError:  # what it does not write: huge integers, lone surrogates, more than 254 levels
+        pass
+    try:
+        return orjson.dumps(make_encodable(value), default=_encode_number).decode()
+    except (TypeError, RecursionError):
         pass
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -114,7 +114,9 @@ class Page:
 
         if self.kind == "html":
             self._check_depth()
-        return parse_markup(self._utf8, xml=self.kind == "xml", on_limit=self._on_parser_limit)
+        return parse_markup(
+            self._utf8, xml=self.kind == "xml", on_limit=self._on_parser_limit, on_malformed=self._on_malformed
+        )
 
     @cached_property
     def data(self) -> Any:
@@ -209,6 +211,9 @@ class Page:
             problem = f"is beyond a limit of the XML parser: {limit}"
             raise PageTooCostly(self.url, problem, because="Its rows would be incomplete")
         self.faults[f"XPath reads a part of the page alone: {limit}"] = None
+
+    def _on_malformed(self) -> None:
+        self.faults["the XML is malformed: what its parser cannot read is missing"] = None
 
     def _check_depth(self) -> None:
         if nests_too_deep(self.markup):

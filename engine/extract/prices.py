@@ -9,6 +9,10 @@ MAX_LENGTH = 200
 """Characters of a text with a price. The worst takes the library 0.5 ms, and a longer one its square."""
 
 
+_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u2032", "'"))
+"""Typographers' forms of the group mark of Switzerland, which the library does not know."""
+
+
 def price_converter(decimal_mark: str | None, group_mark: str | None) -> Callable[[str, str], Any]:
     """A converter from a text to `{"amount": Decimal, "currency": str or None}`; the marks are guessed if not given.
 
@@ -18,13 +22,15 @@ def price_converter(decimal_mark: str | None, group_mark: str | None) -> Callabl
     from price_parser import Price
 
     # Blanks in a number are group marks to the library in any case.
-    group = None if group_mark is None or group_mark.isspace() else group_mark
+    group = None if group_mark is None or group_mark.isspace() else group_mark.translate(_APOSTROPHES)
 
     def convert(text: str, _base: str) -> dict[str, Any]:
         if len(text) > MAX_LENGTH:
             message = f"{quote_text(text)} is longer than {MAX_LENGTH} characters; pick out the price with `match`"
             raise ValueError(message)
-        price = Price.fromstring(text, decimal_separator=decimal_mark, digit_group_separator=group)
+        price = Price.fromstring(
+            text.translate(_APOSTROPHES), decimal_separator=decimal_mark, digit_group_separator=group
+        )
         # To the library, `free shipping` is a price of 0.
         is_price = any(map(str.isdigit, text)) or text.lower() == "free"
         if price.amount is None or not is_price:

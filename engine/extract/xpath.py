@@ -34,15 +34,21 @@ _NO_MEMORY, _LIMIT = etree.ErrorTypes.ERR_NO_MEMORY, etree.ErrorTypes.ERR_RESOUR
 
 
 def parse_markup(
-    markup: bytes, *, xml: bool = False, on_limit: Callable[[str], None] | None = None
+    markup: bytes,
+    *,
+    xml: bool = False,
+    on_limit: Callable[[str], None] | None = None,
+    on_malformed: Callable[[], None] | None = None,
 ) -> etree._Element | None:
     """The root element of UTF-8 markup, malformed or not; None if there is none. No network.
 
     Of entities only those of HTML are resolved, which feeds use without a declaration. `on_limit` is called where the
     parser stops at a limit of its own, and gives what is before that place: XML of more than 256 levels, HTML of more
-    than 2,048, a text of XML of more than 10 MB. Raises MemoryError.
+    than 2,048, a text of XML of more than 10 MB. `on_malformed`: of XML, parts may be missing. Raises MemoryError.
     """
     markup = replace_surrogates(markup)
+    if xml:
+        markup = markup.lstrip()  # a blank line in front is usual, and an error
     root, parser = _parse(markup, xml=xml)
     if xml and (len(parser.error_log) or may_drop_references(markup)):
         prefixes = undeclared_prefixes([error.message for error in islice(parser.error_log, _MAX_ERRORS)])
@@ -55,6 +61,8 @@ def parse_markup(
     last_error = parser.error_log.last_error
     if on_limit is not None and last_error is not None and last_error.type == _LIMIT:
         on_limit(last_error.message.strip().partition(", ")[0])
+    elif on_malformed is not None and xml and len(parser.error_log.filter_from_fatals()):
+        on_malformed()
     return root if root is not None and isinstance(root.tag, str) else None
 
 

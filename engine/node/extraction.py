@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from engine.extract.canonical import find_canonical
 from engine.extract.context import Context
+from engine.extract.json_value import make_encodable
 from engine.extract.links import limit_links
 from engine.extract.login_check import is_logged_out
 from engine.extract.page import Page, PageKind
@@ -248,23 +249,10 @@ def encode_row(row: Any) -> str:
     try:
         return orjson.dumps(row, default=_encode_decimal).decode()
     except TypeError:
-        return orjson.dumps(_make_encodable(row), default=_encode_decimal).decode()
+        return orjson.dumps(make_encodable(row), default=_encode_decimal).decode()
 
 
 def _encode_decimal(value: Any) -> Any:
     if isinstance(value, Decimal):
         return orjson.Fragment(format(value, "f"))
     raise TypeError(type(value).__name__)
-
-
-def _make_encodable(value: Any) -> Any:
-    """The value with huge integers and lone surrogates replaced by what the encoder can write."""
-    if isinstance(value, dict):
-        return {str(_make_encodable(key)): _make_encodable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_make_encodable(item) for item in value]
-    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
-        return orjson.Fragment(str(value))
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return value

@@ -45,6 +45,8 @@ def convert(kind: FieldType, text: str, **more: Any) -> Any:
         ("file", "//us:pw@h.example/c.pdf", "https://h.example/c.pdf"),
         ("json", '{"a": [1, null, "x  y"]}', {"a": [1, None, "x  y"]}),
         ("json", "3", 3),
+        ("json", '[1.10, 1e3, "1.5"]', [Decimal("1.10"), 1000.0, "1.5"]),
+        ("json", f"[{10**30}, 0.1]", [10**30, Decimal("0.1")]),
     ],
 )
 def test_valid_texts_are_converted(kind: FieldType, text: str, value: Any) -> None:

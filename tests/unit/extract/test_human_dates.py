@@ -43,6 +43,10 @@ def test_another_text_rejects_the_record(text: str) -> None:
     assert reason(f"<time>{text}</time>", locale="de", **DATE) == f"{text!r} is not a date in the locale 'de'"
 
 
+def test_a_number_is_no_month() -> None:
+    assert reason("<time>12</time>", locale="en", **DATE) == "'12' is not a date in the locale 'en'"
+
+
 def test_a_date_is_a_value_like_others() -> None:
     assert value("<time>gestern</time>", locale="de", **DATE) == "1969-12-31", "the page was fetched at 0"
     assert value("<time></time>", locale="de", default="2024-01-31", has_default=True, **DATE) == "2024-01-31"

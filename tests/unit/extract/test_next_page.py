@@ -72,6 +72,20 @@ def test_values_of_json_are_written_as_texts(value: Any, text: str) -> None:
     assert url_of(value) == f"{API}?after={text}"
 
 
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({"id": 1}, "`next`: `cursor` is an object or a list, which no request can send"),
+        ([[1]], "`next`: `cursor` is an object or a list, which no request can send"),
+        ("x" * 20_000, "`next` has a URL of more than 16,384 characters"),
+    ],
+)
+def test_a_value_that_no_request_can_send_is_said(value: Any, fault: str) -> None:
+    extracted = apply(json.dumps({"next": value}))
+    assert not extracted.links
+    assert fault in extracted.faults
+
+
 def test_a_value_in_a_json_body_keeps_its_type() -> None:
     template = RequestTemplate(json='{"after":"%{cursor}","key":"%{env.KEY}","page":"p%{cursor}"}')
     next_page = replace(CURSOR, request=template)

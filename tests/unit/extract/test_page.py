@@ -138,3 +138,22 @@ def test_an_out_of_range_time_is_empty(seconds: float) -> None:
 
 def test_times_are_utc_to_the_second() -> None:
     assert format_utc(1_706_691_900.987) == "2024-01-31T09:05:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "malformed"),
+    [
+        ("<r><a>1 &amp; 2</a></r>", False),
+        ("<rss><item>x &nbsp; y</item></rss>", False),
+        ("\n<?xml version='1.0'?><r/>", False),
+        ("<r>a & b</r>", False),
+        ("<r><media:x/></r>", False),
+        ("<r><a x=1>1</a><a>2</a></r>", True),
+        ("<rss><item><t>1</t></item><item><t>", True),
+        ("<r/><r/>", True),
+    ],
+)
+def test_malformed_xml_is_said(text: str, malformed: bool) -> None:
+    document = page(text, kind="xml")
+    assert document.element is not None
+    assert any("malformed" in fault for fault in document.faults) is malformed

@@ -21,6 +21,8 @@ from tests.unit.extract.pages import extract, reason, value
         ("€ 1.116,90", "1116.90", "€"),
         ("1,116.90 USD", "1116.90", "USD"),
         ("from CHF 1'116.90 each", "1116.90", "CHF"),
+        ("CHF 1\u2019234.50", "1234.50", "CHF"),
+        ("1\u2032234 \u20ac", "1234", "\u20ac"),
         ("1 116,90 kr", "1116.90", "kr"),
         ("US$ 1.50 / kg", "1.50", "US$"),
         ("12", "12", None),
