@@ -7,12 +7,14 @@ second would stop all other requests of a node. HelloRequest, session tickets an
 import ssl
 from typing import Any, Self
 
-_PIECE_BYTES = 16_645
-"""What OpenSSL is given at a time: the longest record."""
+_HEADER_BYTES = 5
+_MOST_BYTES = _HEADER_BYTES + 2**14 + 2048
+"""Of a record (RFC 5246, 6.2.3)."""
+_RECORD_TYPES = range(20, 25)
 _HANDSHAKE_BYTES = 128 * 1024
 """A chain of certificates may take 100 KiB."""
 _FREE_BYTES = 32 * 1024
-"""Without content, for one request: session tickets, and a record of which the end has yet to come."""
+"""Without content, for one request: session tickets."""
 _RECORD_BYTES = 80
 """The most that a record has besides its content."""
 _FREE_RECORDS = 10_000
@@ -31,20 +33,24 @@ class TlsFlood(ssl.SSLError):
 class CheckedTls(ssl.SSLObject):
     """Raises TlsFlood. A request that is written begins the count anew.
 
+    OpenSSL gets one record at a time. The others stay in the buffer of the event loop, which reads until it is empty.
+
     It overrides a private method that `ssl` calls on `SSLContext.sslobject_class`; tests send such floods.
     """
 
     _incoming: ssl.MemoryBIO
-    _pieces: ssl.MemoryBIO
+    _record: ssl.MemoryBIO
+    _partial = b""
+    """What was received of a record, as long as it is incomplete."""
     _given = _content = _records = 0
     """Bytes given to OpenSSL, bytes of content and records that it gave, since the last request."""
     _has_ended = False
 
     @classmethod
     def _create(cls, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> Self:
-        pieces = ssl.MemoryBIO()
-        made: Self = super()._create(pieces, outgoing, **options)  # type: ignore[misc]
-        made._incoming, made._pieces = incoming, pieces
+        record = ssl.MemoryBIO()
+        made: Self = super()._create(record, outgoing, **options)  # type: ignore[misc]
+        made._incoming, made._record = incoming, record
         return made
 
     def do_handshake(self) -> None:
@@ -62,7 +68,7 @@ class CheckedTls(ssl.SSLObject):
 
     def read(self, size: int = 1024, buffer: Any = None) -> Any:
         """As of ssl.SSLObject."""
-        if not self._pieces.pending:
+        if not self.pending():
             self._give()
         while True:
             try:
@@ -83,23 +89,35 @@ class CheckedTls(ssl.SSLObject):
         return super().write(data)
 
     def _start_request(self) -> None:
-        self._given = self._pieces.pending
-        self._content = self._records = 0
+        self._given = self._content = self._records = 0
 
     def _give(self) -> bool:
-        """Give OpenSSL a piece of what was received, or its end; False: there is neither."""
-        piece = self._incoming.read(_PIECE_BYTES)
-        if piece:
-            self._given += self._pieces.write(piece)
-            return True
-        if self._incoming.eof and not self._has_ended:
-            self._has_ended = True
-            self._pieces.write_eof()
-            return True
-        return False
+        """Give OpenSSL the next record, or the end; False: there is neither yet."""
+        self._take(_HEADER_BYTES)
+        if len(self._partial) >= _HEADER_BYTES:
+            size = _HEADER_BYTES + int.from_bytes(self._partial[3:_HEADER_BYTES])
+            if size > _MOST_BYTES or self._partial[0] not in _RECORD_TYPES:
+                size = len(self._partial)  # no TLS: OpenSSL says so
+            self._take(size)
+            if len(self._partial) == size:
+                self._given += self._record.write(self._partial)
+                self._partial = b""
+                return True
+        if not self._incoming.eof or self._has_ended:
+            return False
+        self._has_ended = True
+        self._record.write(self._partial)
+        self._record.write_eof()
+        return True
+
+    def _take(self, size: int) -> None:
+        """Have up to so many bytes of the next record."""
+        missing = size - len(self._partial)
+        if missing > 0:
+            self._partial += self._incoming.read(missing)
 
     def _check(self) -> None:
-        without_content = self._given - self._pieces.pending - self._content
+        without_content = self._given - self._content
         if without_content > _FREE_BYTES + _RECORD_BYTES * self._records:
             raise TlsFlood("too many messages without content")
         if self._records > _FREE_RECORDS + self._content // _BYTES_PER_RECORD:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from engine.fetch.errors import FetchFailed
 from engine.model.host_route import HostRoute
@@ -21,7 +22,7 @@ from tests.unit.fetch.server import LoopbackFetcher
 pytestmark = pytest.mark.timeout(60)
 
 Serve = Callable[[socket.socket], None]
-Trust = tuple[Authority, HostRoute | None]
+Trust = tuple[Authority, HostRoute | None, Callable[[], asyncio.AbstractEventLoop]]
 
 HELLO_REQUEST = b"\x16\x03\x03\x00\x04\x00\x00\x00\x00"
 TICKETS = 20_000
@@ -29,12 +30,13 @@ MOST_CPU = 2.0
 """Seconds that a flood may cost; without a bound it takes all of the deadline."""
 
 
-@pytest.fixture(params=[False, True], ids=["direct", "route"])
+@pytest.fixture(params=["direct", "direct, asyncio", "route"])
 def trust(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trust:
-    """An authority, and a route that trusts it; None: every request does."""
+    """An authority, a route that trusts it, or None where every request does, and the loop of nodes or of Python."""
     authority = Authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
-    return authority, trusting(authority) if request.param else None
+    loop = asyncio.new_event_loop if "asyncio" in request.param else uvloop.new_event_loop
+    return authority, trusting(authority) if request.param == "route" else None, loop
 
 
 @contextmanager
@@ -59,20 +61,24 @@ def serving(serve: Serve) -> Iterator[str]:
         listener.close()
 
 
-async def fetch(url: str, route: HostRoute | None) -> bytes:
-    fetcher = LoopbackFetcher(user_agent="t", deadline=20, max_body=1_000_000, connections=4)
-    try:
-        response = await fetcher.send(url, Request(), route=route)
-        return response.take_body()
-    finally:
-        await fetcher.aclose()
+def fetch(url: str, trust: Trust) -> bytes:
+    async def send() -> bytes:
+        fetcher = LoopbackFetcher(user_agent="t", deadline=20, max_body=1_000_000, connections=4)
+        try:
+            response = await fetcher.send(url, Request(), route=trust[1])
+            return response.take_body()
+        finally:
+            await fetcher.aclose()
+
+    with asyncio.Runner(loop_factory=trust[2]) as runner:
+        return runner.run(send())
 
 
-def assert_refused(serve: Serve, route: HostRoute | None, reason: str = "too many messages without content") -> None:
+def assert_refused(serve: Serve, trust: Trust, reason: str = "too many messages without content") -> None:
     with serving(serve) as url:
         started_at = time.thread_time()
         with pytest.raises(FetchFailed) as caught:
-            asyncio.run(fetch(url, route))
+            fetch(url, trust)
         used = time.thread_time() - started_at
     assert caught.value.reason == f"TLS: {reason}"
     assert not caught.value.retryable
@@ -85,7 +91,7 @@ def test_a_flood_within_the_handshake(trust: Trust) -> None:
         while True:
             connection.sendall(HELLO_REQUEST * 10_000)
 
-    assert_refused(serve, trust[1], "too long a handshake")
+    assert_refused(serve, trust, "too long a handshake")
 
 
 def test_a_flood_of_session_tickets(trust: Trust) -> None:
@@ -96,7 +102,7 @@ def test_a_flood_of_session_tickets(trust: Trust) -> None:
         with context.wrap_socket(connection, server_side=True) as secure:
             secure.recv(16_384)
 
-    assert_refused(serve, trust[1])
+    assert_refused(serve, trust)
 
 
 def serve_in_records(context: ssl.SSLContext, body: bytes, size: int) -> Serve:
@@ -122,9 +128,45 @@ def test_a_body_is_read_whatever_the_size_of_its_records(
     context, body = trust[0].server_context(), b"<p>small</p>" * (length // 12)
     context.maximum_version = version
     with serving(serve_in_records(context, body, size)) as url:
-        assert asyncio.run(fetch(url, trust[1])) == body
+        assert fetch(url, trust) == body
 
 
 def test_a_flood_of_records(trust: Trust) -> None:
     serve = serve_in_records(trust[0].server_context(), b"x" * 100_000, 1)
-    assert_refused(serve, trust[1], "too many small records")
+    assert_refused(serve, trust, "too many small records")
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["cut", "clean"])
+def test_records_that_arrive_with_the_end_are_read(trust: Trust, is_clean: bool) -> None:
+    context = trust[0].server_context()
+
+    def serve(connection: socket.socket) -> None:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_side=True)
+        request = b""
+        while not request:
+            incoming.write(connection.recv(16_384))
+            with suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+                request = tls.read(16_384)
+            connection.sendall(outgoing.read())
+        for part in (b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\n", b"sec", b"ure"):
+            tls.write(part)
+        if is_clean:
+            with suppress(ssl.SSLWantReadError):
+                tls.unwrap()
+        connection.sendall(outgoing.read())
+
+    with serving(serve) as url:
+        assert fetch(url, trust) == b"secure"
+
+
+def test_a_server_without_tls_is_refused_at_once(trust: Trust) -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(16_384)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        connection.recv(16_384)
+
+    with serving(serve) as url, pytest.raises(FetchFailed) as caught:
+        fetch(url, trust)
+    assert caught.value.reason == "TLS: wrong version number"
