@@ -3,9 +3,12 @@
 import gzip
 import zlib
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 import zstandard
+
+from tests.sample import sampled
 
 from .library import ok
 from .project import Project
@@ -143,8 +146,7 @@ hosts: {{"127.0.0.1": {{private: true, robots: false, delay: {delay}}}}}
 """
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["same host", "other host"])
+@pytest.mark.parametrize(("method", "elsewhere"), sampled([*product(["POST", "PUT", "DELETE"], [False, True])], 2, 3))
 def test_a_303_is_a_get_without_a_body_also_where_it_waits_for_its_turn(
     project: Project, site: Site, second_site: Site, monkeypatch: pytest.MonkeyPatch, method: str, elsewhere: bool
 ) -> None:

@@ -93,7 +93,7 @@ def test_a_full_disk_pauses_the_run_until_there_is_space(
     assert project_on_disk.query("SELECT paused FROM runs") == [(None,)]
 
 
-@pytest.mark.parametrize("inodes", [False, True])
+@pytest.mark.parametrize("inodes", [False, pytest.param(True, marks=pytest.mark.sweep)])
 def test_what_was_crawled_is_read_on_a_full_disk(
     project_on_disk: Project, disk: SmallDisk, site: Site, inodes: bool
 ) -> None:

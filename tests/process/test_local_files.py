@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sample import sampled
+
 from .project import Project
 from .site import Site, html
 
@@ -83,10 +85,10 @@ def test_links_of_a_table_stay_below_the_folder_of_the_base(project: Project) ->
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [
+    sampled([
         ("missing", "no such file or directory"), ("folder", "not a regular file"), ("pipe", "not a regular file"),
         ("large", "larger than max_body (1,000 bytes)"), ("device", "not a regular file"),
-    ],
+    ], 2, 3),
 )  # fmt: skip
 def test_what_is_no_page_costs_its_job(project: Project, kind: str, reason: str) -> None:
     folder = project.folder / "pages"

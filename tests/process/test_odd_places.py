@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sample import sampled
+
 from .library import Library
 from .project import CRAWL, Project, until
 from .site import Site
@@ -15,7 +17,7 @@ from .site import Site
 pytestmark = pytest.mark.timeout(60)
 
 
-@pytest.mark.parametrize("closed", ["<&- >&-", "2>&-", "| true", "2>/dev/full"])
+@pytest.mark.parametrize("closed", sampled(["<&- >&-", "2>&-", "| true", "2>/dev/full"], 0, 3))
 def test_closed_streams_do_not_stop_a_run(project: Project, site: Site, closed: str) -> None:
     if "/dev/full" in closed and not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
@@ -48,7 +50,7 @@ def test_closed_streams_do_not_stop_a_run(project: Project, site: Site, closed: 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.parametrize("command", ["status", "events", "export book", "--help"])
+@pytest.mark.parametrize("command", sampled(["status", "events", "export book", "--help"], 0, 2))
 def test_a_full_stdout_is_reported(project: Project, site: Site, command: str) -> None:
     project.write(Library(site, shelves=1).defs())
     project.crawl()

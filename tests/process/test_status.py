@@ -34,7 +34,7 @@ def test_without_data_dir_or_run(project: Project) -> None:
 
 
 def test_during_and_after_a_run(project: Project, site: Site) -> None:
-    library = Library(site, shelves=8, books=6, delay=0.15)
+    library = Library(site, shelves=8, books=6, delay=0.3)
     project.write(library.defs(concurrency=4))
     running = project.start("--backups", "1")
     assert until(lambda: len(site.paths) > 6)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.sample import sampled
+
 from .library import Library
 from .project import Project, Running, until
 from .site import Page, Site, html
@@ -55,7 +57,7 @@ def test_drain_retires_a_node_without_replacement(project: Project, site: Site) 
     assert len(site.paths) == len(set(site.paths)), "its jobs were finished, not fetched again"
 
 
-@pytest.mark.parametrize("command", [["drain", "n1"], ["restart", "n1"], ["scale", "1"]])
+@pytest.mark.parametrize("command", sampled([["drain", "n1"], ["restart", "n1"], ["scale", "1"]], 1))
 def test_an_interrupted_job_is_fetched_by_another_node(project: Project, site: Site, command: list[str]) -> None:
     """Its request outlasts the grace: the node drops it, and the run continues to its end."""
     library = Library(site, shelves=3, books=4)

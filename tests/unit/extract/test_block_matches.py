@@ -36,7 +36,7 @@ def matches(document: Page) -> object:
     return selector.match_blocks(document, selector.all(Scope(document)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(inner_markup(), inner_markup()), min_size=8, max_size=12))
 def test_both_ways_find_the_same(blocks: list[tuple[str, str]]) -> None:
     text = "".join(f'<div class="row x" title="r">{inner}</div>{between}' for inner, between in blocks)

@@ -22,7 +22,7 @@ from tests.process.http2_connection import frame
 
 pytestmark = pytest.mark.timeout(60)
 
-DEADLINE = 3.0
+DEADLINE = 2.0
 LONGEST_PAUSE = 1.0
 """Of the event loop, seconds; on a loaded machine a process waits for its turn."""
 MOST_MEMORY = 60_000_000
