@@ -20,14 +20,15 @@ _NOT_RUNG, _IS_RUNG = "rung_at IS NULL AND " + _WAITS.format(s=""), "rung_at IS 
 _HOSTS_NOT_RUNG = f"SELECT host FROM sequences WHERE run = :run AND {_NOT_RUNG}"
 _ELIGIBLE = f"""
 WITH room AS MATERIALIZED (
-    SELECT h.id AS host, h.robots, h.login, {_TAKEN} AS taken, {{most}} - {_TAKEN} AS places FROM hosts h
+    SELECT h.id AS host, h.robots, h.login, {{most}} AS most, {_TAKEN} AS taken FROM hosts h
     WHERE h.id IN ({{hosts}}) AND h.paused = 0
         AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
         AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
 ),
 eligible AS (
-    SELECT s.id, s.host, s.taken, s.rung_at, room.places FROM room CROSS JOIN sequences s ON s.host = room.host
-    WHERE room.places > 0 AND s.kind <> 'extract' AND {_WAITS.format(s="s.")}
+    SELECT s.id, s.host, s.taken, s.rung_at, room.most - room.taken AS places
+    FROM room CROSS JOIN sequences s ON s.host = room.host
+    WHERE room.taken < room.most AND s.kind <> 'extract' AND {_WAITS.format(s="s.")}
         AND (room.robots <> 'WANTED' OR s.kind = 'robots')
         AND (room.login <> 'WANTED' OR s.kind NOT IN ('page', 'file'))
         AND (s.kind <> 'login' OR room.taken = 0)
