@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.errors import suggest
+from engine.extract.css_syntax import add_universal, parse_selector
 
 XPATH_PREFIX = "xpath:"
 JMESPATH_PREFIX = "jmespath:"
@@ -134,14 +135,17 @@ def _css_problem(text: str) -> str | None:
 
     try:
         LexborHTMLParser("").css(text)
+        parse_selector(add_universal(text))  # Lexbor closes brackets and strings that are open at the end
     except SelectolaxError:
         for pattern, hint in _CSS_HINTS:
             match = pattern.search(text)
             if match:
                 return hint.format(*match.groups())
         return f"not a CSS selector: {_shorten(text)}{_css_break(text)}"
-    except ValueError as error:
+    except UnicodeEncodeError as error:
         return f"not a CSS selector: {error}"
+    except ValueError as error:
+        return f"not a CSS selector: {_shorten(text)}: {error}"
     return None
 
 
