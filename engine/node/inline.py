@@ -23,6 +23,9 @@ _MAX_INLINE_COSTLY_BYTES = 8 * 1024
 _MAX_INLINE_ATTRIBUTES = 2_000
 """Parsers take the square of the number of attributes of a tag."""
 _MAX_INLINE_TAG_BYTES = 4_096
+_MAX_INLINE_NAMES = 8_000
+"""Of attributes without a value in one tag: 0.1 s."""
+_NAME_ENDS = b" \t\n\r\f/"
 _MAX_INLINE_REOPENED = 100_000
 """Elements that the parser may make by repeating others: each 0.3 µs and 300 bytes."""
 _MAX_INLINE_SEARCH_STEPS = 4_000_000
@@ -57,7 +60,9 @@ def is_plain(page: Page, body: bytes, extractors: Sequence[Searcher]) -> bool:
         return _has_few_json_values(body)
     if any(extractor.reads_embedded_json for extractor in extractors) and not _has_few_json_values(body):
         return False
-    if (len(body) > _MAX_INLINE_ATTRIBUTES and body.count(b"=") > _MAX_INLINE_ATTRIBUTES) or _may_have_long_tag(body):
+    if len(body) > _MAX_INLINE_ATTRIBUTES and body.count(b"=") > _MAX_INLINE_ATTRIBUTES:
+        return False
+    if _may_have_long_tag(body) or _may_have_many_names(body):
         return False
     if page.markup.tags <= MAX_INLINE_DEPTH:
         return True
@@ -84,7 +89,17 @@ def _has_few_json_values(body: bytes) -> bool:
     return sum(map(body.count, _JSON_SEPARATORS)) <= _MAX_INLINE_JSON_VALUES
 
 
+def _may_have_many_names(body: bytes) -> bool:
+    """Whether a tag may have more names of attributes than the limit; words of the text included. About 2 µs a KB.
+
+    A `>` in a quoted value does not end a tag, so a tag may be long without being found by `_may_have_long_tag`.
+    """
+    if len(body) <= 2 * _MAX_INLINE_NAMES:
+        return False
+    return len(body) - len(body.translate(None, _NAME_ENDS)) > _MAX_INLINE_NAMES
+
+
 def _may_have_long_tag(body: bytes) -> bool:
-    """Whether a tag may have more bytes than twice the limit, text between tags included."""
+    """Whether a tag may have more bytes than twice the limit, text between tags included; no `>` in its values."""
     size = _MAX_INLINE_TAG_BYTES
     return any(body.find(b">", start, start + size) < 0 for start in range(0, len(body) - size + 1, size))
