@@ -43,8 +43,11 @@ def parse_json(text: str) -> Any:
 
 
 def parse_embedded_json(text: str) -> Any:
-    """The same of a text inside an HTML page: comments around it, a `;` behind it and raw line breaks are allowed."""
-    text = text.strip()
+    """The same of a text inside an HTML page.
+
+    A byte order mark before it, comments around it, a `;` behind it and raw line breaks are allowed.
+    """
+    text = text.strip().removeprefix("\ufeff").lstrip()
     for start, end in _WRAPPERS:
         if text.startswith(start):
             text = text.removeprefix(start).removesuffix(end).strip()

@@ -45,6 +45,7 @@ def ld(*blocks: str) -> str:
         (ld(TEA), "jsonld: Product.name.first", []),
         (ld(TEA), "jsonld: Product.length(offers) | max(@)", []),
         (ld('{"@type": "3DModel", "name": null}'), "jsonld: 3DModel.name", []),
+        (ld("\ufeff" + TEA, "\n \ufeff\n" + TEA + ";"), "jsonld: Product.name", ["Tea", "Tea"]),
         (ld("<!--\n" + TEA + "\n-->", "//<![CDATA[\n" + TEA + ";\n//]]>"), "jsonld: Product.name", ["Tea", "Tea"]),
         (ld('{"@type": "Product", "name": "two\nlines \\ud800"}'), "jsonld: Product.name", ["two lines �"]),
         (ld(TEA).replace("ld+json", "LD+JSON; charset=utf-8"), "jsonld: Product.name", ["Tea"]),
