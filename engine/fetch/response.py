@@ -16,7 +16,8 @@ from engine.fetch.retry_policy import REDIRECT_STATUSES
 
 _WAITS = re.compile(r"[A-Za-z]+,[^,]+|[^,]+")
 """The items of a list of Retry-After; a date has a comma behind its day of the week."""
-_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\s*s(?:ec(?:ond)?s?)?)?", re.IGNORECASE)
+"""Some servers write the unit, too."""
 _ASCII = "".join(map(chr, range(128)))
 REDACTED = "[not stored]"
 """Stands for a value that is not stored."""
@@ -149,8 +150,8 @@ def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | 
 
 
 def _read_wait(text: str, now: float) -> float | None:
-    if _SECONDS.fullmatch(text):
-        return float(text[:12])
+    if seconds := _SECONDS.fullmatch(text):
+        return float(seconds[1][:12])
     until = parse_http_date(text)
     return None if until is None else until - now
 
