@@ -7,7 +7,7 @@ from pathlib import Path
 from engine.errors import CrawlError
 from engine.node.capacity import Capacity
 from engine.node.committer import Committer
-from engine.node.extraction_process import ExtractionPool
+from engine.node.extraction.process import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.intake import Intake

@@ -10,8 +10,8 @@ from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import retry_wait
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, StoredPage
-from engine.node.extraction import LOGGED_OUT, REPEATED
-from engine.node.page_extraction import PageExtraction
+from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED
+from engine.node.extraction.result import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
 from engine.store.tables.jobs import PRIORITY_RANGE

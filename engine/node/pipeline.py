@@ -10,29 +10,29 @@ from engine.fetch.robots import product_token
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
-from engine.node.file_job import FileHandler
-from engine.node.file_parts import FileParts
-from engine.node.file_rows import FileRows
+from engine.node.extraction.extractor import PageExtractor
+from engine.node.handlers.file_job import FileHandler
+from engine.node.handlers.file_rows import FileRows
+from engine.node.handlers.login_guard import LoginGuard
+from engine.node.handlers.login_job import LoginHandler
+from engine.node.handlers.login_page import LoginPageReader
+from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
+from engine.node.handlers.page_processing import PageProcessor
+from engine.node.handlers.reextraction import Reextractor
+from engine.node.handlers.revalidation import Revalidation
+from engine.node.handlers.robots_cache import RobotsCache
+from engine.node.handlers.robots_job import RobotsHandler
+from engine.node.handlers.row_reuse import RowReuse
+from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
-from engine.node.login_guard import LoginGuard
-from engine.node.login_job import LoginHandler
-from engine.node.login_page import LoginPageReader
-from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
-from engine.node.page_extractor import PageExtractor
-from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
-from engine.node.page_processing import PageProcessor
-from engine.node.redirect_rule import RedirectRule
-from engine.node.reextraction import Reextractor
-from engine.node.request_sender import RequestSender
-from engine.node.revalidation import Revalidation
-from engine.node.robots_cache import RobotsCache
-from engine.node.robots_job import RobotsHandler
-from engine.node.row_reuse import RowReuse
-from engine.node.secrets import SecretValues
-from engine.node.shared_jars import SharedJars
-from engine.node.sitemap_job import SitemapHandler
+from engine.node.requests.file_parts import FileParts
+from engine.node.requests.named_hosts import NamedHosts
+from engine.node.requests.redirect_rule import RedirectRule
+from engine.node.requests.request_sender import RequestSender
+from engine.node.requests.secrets import SecretValues
+from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
 

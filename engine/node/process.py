@@ -15,9 +15,9 @@ from pathlib import Path
 from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
-from engine.node.extraction_launcher import ExtractionLauncher
-from engine.node.extraction_limits import ExtractionLimits
-from engine.node.secrets import SecretValues
+from engine.node.extraction.launcher import ExtractionLauncher
+from engine.node.extraction.limits import ExtractionLimits
+from engine.node.requests.secrets import SecretValues
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.runtime import log_dedup
 from engine.runtime.lifeline_reader import LifelineReader

@@ -10,11 +10,11 @@ from pathlib import Path
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, LeasedJob, StoredPage
 from engine.node.capacity import Capacity
-from engine.node.document_keys import next_document_key
-from engine.node.freshness import FreshnessRules
+from engine.node.handlers.document_keys import next_document_key
+from engine.node.handlers.freshness import FreshnessRules
 from engine.node.intake import Intake
+from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
-from engine.node.shared_jars import SharedJars
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy

@@ -19,15 +19,21 @@ from engine.extract.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
 from engine.model.fingerprint import ExtractionUnit, list_units
 from engine.model.record import as_text
-from engine.node import extraction_wire as wire
-from engine.node.extraction import ExtractedPage, UnreadablePage, UnsupportedContent, apply_data_defs, parse_page
-from engine.node.extraction_launcher import ExtractionLauncher
-from engine.node.extraction_limits import ExtractionLimits
-from engine.node.extraction_process import ExtractionPool
-from engine.node.extraction_request import ExtractionRequest
-from engine.node.inline import is_plain, may_be_inline
-from engine.node.page_task import PageTask
-from engine.node.users_code import UsersCodeWorker
+from engine.node.extraction import wire
+from engine.node.extraction.inline import is_plain, may_be_inline
+from engine.node.extraction.launcher import ExtractionLauncher
+from engine.node.extraction.limits import ExtractionLimits
+from engine.node.extraction.page_extraction import (
+    ExtractedPage,
+    UnreadablePage,
+    UnsupportedContent,
+    apply_data_defs,
+    parse_page,
+)
+from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.request import ExtractionRequest
+from engine.node.extraction.task import PageTask
+from engine.node.extraction.users_code import UsersCodeWorker
 from engine.preview.trial_document import TrialDocument
 from engine.query_stripper import QueryStripper
 from engine.settings import Settings

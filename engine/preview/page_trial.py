@@ -19,7 +19,7 @@ from engine.fetch.robots import product_token
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.step import StepResult
-from engine.node.extraction import UnsupportedContent, parse_page, within_depth
+from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
 from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings

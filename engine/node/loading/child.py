@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from engine.node.extraction.steps.context import cut_text
 from engine.node.loading.messages import (
     MAX_URL_CHARACTERS,
     Answer,
@@ -16,7 +17,6 @@ from engine.node.loading.messages import (
     check_status,
     encode_answer,
 )
-from engine.node.steps.context import cut_text
 from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import NotApplicable, PageRequest, PageResponse, StepError
 from engine.plugins.file_text import decode_files

@@ -3,8 +3,8 @@
 import subprocess
 from contextlib import suppress
 
-from engine.node.extraction_launcher import ExtractionLauncher
-from engine.node.extraction_limits import ExtractionLimits
+from engine.node.extraction.launcher import ExtractionLauncher
+from engine.node.extraction.limits import ExtractionLimits
 
 _MODULE = "engine.node.loading.template"
 _END_SECONDS = 2.0

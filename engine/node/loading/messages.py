@@ -10,7 +10,7 @@ import orjson
 from msgspec import Struct
 
 from engine.model.step import PluginFile
-from engine.node.extraction_wire import InvalidAnswer
+from engine.node.extraction.wire import InvalidAnswer
 from engine.plugins.file_text import encode_files
 from engine.runtime.frames import encode_frame
 

@@ -17,10 +17,10 @@ from engine.fetch.response import FetchResponse, parse_retry_after, redirect_tar
 from engine.fetch.retry_policy import FOUND
 from engine.model.definition import Definitions, TaskGroup
 from engine.model.step import ChainStep, Outcome, StepResult
+from engine.node.extraction.steps.context import cut_text
 from engine.node.loading.messages import Loaded, LoaderWarning, NotLoaded, encode_task
 from engine.node.loading.pool import LoaderPool, LoaderUnavailable
 from engine.node.loading.process import LoaderDied, LoaderProcess
-from engine.node.steps.context import cut_text
 from engine.settings import Settings
 
 

@@ -11,8 +11,8 @@ from msgspec import Struct, field
 
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep
-from engine.node.extraction_launcher import Ended, Started, TemplateLost
-from engine.node.extraction_limits import ExtractionLimits
+from engine.node.extraction.launcher import Ended, Started, TemplateLost
+from engine.node.extraction.limits import ExtractionLimits
 from engine.node.loading.launcher import LoaderLauncher
 from engine.node.loading.messages import NotLoaded, Ready, encode_preparation
 from engine.node.loading.process import LoaderDied, LoaderProcess

@@ -8,10 +8,10 @@ import socket
 from collections.abc import Callable, Sequence
 
 from engine.fetch.byte_budget import BodyShare, NoRoom
-from engine.node.extraction_connection import ExtractionConnection
-from engine.node.extraction_launcher import Ended
-from engine.node.extraction_template import NOT_FORKED
-from engine.node.extraction_wire import InvalidAnswer
+from engine.node.extraction.connection import ExtractionConnection
+from engine.node.extraction.launcher import Ended
+from engine.node.extraction.template import NOT_FORKED
+from engine.node.extraction.wire import InvalidAnswer
 from engine.node.loading.messages import OTHER_BYTES, Answer, decode_answer
 from engine.runtime.beat_file import resident_bytes
 from engine.runtime.frames import PREFIX

@@ -6,9 +6,9 @@ import signal
 import socket
 from contextlib import suppress
 
-from engine.node.extraction_board import ProgressBoard
-from engine.node.extraction_limits import ExtractionLimits
-from engine.node.extraction_template import ExtractionTemplate
+from engine.node.extraction.board import ProgressBoard
+from engine.node.extraction.limits import ExtractionLimits
+from engine.node.extraction.template import ExtractionTemplate
 from engine.node.loading.child import LoaderChild
 from engine.runtime import log_dedup
 from engine.runtime.child_limits import (

@@ -11,7 +11,7 @@ from engine.model.node import NodeState, Role
 from engine.node.build import NodeParts, build_node
 from engine.node.process import NodeProcess
 from engine.node.registration import Registration
-from engine.node.secrets import SecretValues
+from engine.node.requests.secrets import SecretValues
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.tables import nodes

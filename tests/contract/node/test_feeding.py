@@ -12,7 +12,7 @@ from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs, Capacity
 from engine.node.commit_queue import CommitQueue
 from engine.node.committer import Committer
-from engine.node.freshness import FreshnessRules
+from engine.node.handlers.freshness import FreshnessRules
 from engine.node.intake import Intake
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet

@@ -12,8 +12,8 @@ from engine.model.definition import Definitions, HostRule
 from engine.model.job import LeasedJob
 from engine.model.secret import COOKIE_KEY_ID
 from engine.node.def_cache import DefCache
-from engine.node.secrets import SecretValues
-from engine.node.shared_jars import SharedJars
+from engine.node.requests.secrets import SecretValues
+from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL

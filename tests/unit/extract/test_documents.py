@@ -12,7 +12,7 @@ from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link
-from engine.node.extraction import parse_page
+from engine.node.extraction.page_extraction import parse_page
 from tests.unit.extract.pages import CONTEXT
 
 LINE_FAULT = "a line is not JSON and was skipped"

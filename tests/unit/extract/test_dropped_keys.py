@@ -9,7 +9,7 @@ from engine.extract.records import RecordExtractor
 from engine.model.axis import Axis, AxisTable
 from engine.model.definition import DataDef, Field, Link
 from engine.model.job_key import link_key, locator_key
-from engine.node.steps.context import PageContext
+from engine.node.extraction.steps.context import PageContext
 from engine.query_stripper import QueryStripper
 from tests.unit.extract.pages import CONTEXT, URL, page
 

@@ -14,7 +14,7 @@ from engine.model.job_key import link_key, request_key
 from engine.model.link import Link, NextPage, RequestTemplate
 from engine.model.link_request import Carried, LinkRequest
 from engine.model.record import ExtractedLink
-from engine.node.extraction import REPEATED, ExtractedPage, apply_data_defs
+from engine.node.extraction.page_extraction import REPEATED, ExtractedPage, apply_data_defs
 from engine.query_stripper import QueryStripper
 from tests.unit.extract.pages import CONTEXT, page
 

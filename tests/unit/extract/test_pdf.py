@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 from engine.extract.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, Link
-from engine.node.extraction import UnreadablePage, UnsupportedContent, parse_page
+from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent, parse_page
 from tests.pdf_documents import (
     encrypted_pdf,
     pdf,

@@ -1,8 +1,8 @@
 """Events of outcomes: few for many rejected records, of a fetched page as of a stored one."""
 
 from engine.model.record import Rejection
+from engine.node.extraction.result import PageExtraction
 from engine.node.outcomes import describe_rejections
-from engine.node.page_extraction import PageExtraction
 
 
 def extraction(rejected: int) -> PageExtraction:

@@ -9,7 +9,7 @@ import pytest
 from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.model.job import JobState, LeasedJob
 from engine.node.pipeline import Pipeline
-from engine.node.secrets import SecretValues
+from engine.node.requests.secrets import SecretValues
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.pages.body import Body

@@ -1,0 +1,345 @@
+"""The extraction process: parses and extracts documents under limits of CPU time and memory, one after another.
+
+It opens no database and no socket, and dies with the node that it serves.
+"""
+
+import logging
+import os
+import signal
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import cached_property
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from engine.extract.css import LexborError
+from engine.extract.page import PageTooCostly
+from engine.extract.page_urls import MAX_URL_CHARACTERS
+from engine.extract.patterns import PatternTimeout
+from engine.extract.records import RecordExtractor
+from engine.extract.selection import Selection, select_values
+from engine.extract.selector_syntax import XPATH_PREFIX
+from engine.extract.sitemap import parse_sitemap
+from engine.fetch.aiohttp_import import load_certificates
+from engine.fetch.decode import decode
+from engine.model.definition import Definitions, definition_hash
+from engine.node.extraction import wire
+from engine.node.extraction.board import Phase, ProgressSlot
+from engine.node.extraction.limits import ExtractionLimits
+from engine.node.extraction.page_extraction import (
+    UnreadablePage,
+    UnsupportedContent,
+    apply_data_defs,
+    estimate_tree_bytes,
+    parse_page,
+)
+from engine.node.extraction.task import PageTask
+from engine.node.extraction.tracked_page import tracked_page
+from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
+from engine.plugins.contracts import StepError
+from engine.query_stripper import QueryStripper
+from engine.runtime.beat_file import resident_bytes
+from engine.runtime.frames import PREFIX, encode_frame
+from engine.store.pages.body import Body
+
+if TYPE_CHECKING:
+    from engine.node.extraction.steps.apply import UsersCode
+
+_log = logging.getLogger(__name__)
+_TRIM_DELAY = 1.0
+_WASTE_BYTES = 65_536
+_JOINED_BYTES = 65_536
+_KEPT_SHARE = 0.25
+"""Part of `parse_memory` that a process may keep between two documents; then it is replaced."""
+
+
+class ExtractionChild:
+    """Serves one socket until its end."""
+
+    def __init__(self, connection: socket.socket, slot: ProgressSlot, limits: ExtractionLimits, base: int) -> None:
+        """`base`: bytes of resident memory with which the process began."""
+        self._connection = connection
+        self._slot = slot
+        self._limits = limits
+        self._answer_limits = {"max_bytes": limits.answer, "max_rows_bytes": limits.rows}
+        self._base = base
+        self._page_class = tracked_page(slot)
+        self._defs: dict[int, Definitions] = {}
+        self._xpath_defs = set[int]()
+        """Those with an XPath, perhaps."""
+        self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
+        self._compiled: dict[tuple[int, str], RecordExtractor] = {}
+        self._number = 0
+        self._waste = bytearray(_WASTE_BYTES)
+        self._trim_due = self._out_of_memory = False
+        self._waiting = deque[tuple[dict[str, Any], Body | None, int]]()
+        """Documents that came while users' code waited for the node."""
+        self._users_code: dict[int, UsersCode] = {}
+        self._call_lock = threading.Lock()
+
+    def serve(self) -> None:
+        """Work until the socket is closed, or until too much memory is kept."""
+        while (document := self._next_document()) is not None:
+            header, body, size = document
+            self._number += 1
+            self._slot.begin(self._number, Phase.DECODING)
+            self._out_of_memory = False
+            answer = self._out_of_memory_answer() if body is None else self._work(header, body)
+            large = size >= LARGE_PAGE_BYTES
+            del header, body
+            if sum(map(len, answer)) <= _JOINED_BYTES:
+                answer = [b"".join(answer)]  # the node wakes up once
+            while answer:
+                self._connection.sendall(answer.pop(0))
+            self._slot.enter(Phase.IDLE)
+            if large:
+                self._trim_due = True
+            if self._out_of_memory or ((large or self._users_code) and self._keeps_too_much()):
+                return
+
+    def _next_document(self) -> tuple[dict[str, Any], Body | None, int] | None:
+        """The next document: its header, body (None: no memory) and size. None: the node has closed the socket."""
+        if self._waiting:
+            return self._waiting.popleft()
+        while (sizes := self._receive_header()) is not None:
+            header, size = sizes
+            if header["kind"] != "defs":
+                return header, self._receive_body(size), size
+            self._add_defs(header["defs"], size)
+        return None
+
+    def _call_node(self, document: int, call: str, key: str, value: Any) -> Any:
+        """Ask the node, in the middle of a document: its number. Callable from any thread.
+
+        Raises StepError where it cannot answer, or the document has ended, and ConnectionResetError when it is gone.
+        """
+        with self._call_lock:
+            left, _ = signal.setitimer(signal.ITIMER_REAL, 0)  # the wait is not the step's
+            try:
+                if document != self._number or self._slot.document != document:
+                    raise StepError("the page of this context has ended", "page-ended")
+                return self._exchange(call, key, value)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, left)
+
+    def _exchange(self, call: str, key: str, value: Any) -> Any:
+        self._connection.sendall(b"".join(encode_frame({"call": call, "key": key, "value": value})))
+        while (sizes := self._receive_header()) is not None:
+            header, size = sizes
+            if header["kind"] == "reply":
+                if header["problem"]:
+                    raise StepError(header["problem"], "node-call")
+                return header["value"]
+            if header["kind"] == "defs":
+                self._add_defs(header["defs"], size)
+            else:
+                self._waiting.append((header, self._receive_body(size), size))
+        raise ConnectionResetError
+
+    def _work(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        failure: wire.Failure | None
+        signal.setitimer(signal.ITIMER_PROF, self._limits.seconds)
+        try:
+            if (needed := estimate_tree_bytes(body.read(), self._limits.memory)) > self._limits.memory:
+                raise MemoryError(needed)
+            return self._handlers[header["kind"]](header, body)
+        except wire.AnswerTooLarge as large:
+            failure = wire.Failure(kind="unreadable", reason=str(large))
+        except UnsupportedContent as error:
+            failure = wire.Failure(kind="unsupported", reason=str(error))
+        except (PageTooCostly, UnreadablePage) as error:
+            failure = wire.Failure(kind="unreadable", reason=str(error))
+        except (MemoryError, LexborError):
+            failure = None  # the traceback still holds the tree: memory for an answer is free behind this statement
+        except Exception as error:
+            _log.exception("extraction of %s", header.get("url"))
+            failure = wire.Failure(kind="internal", reason=f"{type(error).__name__}: {error}"[:300])
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        return self._out_of_memory_answer() if failure is None else wire.encode_failure(failure)
+
+    def _out_of_memory_answer(self) -> list[bytes]:
+        self._out_of_memory = True
+        unit, step = self._slot.step or (None, 0)
+        return wire.encode_failure(wire.Failure(kind="memory", reason="", unit=unit, step=step))
+
+    @cached_property
+    def _handlers(self) -> dict[str, Callable[[dict[str, Any], Body], list[bytes]]]:
+        return {
+            "page": self._extract_page,
+            "steps": self._resume_steps,
+            "sitemap": self._read_sitemap,
+            "select": self._select,
+        }
+
+    def _extract_page(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        task = PageTask.from_header(header)
+        if task.tasks:
+            return self._run_users_code(task, body)
+        page, damaged = parse_page(
+            body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
+            robots_tags=task.robots_tags, page_class=self._page_class,
+            only_tree=task.defs not in self._xpath_defs and XPATH_PREFIX not in task.context.check, reads_pdf=True,
+        )  # fmt: skip
+        body.forget()  # the page has what it needs of it
+        extracted = apply_data_defs(
+            page,
+            task.context,
+            [(self._extractor(task.defs, name), wants_rows) for name, wants_rows in task.data_defs],
+            self._limits.links,
+            self._slot,
+        )
+        self._slot.enter(Phase.ANSWER)
+        return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, **self._answer_limits)
+
+    def _run_users_code(self, task: PageTask, body: Body) -> list[bytes]:
+        """Extract a page whose rows go through users' code; only users' parsers read what is no text."""
+        content = body.read()
+        page, damaged = None, 0
+        try:
+            page, damaged = parse_page(
+                content, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
+                robots_tags=task.robots_tags, page_class=self._page_class, reads_pdf=True,
+            )  # fmt: skip
+        except (UnsupportedContent, UnreadablePage):
+            if not self._users_code_of(task.defs).has_parser(task):
+                raise
+        extracted = self._users_code_of(task.defs).apply(task, page, content)
+        self._slot.enter(Phase.ANSWER)
+        kind = "binary" if page is None else page.kind
+        return wire.encode_page(kind, damaged, extracted, task.max_rejections, **self._answer_limits)
+
+    def _resume_steps(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        """The steps behind a command."""
+        extracted = self._users_code_of(header["defs"]).resume(header, body.read())
+        return wire.encode_page("rows", 0, extracted, **self._answer_limits)
+
+    def _users_code_of(self, defs: int) -> "UsersCode":
+        from engine.node.extraction.steps.apply import UsersCode  # 10 ms, which runs without users' code need not pay
+
+        code = self._users_code.get(defs)
+        if code is None:
+            definitions = self._defs.get(defs)
+            if definitions is None:  # they did not fit
+                raise MemoryError
+            if not self._users_code:
+                load_certificates()
+                # what users' code forks must not hold the socket: the node waits for its end
+                os.register_at_fork(after_in_child=self._connection.close)
+            code = self._users_code[defs] = UsersCode(definitions, self._slot, self._limits, self._call_node)
+        return code
+
+    def _read_sitemap(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        text = decode(body.read(), header["content_type"]).text
+        self._slot.enter(Phase.PARSING)
+        entries = parse_sitemap(text, header.get("now"))
+        self._slot.enter(Phase.ANSWER)
+        kept, dropped = entries.cut(wire.MAX_SITEMAP_URLS, MAX_URL_CHARACTERS)
+        answer = wire.SitemapAnswer(
+            pages=tuple(kept.pages), sitemaps=tuple(kept.sitemaps), dropped=dropped, modified=kept.modified,
+            is_cut_short=kept.is_cut_short,
+        )  # fmt: skip
+        return wire.encode_sitemap(answer, max_bytes=self._limits.answer)
+
+    def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        page, _ = parse_page(
+            body.read(), header["content_type"], url=header["url"], status=200, fetched_at=0.0,
+            page_class=self._page_class, reads_pdf=True,
+        )  # fmt: skip
+        self._slot.enter(Phase.SELECTING)
+        try:
+            return wire.encode_selection(select_values(page, Selection(**header["selection"])))
+        except (ValueError, PatternTimeout) as error:
+            return wire.encode_failure(wire.Failure(kind="selector", reason=str(error)))
+
+    def _extractor(self, defs: int, name: str) -> RecordExtractor:
+        compiled = self._compiled.get((defs, name))
+        if compiled is None:
+            definitions = self._defs.get(defs)
+            if definitions is None:  # they did not fit
+                raise MemoryError
+            data_def = definitions.data_def(name)
+            assert data_def is not None, "the node knows these defs"
+            priorities = {group.name: group.priority for group in definitions.task_groups}
+            stripper = QueryStripper.from_definitions(definitions)
+            key = (definition_hash(data_def), definition_hash(priorities), "" if stripper is None else stripper.key)
+            if key not in self._extractors:  # an unchanged dataDef keeps its memo of links
+                self._extractors[key] = RecordExtractor(
+                    data_def, priorities, max_links=self._limits.links, query_stripper=stripper
+                )
+            compiled = self._compiled[defs, name] = self._extractors[key]
+        return compiled
+
+    def _add_defs(self, key: int, size: int) -> None:
+        try:
+            body = self._receive_body(size)
+            if body is not None:
+                text = body.read().decode()
+                self._defs[key] = Definitions.from_json(text)
+                if XPATH_PREFIX in text:
+                    self._xpath_defs.add(key)
+        except MemoryError:
+            return  # the next document says so
+        while len(self._defs) > wire.MAX_KNOWN_DEFS:
+            oldest = next(iter(self._defs))
+            del self._defs[oldest]
+            self._xpath_defs.discard(oldest)
+            self._compiled = {place: compiled for place, compiled in self._compiled.items() if place[0] != oldest}
+            used = {id(compiled) for compiled in self._compiled.values()}
+            self._extractors = {key: compiled for key, compiled in self._extractors.items() if id(compiled) in used}
+
+    def _receive_header(self) -> tuple[dict[str, Any], int] | None:
+        """The next header, and the number of bytes behind it; None: the node has closed the socket."""
+        prefix = bytearray(PREFIX.size)
+        if not self._receive_into(memoryview(prefix)):
+            return None
+        header_size, body_size = PREFIX.unpack(prefix)
+        header = bytearray(header_size)
+        return (orjson.loads(header), body_size) if self._receive_into(memoryview(header)) else None
+
+    def _receive_body(self, size: int) -> Body | None:
+        """The bytes behind a header, in memory once; None: they do not fit, and are skipped."""
+        buffer = BytesIO()
+        try:
+            if size:
+                buffer.seek(size - 1)
+                buffer.write(b"\0")
+        except MemoryError:
+            self._skip(size)
+            return None
+        with buffer.getbuffer() as view:
+            if not self._receive_into(view):
+                raise ConnectionResetError
+        return Body(buffer.getvalue())
+
+    def _skip(self, size: int) -> None:
+        for start in range(0, size, len(self._waste)):
+            if not self._receive_into(memoryview(self._waste)[: size - start]):
+                raise ConnectionResetError
+
+    def _receive_into(self, view: memoryview) -> bool:
+        """Fill the view; False: the node has closed the socket."""
+        received = 0
+        while received < len(view):
+            self._connection.settimeout(_TRIM_DELAY if self._trim_due else None)
+            try:
+                count = self._connection.recv_into(view[received:])
+            except TimeoutError:
+                self._trim_due = False
+                trim_heap()
+                continue
+            if not count:
+                return False
+            received += count
+        return True
+
+    def _keeps_too_much(self) -> bool:
+        kept = resident_bytes() - self._base
+        if kept > self._limits.memory * _KEPT_SHARE:
+            trim_heap()
+            kept = resident_bytes() - self._base
+        return kept > self._limits.memory * _KEPT_SHARE

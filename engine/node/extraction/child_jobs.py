@@ -1,0 +1,150 @@
+"""Turns the links of a page into jobs, as far as the node knows that they are new."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from engine import urls
+from engine.model.job import LeasedJob
+from engine.model.job_key import link_key, locator_key
+from engine.model.link_request import Carried, LinkRequest, PageBlocks
+from engine.model.record import ExtractedLink
+from engine.model.series import Series
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache
+from engine.node.extraction.link_columns import LinkColumns
+from engine.node.extraction.page_extraction import within_depth
+from engine.node.lines import cut_in_pieces
+from engine.node.seen_set import SeenSet
+from engine.store.transactions.outcome import ChildJob
+
+CHILDREN_PER_PIECE = 2_000
+"""Links turned into jobs at once; pieces after the first by the thread that commits them. About 6 ms."""
+
+
+_MAX_SERIES = 1_000
+
+
+class ChildJobs:
+    """The child jobs of the pages of one node; the store drops duplicates."""
+
+    def __init__(self, def_cache: DefCache, seen_set: SeenSet, db_access: DbAccess) -> None:
+        self._def_cache = def_cache
+        self._seen_set = seen_set
+        self._db_access = db_access
+        self._series: dict[int, Series | None] = {}
+
+    def of_series(self, job: LeasedJob, blocks: PageBlocks | None) -> tuple[ChildJob, ...]:
+        """The next page of the job's series, if this one has a block or followed link, and does not repeat another.
+
+        `blocks`: of this page; None: its series needs none.
+        """
+        if job.page_number is None or job.locator_id is None or blocks is None or not blocks.present:
+            return ()
+        if blocks.digest == Carried.from_json(job.carried).blocks:
+            return ()
+        series = self._find_series(job.locator_id)
+        number = None if series is None else series.following(job.page_number)
+        if series is None or number is None:
+            return ()
+        url, body = series.request(number)
+        method, account = job.request.method, job.request.account
+        is_plain = method == "GET" and body is None and job.request.body is None
+        own_body = job.request.body if body is None else body
+        return (
+            ChildJob(
+                job.group,
+                urls.host_key(url),
+                urls.origin(url),
+                url,
+                0,
+                self._def_cache.task_group(job.defs_version, job.group).priority,
+                locator_key(job.group, job.locator, url, method, own_body, account),
+                may_leave_host=True,
+                request=LinkRequest(body=body, page=number).to_json(),
+                carried=Carried(blocks=blocks.digest).to_json(),
+                page_key=link_key(job.group, url) if is_plain else None,
+                in_series=True,
+            ),
+        )
+
+    def _find_series(self, locator: int) -> Series | None:
+        """The series of a locator, which never changes; those of the last locators are kept."""
+        if locator not in self._series:
+            if len(self._series) >= _MAX_SERIES:
+                self._series.clear()
+            self._series[locator] = self._db_access.series(locator)
+        return self._series[locator]
+
+    def of_links(
+        self, job: LeasedJob, links: Sequence[ExtractedLink], *, have_details: bool = False
+    ) -> tuple[ChildJob, ...]:
+        """The jobs of a page's links. `have_details`: whether any of them may send or carry something."""
+        new = links if job.links_stale else self._seen_set.filter_new(links)
+        if have_details and len(new) < len(links):
+            is_new = self._seen_set.is_new
+            new = [link for link in links if (link.details is not None and link.details.carried) or is_new(link.key)]
+        return self._make(job, new)
+
+    def pieces(self, job: LeasedJob, columns: LinkColumns) -> Iterator[tuple[ChildJob, ...]]:
+        """The jobs of a page's links, in pieces that are not empty."""
+        links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
+        for links_of_piece in cut_in_pieces(_first_carrying(links), lambda link: len(link.url), CHILDREN_PER_PIECE):
+            children = self._make(job, links_of_piece)
+            if children:
+                yield children
+
+    def _make(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
+        children: dict[bytes, ChildJob] = {}
+        for link in links:
+            details = link.details
+            identity, page_key = link.key, None
+            depth = job.depth if details is not None and details.stays_at_depth else job.depth + 1
+            if details is not None and details.request.relation == "next":
+                identity, page_key = self._key_of_next(job, link, details.request)
+            is_canonical = details is not None and details.request.relation == "canonical"
+            if urls.is_file_url(link.url) and not self._may_read(job, link.url):
+                continue
+            if identity in children or not within_depth(
+                link, depth, self._def_cache.task_group(job.defs_version, link.group)
+            ):
+                continue
+            children[identity] = ChildJob(
+                link.group,
+                urls.host_key(link.url),
+                urls.origin(link.url),
+                link.url,
+                depth,
+                job.priority if is_canonical else link.priority,
+                identity,
+                may_leave_host=link.may_leave_host,
+                request=None if details is None else details.request.to_json(),
+                carried=None if details is None else details.carried,
+                page_key=page_key,
+            )
+        return tuple(children.values())
+
+    def _key_of_next(self, job: LeasedJob, link: ExtractedLink, request: LinkRequest) -> tuple[bytes, bytes | None]:
+        """The identity of a next page, as if its locator named it: a chain that returns to its start ends there.
+
+        With it that of a plain link to the same page; None: there is none.
+        """
+        sent = job.request
+        identity = locator_key(link.group, job.locator, link.url, request.method, request.body, sent.account)
+        return identity, link.key if request.is_plain_get else None
+
+    def _may_read(self, job: LeasedJob, url: str) -> bool:
+        """Whether a page may lead to a file: below the folder of the page, or below that of a table's `baseUrl`."""
+        tables = [data_def.axis for data_def in self._def_cache.definitions(job.defs_version).data_defs]
+        bases = [f"{table.base_url.rstrip('/')}/" for table in tables if table is not None and table.base_url]
+        folders = [base for base in (*bases, job.url[: job.url.rfind("/") + 1]) if urls.is_file_url(base)]
+        return url.startswith(tuple(folders))
+
+
+def _first_carrying(links: Iterable[ExtractedLink]) -> Iterator[ExtractedLink]:
+    """The links without those that carry values to a page to which an earlier one does."""
+    keys: set[bytes] = set()
+    for link in links:
+        if link.details is not None and link.details.carried is not None:
+            if link.key in keys:
+                continue
+            keys.add(link.key)
+        yield link

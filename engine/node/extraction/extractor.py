@@ -1,0 +1,304 @@
+"""Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
+
+import asyncio
+from collections.abc import Container, Sequence
+
+from engine.extract.context import Context
+from engine.extract.cost import Searcher
+from engine.extract.login_check import compile_check
+from engine.extract.page import Page, PageTooCostly
+from engine.extract.patterns import OutOfTime
+from engine.extract.sitemap import parse_sitemap
+from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.fetch.decode import content_type_at, decode
+from engine.model.definition import Definitions
+from engine.model.job import LeasedJob
+from engine.model.record import ExtractedLink, RecordCounts, Texts
+from engine.model.step import StepResult
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import CompiledDataDef, DefCache
+from engine.node.extraction import wire
+from engine.node.extraction.child_jobs import ChildJobs
+from engine.node.extraction.inline import INLINE_SECONDS, is_plain, may_be_inline
+from engine.node.extraction.node_calls import NodeCalls
+from engine.node.extraction.page_extraction import (
+    REPEATED,
+    ExtractedPage,
+    UnreadablePage,
+    apply_data_defs,
+    check_supported,
+    ends_when_empty,
+    parse_page,
+)
+from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.request import ExtractionRequest
+from engine.node.extraction.result import PageExtraction, SitemapUrls
+from engine.node.extraction.selector_warnings import SelectorWarnings
+from engine.node.extraction.task import PageTask
+from engine.node.extraction.users_code import UsersCodeWorker
+from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
+from engine.node.job_context import JobContexts
+from engine.node.lines import take_first
+from engine.node.seen_set import SeenSet
+from engine.settings import Settings
+from engine.store.pages.body import Body
+from engine.store.pages.document_links import MAX_LINKS
+from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
+
+_SITEMAP_TYPE = "application/xml"
+
+
+class PageExtractor:
+    """Extracts pages for one node, on its fetch loop."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        def_cache: DefCache,
+        seen_set: SeenSet,
+        heap_trimmer: HeapTrimmer,
+        pool: ExtractionPool,
+        users_code: UsersCodeWorker,
+        answer_budget: ByteBudget,
+        db_access: DbAccess,
+        run: str,
+        run_time: str,
+    ) -> None:
+        """`answer_budget`: what the answers of extraction processes may hold together, until they are committed."""
+        self._contexts = JobContexts(settings, def_cache, run, run_time)
+        self._def_cache = def_cache
+        self._child_jobs = ChildJobs(def_cache, seen_set, db_access)
+        self._heap_trimmer = heap_trimmer
+        self._pool = pool
+        self._users_code = users_code
+        self._answer_budget = answer_budget
+        self._db_access = db_access
+        self._selector_warnings = SelectorWarnings()
+        self._max_links = def_cache.max_links
+
+    async def extract(
+        self,
+        job: LeasedJob,
+        *,
+        body: Body,
+        content_type: str,
+        url: str,
+        status: int,
+        fetched_at: float,
+        robots_tags: tuple[str, ...] = (),
+        copied: frozenset[int] | None = None,
+        check: str = "",
+    ) -> PageExtraction:
+        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
+
+        `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone. None: no rows of
+        the page will ever be copied. `check`: the selector of what it has while the login to its host lasts.
+        """
+        if job.link_request.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
+            return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
+        context = self._contexts.create(job, url)
+        context.check = check
+        compiled = self._applicable_data_defs(job, copied)
+        made_before = self.unchanged_data_defs(job)
+        without_rows = copied.union(made_before) if copied else made_before
+        runs_users_code = any(c.is_users_code for c in compiled)
+        if not runs_users_code and may_be_inline(body.read(), content_type):
+            page, damaged = parse_page(
+                body.read(), content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
+            )
+            extraction = self._extract_here(job, compiled, without_rows, context, page, body.read(), damaged=damaged)
+            if extraction is not None:
+                return extraction
+        self._heap_trimmer.record_page(body.size)
+        if not runs_users_code:
+            check_supported(body.read(), content_type_at(content_type, url))
+        task = PageTask(
+            defs=job.defs_version,
+            data_defs=tuple([(c.data_def, c.id not in without_rows) for c in compiled]),
+            url=url,
+            content_type=content_type,
+            status=status,
+            fetched_at=fetched_at,
+            context=context,
+            robots_tags=robots_tags,
+            tasks=tuple([c.task for c in compiled]) if runs_users_code else (),
+        )
+        await _pack_large(body)
+        share = self._answer_budget.open_share()
+        definitions = (job.defs_version, self._def_cache.definitions(job.defs_version))
+        calls = NodeCalls(self._db_access, job)
+        try:
+            if runs_users_code:
+                answer = await self._users_code.extract(task, body, definitions, share=share, on_call=calls)
+            else:
+                answer = await self._extract_elsewhere(task, body, definitions, share)
+            share.finish_reading()
+            children, later_children = take_first(self._child_jobs.pieces(job, answer.links))
+            children = (*self._child_jobs.of_series(job, answer.blocks), *children)
+        except BaseException:
+            share.release()
+            raise
+        return PageExtraction(
+            _stored_rows(compiled, answer.rows),
+            children,
+            answer.rejected,
+            answer.rejected_counts,
+            answer.damaged,
+            answer.dropped_links,
+            answer.noindex,
+            share,
+            _page_counts(compiled, answer.counts),
+            later_children,
+            list(answer.links.to_links()) if copied is not None and len(answer.links.urls) <= MAX_LINKS else None,
+            self._selector_warnings.warn(compiled, answer.page_kind, answer.faults),
+            self._unit_results(job, compiled, answer.results),
+            runs_users_code,
+            calls.stored_values,
+            answer.replaced_by,
+        )
+
+    async def _extract_elsewhere(
+        self, task: PageTask, body: Body, definitions: tuple[int, Definitions], share: BodyShare
+    ) -> wire.PageAnswer:
+        """What an extraction process makes of a page without users' code."""
+        names = [name for name, _ in task.data_defs]
+        request = ExtractionRequest(
+            header=task.to_header(), body=body, definitions=definitions, data_defs=names, share=share
+        )
+        answer = await self._pool.work(request)
+        assert isinstance(answer, wire.PageAnswer)
+        return answer
+
+    def make_children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
+        """The links of a page that become jobs, as far as this node knows."""
+        return self._child_jobs.of_links(job, links)
+
+    def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
+        """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
+        if not job.extracted_with:
+            return ()
+        compiled = self._def_cache.compiled_data_defs(job)
+        if any(ends_when_empty(data_def.extractor) for data_def in compiled):
+            return ()
+        return tuple(data_def.id for data_def in compiled if data_def.id in job.extracted_with)
+
+    async def read_sitemap(self, body: Body, now: float | None = None) -> SitemapUrls:
+        """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage."""
+        self._heap_trimmer.record_page(body.size)
+        if may_be_inline(body.read(), _SITEMAP_TYPE):
+            entries = parse_sitemap(decode(body.read(), _SITEMAP_TYPE).text, now)
+            return SitemapUrls(
+                entries.pages, entries.sitemaps, 0, modified=entries.modified, is_cut_short=entries.is_cut_short
+            )
+        await _pack_large(body)
+        header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE} | ({} if now is None else {"now": now})
+        share = self._answer_budget.open_share()
+        try:
+            answer = await self._pool.work(ExtractionRequest(header=header, body=body, share=share))
+        except BaseException:
+            share.release()
+            raise
+        assert isinstance(answer, wire.SitemapAnswer)
+        share.finish_reading()
+        return SitemapUrls(
+            answer.pages, answer.sitemaps, answer.dropped, share, answer.modified, answer.is_cut_short
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End the extraction processes and the commands."""
+        self._users_code.close()
+        self._pool.close()
+
+    def _applicable_data_defs(self, job: LeasedJob, copied: frozenset[int] | None) -> Sequence[CompiledDataDef]:
+        """What to apply; in a re-extraction, a dataDef whose rows stay is applied only for its links."""
+        compiled = self._def_cache.compiled_data_defs(job)
+        if copied:
+            return [data_def for data_def in compiled if data_def.id not in copied or data_def.extractor.has_links]
+        made_before = self.unchanged_data_defs(job)
+        if not made_before or job.links_stale:
+            return compiled
+        return [data_def for data_def in compiled if data_def.id not in made_before]
+
+    def _extract_here(
+        self,
+        job: LeasedJob,
+        compiled: Sequence[CompiledDataDef],
+        without_rows: Container[int],
+        context: Context,
+        page: Page,
+        body: bytes,
+        *,
+        damaged: int,
+    ) -> PageExtraction | None:
+        """What a page gave; None: it takes too long for the fetch loop."""
+        try:
+            searchers: list[Searcher] = [c.extractor for c in compiled]
+            if context.check:
+                searchers.append(compile_check(context.check))
+            if not is_plain(page, body, searchers):
+                return None
+            extracted = apply_data_defs(
+                page,
+                context,
+                [(c.extractor, c.id not in without_rows) for c in compiled],
+                self._max_links,
+                patience=INLINE_SECONDS,
+            )
+        except OutOfTime:
+            return None
+        except PageTooCostly as error:
+            raise UnreadablePage(str(error)) from error
+        return PageExtraction(
+            _stored_rows(compiled, extracted.rows),
+            self._children(job, extracted, compiled),
+            extracted.rejected,
+            wire.count_rejections(extracted.rejected),
+            damaged,
+            extracted.dropped_links,
+            extracted.noindex,
+            counts=_page_counts(compiled, extracted.counts),
+            links=extracted.links if len(extracted.links) <= MAX_LINKS else None,
+            warnings=self._selector_warnings.warn(compiled, page.kind, extracted.faults),
+            results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
+            replaced_by=extracted.replaced_by,
+        )
+
+    def _children(
+        self, job: LeasedJob, extracted: ExtractedPage, compiled: Sequence[CompiledDataDef]
+    ) -> tuple[ChildJob, ...]:
+        have_details = any(data_def.extractor.sends_values for data_def in compiled)
+        children = self._child_jobs.of_links(job, extracted.links, have_details=have_details)
+        return (*self._child_jobs.of_series(job, extracted.blocks), *children) if extracted.blocks else children
+
+    def _unit_results(
+        self, job: LeasedJob, compiled: Sequence[CompiledDataDef], results: Sequence[tuple[int, StepResult]]
+    ) -> tuple[UnitResult, ...]:
+        """The results; those of a built-in parser get the first task that uses their dataDef."""
+        group = self._def_cache.definitions(job.defs_version).task_group(job.group)
+        tasks = group.tasks if group is not None else ()
+        named = []
+        for index, result in results:
+            unit = compiled[index]
+            task = result.task or next((task.name for task in tasks if task.data_def == unit.data_def), "")
+            named.append(UnitResult(unit.id, job.group, result._replace(task=task)))
+        return tuple(named)
+
+
+async def _pack_large(body: Body) -> None:
+    """Compress a large body: what is extracted from it, which may be as large, need not wait beside it."""
+    if body.size >= LARGE_PAGE_BYTES:
+        await asyncio.to_thread(body.pack)
+
+
+def _stored_rows(compiled: Sequence[CompiledDataDef], rows: Sequence[tuple[int, Texts]]) -> tuple[ExtractedRows, ...]:
+    return tuple(
+        [ExtractedRows(compiled[index].data_def, compiled[index].id, texts) for index, texts in rows if len(texts)]
+    )
+
+
+def _page_counts(
+    compiled: Sequence[CompiledDataDef], counts: Sequence[tuple[int, RecordCounts]]
+) -> tuple[PageCounts, ...]:
+    data_defs = [(compiled[index], counted) for index, counted in counts]
+    return tuple([PageCounts(one.id, counted, one.extractor.defaulted_fields) for one, counted in data_defs])

@@ -1,0 +1,350 @@
+"""The extraction processes of a node: they parse what is large or costly; killed at a limit, replaced after a death."""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections import deque
+
+from engine.extract.selection import SelectionResult
+from engine.node.extraction import wire
+from engine.node.extraction.calls import CallReplies
+from engine.node.extraction.choice import (
+    BUSY_SECONDS,
+    MAX_CHILDREN,
+    children_to_retire,
+    choose_child,
+    free_slot,
+    has_room,
+)
+from engine.node.extraction.clock import DocumentClock
+from engine.node.extraction.connection import ExtractionConnection
+from engine.node.extraction.death import DeathCause, judge_death
+from engine.node.extraction.launcher import Ended, ExtractionLauncher, Started, TemplateLost
+from engine.node.extraction.request import (
+    ChildState,
+    ExtractionRequest,
+    RoomNeeded,
+    check_answer,
+    encode_defs,
+    raise_failure,
+)
+from engine.node.extraction.template import NOT_FORKED
+from engine.runtime.frames import PREFIX, encode_frame
+
+_log = logging.getLogger(__name__)
+_RESTART_SECONDS = 0.2
+_KILL_SECONDS = 2.0
+"""After so long a process that was killed must have ended; else the process that forks them is stuck."""
+_MAX_FAILED_STARTS = 10
+
+
+class ExtractionPool:
+    """At most two processes, started when they are needed. For one event loop; `close` may be called from it alone."""
+
+    def __init__(self, launcher: ExtractionLauncher, *, max_children: int = MAX_CHILDREN) -> None:
+        self._launcher = launcher
+        self.limits = launcher.limits
+        self._max_children = max_children
+        self._children: list[ChildState] = []
+        self._queue: deque[ExtractionRequest] = deque()
+        self._last_number = 0
+        self._failed_starts = 0
+        self._start_blocked = False
+        self._dispatching = False
+        self._watched: int | None = None
+        self._wake_up: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._replies = CallReplies()
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the live processes. Callable from any thread."""
+        return [child.pid for child in list(self._children) if child.pid is not None]
+
+    async def work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:
+        """The answer. Raises UnsupportedContent, and UnreadablePage with the reason, also at a limit."""
+        self._loop = asyncio.get_running_loop()
+        request.answered = self._loop.create_future()
+        if request.on_call is not None:
+            request.on_call.begin()
+        self._queue.append(request)
+        self._dispatch()
+        answer = await request.wait()
+        if isinstance(answer, wire.Failure):
+            raise_failure(answer, self.limits.memory)
+        assert not isinstance(answer, wire.NodeCallRequest)
+        return answer
+
+    def close(self) -> None:
+        """Kill all processes; what waits is cancelled."""
+        if self._loop is not None and self._watched is not None:
+            self._loop.remove_reader(self._watched)
+            self._watched = None
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+        for child in self._children:
+            child.clock.stop()
+            child.connection.close()
+        self._launcher.close()
+        for request in (*self._queue, *(request for child in self._children for request in child.requests)):
+            request.answered.cancel()
+        self._children, self._queue = [], deque()
+
+    def _dispatch(self) -> None:
+        """Hand out what waits, as far as processes are free."""
+        assert self._loop is not None
+        if self._dispatching:
+            return
+        self._dispatching = True
+        full: set[str] = set()
+        for request in list(self._queue):
+            if request.answered.done() or request.code in full:  # done: its job was cancelled, or no process starts
+                continue
+            chosen = choose_child(self._children, request, self._loop.time())
+            child = self._start_child(request) if chosen == "start" else chosen
+            if child is None:
+                full.add(request.code)
+            else:
+                self._queue.remove(request)
+                self._send(child, request)
+        self._queue = deque(request for request in self._queue if not request.answered.done())
+        self._dispatching = False
+        if self._queue and self._wake_up is None:
+            self._wake_up = self._loop.call_later(BUSY_SECONDS, self._dispatch_later)
+
+    def _dispatch_later(self, unblocks_start: bool = False) -> None:
+        self._wake_up = None
+        self._start_blocked = self._start_blocked and not unblocks_start
+        self._dispatch()
+
+    def _start_child(self, request: ExtractionRequest) -> ChildState | None:
+        if self._start_blocked:
+            return None
+        limit = request.workers if request.code else self._max_children
+        for child in children_to_retire(self._children, request, limit):
+            self._retire(child)
+        if not has_room(self._children, request, limit):
+            return None
+        assert self._loop is not None
+        self._last_number += 1
+        child = ChildState(self._last_number, free_slot(self._children), alone=request.deaths > 0, code=request.code)
+        try:
+            connection = self._open(child)
+        except (TemplateLost, OSError) as error:
+            self._on_failed_start(str(error))
+            return None
+        self._children.append(child)
+        child.clock = DocumentClock(
+            self._loop,
+            self.limits.wall_seconds,
+            has_begun=lambda: self._launcher.slot(child.slot).document > 0,
+            received=lambda: child.connection.received,
+            on_expired=lambda: self._on_expired(child),
+        )
+        child.connection = ExtractionConnection(
+            self._loop,
+            connection,
+            max_bytes=self.limits.answer + PREFIX.size,
+            on_size=lambda size: self._on_size(child, size),
+            on_answer=lambda header, body: self._on_answer(child, header, body),
+            on_closed=lambda: self._on_closed(child),
+        )
+        return child
+
+    def _retire(self, child: ChildState) -> None:
+        """Kill a process; what it has not begun goes to another."""
+        assert self._loop is not None
+        child.retired = True
+        self._launcher.kill(child.number)
+        self._expect_end(child)
+
+    def _expect_end(self, child: ChildState) -> None:
+        assert self._loop is not None
+        due = self._loop.time() + _KILL_SECONDS
+        self._loop.call_at(due, self._abandon, child, due)
+
+    def _abandon(self, child: ChildState, due: float) -> None:
+        """Give up a process that should have ended; also the one that forks, if it has not reported the end."""
+        assert self._loop is not None
+        if child not in self._children:
+            return
+        if self._loop.time() - due > _KILL_SECONDS / 4:  # the loop stood still: its end may be reported
+            self._expect_end(child)
+            return
+        if child.ended is None:
+            self._on_template_lost("the process that forks them does not answer")
+        child.closed = True
+        child.clock.stop()
+        child.connection.close()
+        self._on_end(child, child.ended or Ended(child.number, signal.SIGKILL, 0))
+
+    def _open(self, child: ChildState) -> socket.socket:
+        """The socket to a new process. Raises TemplateLost and OSError."""
+        if self._launcher.control is None:
+            self._launcher.spawn_template()
+        connection = self._launcher.start(child.number, child.slot)
+        control = self._launcher.control
+        if control is not None and self._watched is None and self._loop is not None:
+            control.setblocking(False)
+            self._watched = control.fileno()
+            self._loop.add_reader(self._watched, self._receive_reports)
+        return connection
+
+    def _on_failed_start(self, reason: str) -> None:
+        """Start none for a while; after many failures in a row, what waits is FAILED."""
+        assert self._loop is not None
+        self._failed_starts += 1
+        self._start_blocked = True
+        self._loop.call_later(_RESTART_SECONDS * self._failed_starts, self._dispatch_later, True)
+        _log.warning("cannot start an extraction process: %s", reason)
+        if self._failed_starts > _MAX_FAILED_STARTS:
+            self._failed_starts = 0
+            failure = wire.Failure(kind="unreadable", reason=f"no extraction process can be started: {reason}")
+            while self._queue:
+                self._queue.popleft().answer(failure)
+
+    def _send(self, child: ChildState, request: ExtractionRequest) -> None:
+        pieces: list[bytes] = []
+        if request.definitions is not None and child.learn_defs(request.definitions[0]):
+            key, definitions = request.definitions
+            pieces += encode_frame({"kind": "defs", "defs": key}, encode_defs(definitions))
+        pieces += encode_frame(request.header, request.read_body())
+        child.requests.append(request)
+        if len(child.requests) == 1:
+            child.clock.start(request.step_seconds)
+        child.connection.write(pieces)
+
+    def _on_expired(self, child: ChildState) -> None:
+        child.timed_out = self._launcher.slot(child.slot).document > child.answers
+        self._retire(child)
+
+    def _on_size(self, child: ChildState, size: int) -> bool:
+        """Whether the answer may be read now; else it is left in the process until there is room."""
+        if not child.requests or child.requests[0].admit(size):
+            return True
+
+        def resume() -> None:
+            child.clock.pause(paused=False)
+            child.connection.resume()
+
+        child.clock.pause(paused=True)
+        child.requests[0].ask_room(RoomNeeded(size, resume, abandon=lambda: self._retire(child)))
+        return False
+
+    def _on_answer(self, child: ChildState, header: memoryview, body: memoryview) -> None:
+        if child.garbage:
+            return
+        try:
+            if not child.requests:
+                raise wire.InvalidAnswer("nothing was asked")
+            answer = wire.decode_answer(header, body, self.limits.answer)
+            if isinstance(answer, wire.NodeCallRequest):
+                self._replies.answer(child, answer)
+                return
+            child.clock.stop()
+            child.timed_out = False  # it was killed, but this document had its answer
+            check_answer(child.requests[0], answer)
+        except wire.InvalidAnswer as error:
+            _log.error("extraction process %s: invalid answer: %s", child.pid, error)
+            child.garbage = True
+            self._retire(child)
+            return
+        request = child.requests.popleft()
+        child.answers += 1
+        child.alone = False
+        self._failed_starts = 0
+        if isinstance(answer, wire.Failure) and answer.kind == "memory" and child.answers > 1:
+            # memory that earlier documents left may be what is missing: a fresh process decides
+            self._retire(child)
+            self._work_again(request)
+        else:
+            request.answer(answer)
+        if child.requests:
+            child.clock.start(child.requests[0].step_seconds)
+        self._dispatch()
+
+    def _on_closed(self, child: ChildState) -> None:
+        child.closed = True
+        child.clock.stop()
+        if child.ended is not None:
+            self._on_end(child, child.ended)
+        elif child in self._children:  # it closed its socket: its end is reported next, if it does end
+            self._launcher.kill(child.number)
+            self._expect_end(child)
+
+    def _receive_reports(self) -> None:
+        try:
+            reports = self._launcher.receive_reports()
+        except (BlockingIOError, TimeoutError):
+            return
+        except TemplateLost:
+            self._on_template_lost("the process that forks them has ended")
+            return
+        for report in reports:
+            child = next((child for child in self._children if child.number == report.number), None)
+            if child is None:
+                continue
+            if isinstance(report, Started):
+                child.pid = report.pid
+            else:
+                child.ended, child.pid = report, None
+                if child.closed:
+                    self._on_end(child, report)
+                else:  # what it still sent is read first; a process that it forked may hold its socket
+                    self._expect_end(child)
+
+    def _on_template_lost(self, reason: str) -> None:
+        """Its processes die with it, or, where the system does not see to that, when their sockets close."""
+        assert self._loop is not None
+        if self._watched is not None:
+            self._loop.remove_reader(self._watched)
+            self._watched = None
+        self._launcher.close()
+        for child in list(self._children):
+            child.ended, child.pid = Ended(child.number, signal.SIGKILL, 0), None
+            if child.closed:
+                self._on_end(child, child.ended)
+            else:  # what it still sent is read first
+                self._expect_end(child)
+        self._on_failed_start(reason)
+
+    def _on_end(self, child: ChildState, ended: Ended) -> None:
+        """Decide about the document that was worked on; requeue those that were not begun."""
+        if child not in self._children:
+            return
+        self._children.remove(child)
+        slot = self._launcher.slot(child.slot)
+        by_us = child.retired and ended.status == signal.SIGKILL  # for the sake of another document
+        begun = slot.document > child.answers and not by_us
+        broke_down = ended.status not in (0, signal.SIGKILL, NOT_FORKED)
+        if child.requests and (begun or broke_down or child.garbage or child.timed_out):
+            request = child.requests.popleft()
+            progress = slot.describe(request.definitions[1] if request.definitions else None, request.data_defs)
+            cause = judge_death(
+                ended.status, ended.memory, self.limits,
+                progress=progress, timed_out=child.timed_out, garbage=child.garbage, deaths=request.deaths + 1,
+            )  # fmt: skip
+            self._apply_cause(request, cause, slot.step)
+        self._queue.extendleft(reversed(child.requests))
+        if ended.status == NOT_FORKED:
+            self._on_failed_start("no memory or processes left")
+        elif not (slot.document or child.retired):
+            self._on_failed_start("it ended before it began a document")
+        self._dispatch()
+
+    def _apply_cause(self, request: ExtractionRequest, cause: DeathCause, step: tuple[int, int] | None) -> None:
+        if cause.reason is not None and request.code and step is not None:
+            unit, index = step
+            request.answer(wire.Failure(kind="step", reason=cause.reason, unit=unit, step=index))
+        elif cause.reason is not None:
+            request.answer(wire.Failure(kind="unreadable", reason=cause.reason))
+        else:
+            _log.warning("an extraction process %s; its page is worked once more", cause.death)
+            self._work_again(request)
+
+    def _work_again(self, request: ExtractionRequest) -> None:
+        request.deaths += 1
+        if request.on_call is not None:
+            request.on_call.restart()
+        self._queue.appendleft(request)

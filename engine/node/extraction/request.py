@@ -1,0 +1,274 @@
+"""Documents on their way to an extraction process, and what the node knows of each process."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol
+
+from msgspec import Struct
+
+from engine.extract.selection import SelectionResult
+from engine.fetch.byte_budget import BodyShare
+from engine.model.definition import Definitions, HostRule, TaskGroup
+from engine.model.query_rules import list_query_rules
+from engine.model.step import ChainStep, StepKind
+from engine.node.extraction import wire
+from engine.node.extraction.board import CONVERTERS
+from engine.node.extraction.clock import DocumentClock
+from engine.node.extraction.connection import ExtractionConnection
+from engine.node.extraction.launcher import Ended
+from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
+from engine.store.pages.body import Body
+
+
+class RoomNeeded(Struct, frozen=True):
+    """The answer to a request is so large that it waits for room in the node."""
+
+    size: int
+    resume: Callable[[], None]
+    """Read it."""
+    abandon: Callable[[], None]
+    """Give it up, with the process that holds it."""
+
+
+class NodeCallAnswers(Protocol):
+    """Answers what users' code asks of its node, for one job."""
+
+    async def answer(self, call: wire.NodeCallRequest) -> Any:
+        """The answer, as JSON value."""
+
+    def begin(self) -> None:
+        """A request begins: what was stored before it stays."""
+
+    def restart(self) -> None:
+        """The request is worked once more, or without a unit: what it stored is dropped."""
+
+
+class StepDied(Exception):
+    """Users' code took too long or too much memory, or ended its process. The text says which."""
+
+    def __init__(self, unit: int, step: int, reason: str) -> None:
+        """The index of the unit in the task, and that of the step in its chain."""
+        super().__init__(reason)
+        self.unit = unit
+        self.step = step
+        self.reason = reason
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ExtractionRequest:
+    """A document to work on."""
+
+    header: dict[str, Any]
+    body: Body
+    definitions: tuple[int, Definitions] | None = None
+    """Defs that the process must have, and their key."""
+    data_defs: Sequence[str] = ()
+    """Names of the dataDefs in the order of the task."""
+    share: BodyShare | None = None
+    """Counts the bytes of the answer; who opened it releases it."""
+    code: str = ""
+    """The def version whose users' code it runs: a process serves one. Empty: none."""
+    chains: Sequence[tuple[ChainStep, ...]] = ()
+    """By dataDef, the chain of its task; empty: the default one."""
+    workers: int = 1
+    """Processes of a node that may run this users' code at once."""
+    step_seconds: float = 0.0
+    """What the limits of its users' steps may add to the time."""
+    on_call: NodeCallAnswers | None = None
+    """Answers users' code that asks the node."""
+    deaths: int = 0
+    answered: "asyncio.Future[wire.Answer | RoomNeeded]" = field(init=False)
+
+    def read_body(self) -> bytes:
+        """The bytes to send. A packed body is unpacked where they must be sent again, to another process."""
+        body = self.body.read()
+        self.body.keep_packed()
+        return body
+
+    def answer(self, answer: wire.Answer) -> None:
+        """Pass on the answer, unless nobody waits for it any more."""
+        if not self.answered.done():
+            self.answered.set_result(answer)
+
+    def admit(self, size: int) -> bool:
+        """Whether there is room for an answer now, or nobody waits for it."""
+        if self.share is None or self.answered.done():
+            return True
+        self.share.release()  # what the answer of a process that died has held
+        return self.share.try_grow(size)
+
+    def ask_room(self, needed: RoomNeeded) -> None:
+        """Have the job wait for room; its answer comes later."""
+        asked, self.answered = self.answered, self.answered.get_loop().create_future()
+        asked.set_result(needed)
+
+    async def wait(self) -> wire.Answer:
+        """The answer, as soon as there is one and room for it."""
+        needed: RoomNeeded | None = None
+        try:
+            while isinstance(answer := await self.answered, RoomNeeded):
+                needed = answer
+                if self.share is not None:
+                    await self.share.grow(needed.size)
+                needed.resume()
+                needed = None
+            return answer
+        except BaseException:
+            self.answered.cancel()
+            if needed is not None:
+                needed.abandon()
+            raise
+
+
+class ChildState:
+    """One extraction process, from its start to the report of its end."""
+
+    def __init__(self, number: int, slot: int, *, alone: bool, code: str = "") -> None:
+        """`code`: the def version whose users' code it runs; empty: none."""
+        self.number = number
+        self.slot = slot
+        self.code = code
+        self.alone = alone
+        """Whether it works on a document that killed a process before, and gets no other meanwhile."""
+        self.pid: int | None = None
+        self.requests: deque[ExtractionRequest] = deque()
+        self.known_defs: list[int] = []
+        """Keys of the defs it has, the oldest first."""
+        self.answers = 0
+        self.connection: ExtractionConnection
+        self.clock: DocumentClock
+        self.timed_out = False
+        self.garbage = False
+        self.retired = False
+        """Whether it gets no further document."""
+        self.closed = False
+        self.ended: Ended | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may get a further document."""
+        return not (self.closed or self.retired or self.ended is not None)
+
+    def learn_defs(self, key: int) -> bool:
+        """Whether the process lacks these defs, and has to be sent them. It forgets the oldest beyond its limit."""
+        if key in self.known_defs:
+            return False
+        self.known_defs = [*self.known_defs, key][-wire.MAX_KNOWN_DEFS :]
+        return True
+
+
+_ANSWERS: dict[str, type[wire.Answer]] = {
+    "page": wire.PageAnswer, "steps": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult
+}  # fmt: skip
+
+
+def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
+    """Raise InvalidAnswer if the answer, valid in itself, is none to this request."""
+    kind = request.header["kind"]
+    if isinstance(answer, wire.Failure):
+        if answer.unit is not None and not _has_step(request, answer.unit, answer.step):
+            raise wire.InvalidAnswer("a failure of a step that the chain does not have")
+        return
+    if not isinstance(answer, _ANSWERS[kind]):
+        raise wire.InvalidAnswer(f"no answer to a {kind}")
+    if isinstance(answer, wire.SitemapAnswer) and bool(answer.modified) != bool(
+        answer.pages and "now" in request.header
+    ):
+        raise wire.InvalidAnswer("other moments than those that were asked for")
+    if not isinstance(answer, wire.PageAnswer):
+        return
+    data_defs = request.header["task" if kind == "steps" else "data_defs"]
+    data_defs = data_defs["data_defs"] if kind == "steps" else data_defs
+    with_rows = {index for index, (_, wants_rows) in enumerate(data_defs) if wants_rows}
+    indexes = [index for index, _ in answer.rows]
+    if not with_rows.issuperset(indexes) or len(set(indexes)) < len(indexes):
+        raise wire.InvalidAnswer("rows of a dataDef that was not asked for")
+    if not with_rows.issuperset([index for index, _ in answer.counts]) or not _has_possible_counts(request, answer):
+        raise wire.InvalidAnswer("counts that no dataDef makes")
+    if not set(request.data_defs).issuperset([name for name, _ in answer.rejected_counts]):
+        raise wire.InvalidAnswer("rejections by a dataDef that was not asked for")
+    if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
+        raise wire.InvalidAnswer("results of a task that was not asked for")
+    if not all(_has_step(request, unit, step, "command") for unit, step in answer.stops):
+        raise wire.InvalidAnswer("a stop where the chain has no command")
+    if answer.links.runs and not _possible_links(request).issuperset([(run[1], run[4]) for run in answer.links.runs]):
+        raise wire.InvalidAnswer("links that no dataDef makes")
+
+
+def _has_step(request: ExtractionRequest, unit: int, step: int, kind: StepKind | None = None) -> bool:
+    """Whether a unit of the request has users' code at this index of its chain: a step, or its converters."""
+    if not request.code or unit >= len(request.chains):
+        return False
+    chain = request.chains[unit]
+    if step == CONVERTERS:
+        return kind is None
+    return step < len(chain) and chain[step].is_users_code and kind in (None, chain[step].kind)
+
+
+def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) -> bool:
+    assert request.definitions is not None
+    for index, (records, rejected, missing) in answer.counts:
+        data_def = request.definitions[1].data_def(request.data_defs[index])
+        names = {field.name for field in data_def.fields} if data_def is not None else set()
+        if rejected > records or not all(name in names and count <= records for name, count in missing):
+            return False
+    return True
+
+
+def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
+    """The group, and the freedom to leave the host, of each link that the dataDefs of a page can make."""
+    assert request.definitions is not None
+    definitions = request.definitions[1]
+    if request.code:  # users' code follows links into any group
+        leaves = {not link.same_host for data_def in definitions.data_defs for link in data_def.links}
+        return {(group.name, leave) for group in definitions.task_groups for leave in (*leaves, False)}
+    context = request.header["context"]
+    own_group = context["group"]
+    data_defs = [definitions.data_def(name) for name in request.data_defs]
+    links = [link for data_def in data_defs if data_def is not None for link in data_def.links]
+    own = (
+        {(own_group, False)}
+        if context["canonical"] or any(d is not None and d.next is not None for d in data_defs)
+        else set()
+    )
+    return {(link.group or own_group, not link.same_host) for link in links} | own
+
+
+def encode_defs(definitions: Definitions) -> bytes:
+    """What an extraction process needs of the defs: dataDefs, priorities, chains, keys to drop; no credentials."""
+    coded = {data_def.name for data_def in definitions.data_defs if data_def.code}
+    groups = tuple(
+        TaskGroup(
+            name=group.name,
+            priority=group.priority,
+            tasks=tuple(task for task in group.tasks if task.chain or task.data_def in coded),
+        )
+        for group in definitions.task_groups
+    )
+    hosts = tuple(HostRule(name=name, drop=keys) for name, keys in list_query_rules(definitions).items())
+    needed = Definitions(
+        data_defs=definitions.data_defs, task_groups=groups, hosts=hosts, plugins=definitions.plugins
+    )  # fmt: skip
+    return needed.to_json().encode()
+
+
+def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:
+    """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for an internal error.
+
+    StepDied where users' code is to blame.
+    """
+    if failure.unit is not None:
+        reason = failure.reason or f"needs more than {memory / 1e6:,.0f} MB; the limit is parse_memory"
+        raise StepDied(failure.unit, failure.step, reason)
+    match failure.kind:
+        case "unsupported":
+            raise UnsupportedContent(failure.reason)
+        case "memory":
+            raise UnreadablePage(f"needs more than {memory / 1e6:,.0f} MB to parse; the limit is parse_memory")
+        case "selector":
+            raise ValueError(failure.reason)
+        case "unreadable":
+            raise UnreadablePage(failure.reason)
+    raise RuntimeError(failure.reason)

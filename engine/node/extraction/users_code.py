@@ -1,0 +1,288 @@
+"""Extracts a page whose rows go through users' code: extraction process, commands, extraction process again."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import orjson
+from msgspec.structs import replace
+
+from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.model.definition import Definitions, Task, TaskGroup
+from engine.model.record import RecordCounts, Texts, as_text
+from engine.model.step import ChainStep, StepResult
+from engine.node.extraction import wire
+from engine.node.extraction.death import LONGER_THAN_LIMIT
+from engine.node.extraction.link_columns import LinkColumns
+from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.request import ExtractionRequest, NodeCallAnswers, StepDied
+from engine.node.extraction.steps.chain import BAD_ANSWER
+from engine.node.extraction.steps.command import CommandFailed, CommandPool
+from engine.node.extraction.task import PageTask
+from engine.node.tuning import allowed_cpus
+from engine.plugins.materialize import resolve_arguments
+from engine.store.pages.body import Body
+
+PARSER = "parser"
+
+
+class UsersCodeWorker:
+    """Works pages with users' code, for one event loop."""
+
+    def __init__(self, pool: ExtractionPool, folder: Path, budget: ByteBudget | None = None) -> None:
+        """`folder`: where plugin files are written for commands. `budget`: what their answers may hold."""
+        self._pool = pool
+        self._folder = folder
+        self._cpus = allowed_cpus()
+        self._budget = budget
+        self._commands: dict[tuple[Any, ...], CommandPool] = {}
+        self._arguments: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
+        """By def version and `run` of a step."""
+        self._newest = 0
+
+    async def extract(
+        self, task: PageTask, body: Body, definitions: tuple[int, Definitions], *, share: BodyShare | None = None,
+        on_call: NodeCallAnswers | None = None,
+    ) -> wire.PageAnswer:  # fmt: skip
+        """What the page gives. A unit whose step failed has an `error` among the results, and no rows.
+
+        Raises UnsupportedContent and UnreadablePage.
+        """
+        tasks = [self._find_task(definitions[1], task, index) for index in range(len(task.data_defs))]
+        died: list[tuple[int, StepResult]] = []
+        while True:
+            request = self._request(task, tasks, body, definitions, share, on_call)
+            try:
+                answer = await self._pool.work(request)
+                break
+            except StepDied as death:
+                if on_call is not None:
+                    on_call.restart()
+                if task.data_defs[death.unit][1]:  # else it was asked for its links alone, and keeps its results
+                    died.append((death.unit, self._describe_death(definitions[1], task, tasks[death.unit], death)))
+                task = _without_users_code(task, death.unit)
+                tasks[death.unit] = None
+        assert isinstance(answer, wire.PageAnswer)
+        if share is not None:
+            share.finish_reading()  # the answers of commands have shares of their own
+        finished = await asyncio.gather(
+            *(self._finish(task, unit, tasks[unit], step, answer, definitions, on_call) for unit, step in answer.stops)
+        )
+        for (unit, _), end in zip(answer.stops, finished, strict=True):
+            answer = _merge(answer, unit, end)
+        return replace(answer, results=(*answer.results, *died), stops=())
+
+    async def wait_closed(self) -> None:
+        """End the commands, and wait for that."""
+        for pool in self._commands.values():
+            await pool.wait_closed()
+        self._commands.clear()
+
+    def close(self) -> None:
+        """End the commands."""
+        for pool in self._commands.values():
+            pool.close()
+        self._commands.clear()
+
+    def _request(
+        self, task: PageTask, tasks: Sequence[Task | None], body: Body, definitions: tuple[int, Definitions],
+        share: BodyShare | None, on_call: NodeCallAnswers | None,
+    ) -> ExtractionRequest:  # fmt: skip
+        names = [name for name, _ in task.data_defs]
+        return self._extraction(task.to_header(), body, definitions, names, tasks, share, on_call)
+
+    def _extraction(
+        self, header: dict[str, Any], body: Body, definitions: tuple[int, Definitions], data_defs: Sequence[str],
+        tasks: Sequence[Task | None], share: BodyShare | None, on_call: NodeCallAnswers | None,
+    ) -> ExtractionRequest:  # fmt: skip
+        chains = [() if task is None else task.chain for task in tasks]
+        steps = [step for chain in chains for step in chain if step.kind in ("step", "parser")]
+        return ExtractionRequest(
+            header=header,
+            body=body,
+            definitions=definitions,
+            data_defs=data_defs,
+            share=share,
+            code=str(definitions[0]),
+            chains=chains,
+            workers=min((step.workers for step in steps), default=1),
+            step_seconds=sum(step.limit or self._pool.limits.seconds for step in steps),
+            on_call=on_call,
+        )
+
+    def _find_task(self, definitions: Definitions, task: PageTask, unit: int) -> Task | None:
+        """The task of a unit; None: the default chain."""
+        group = definitions.task_group(task.context.group) or TaskGroup(name="")
+        name = task.tasks[unit]
+        return next((task for task in group.tasks if name and task.name == name), None)
+
+    def _describe_death(
+        self, definitions: Definitions, task: PageTask, chain: Task | None, death: StepDied
+    ) -> StepResult:
+        """`chain`: None with the default chain, of which only converters die; they count as part of the parser."""
+        group = definitions.task_group(task.context.group) or TaskGroup(name="")
+        data_def = task.data_defs[death.unit][0]
+        name = next((one.name for one in group.tasks if one.data_def == data_def), "") if chain is None else chain.name
+        steps = () if chain is None else chain.chain
+        step = steps[death.step] if death.step < len(steps) else None
+        limit = step.limit if step is not None else None
+        text = death.reason
+        if text == LONGER_THAN_LIMIT:
+            text += f" of {limit or self._pool.limits.seconds:g} s"
+        return StepResult(name, step.name if step is not None else PARSER, "error", "died", 0.0, text)
+
+    async def _finish(
+        self, task: PageTask, unit: int, chain: Task | None, at: int, answer: wire.PageAnswer,
+        definitions: tuple[int, Definitions], on_call: NodeCallAnswers | None,
+    ) -> wire.PageAnswer:  # fmt: skip
+        """What follows from the rows of a unit that stopped before a command."""
+        assert chain is not None
+        rows = next((texts for index, texts in answer.rows if index == unit), ())
+        parts: list[wire.PageAnswer] = []
+        while True:
+            step = chain.chain[at]
+            line = _command_line(chain, task.url, rows)
+            began = time.perf_counter()
+            share = self._budget.open_share() if self._budget is not None else None
+            try:
+                async with self._command(step, definitions).reserve() as turn:
+                    began = time.perf_counter()
+                    reply = await turn.ask(line, share)
+                    header = {
+                        "kind": "steps", "defs": definitions[0], "at": at, "ms": (time.perf_counter() - began) * 1000,
+                        "task": replace(task, data_defs=(task.data_defs[unit],), tasks=(task.tasks[unit],)).to_header(),
+                    }  # fmt: skip
+                    names, body = [task.data_defs[unit][0]], Body(line + b"\n" + reply)
+                    request = self._extraction(header, body, definitions, names, [chain], None, on_call)
+                    end = await self._pool.work(request)
+                    assert isinstance(end, wire.PageAnswer)
+                    if any(result.code == BAD_ANSWER for _, result in end.results):
+                        turn.discard()  # what it writes next may belong to this page
+            except (CommandFailed, OSError) as error:
+                milliseconds = round((time.perf_counter() - began) * 1000, 3)
+                result = StepResult(chain.name, step.name, "error", "command", milliseconds, str(error))
+                return _join([*parts, _empty_answer([(0, result)])])
+            except StepDied as death:
+                result = self._describe_death(definitions[1], task, chain, death)
+                return _join([*parts, _empty_answer([(0, result)])])
+            finally:
+                if share is not None:
+                    share.release()
+            parts.append(end)
+            if not end.stops:
+                return _join(parts)
+            [(_, at)] = end.stops
+            rows = next((texts for _, texts in end.rows), ())
+
+    def _command(self, step: ChainStep, definitions: tuple[int, Definitions]) -> CommandPool:
+        """The processes of a step. Raises OSError if plugin files cannot be written."""
+        version, plugins = definitions[0], definitions[1].plugins
+        if version > self._newest:
+            self._newest = version
+            self._close_unused()
+        limit = step.limit or self._pool.limits.seconds
+        run = self._arguments.get((version, step.run))
+        if run is None:
+            run = self._arguments[version, step.run] = tuple(resolve_arguments(step.run, plugins, self._folder))
+        key = (run, step.workers, limit)
+        pool = self._commands.get(key)
+        if pool is None:
+            pool = self._commands[key] = CommandPool(
+                run, workers=step.workers, limit=limit, max_bytes=self._pool.limits.answer, cpus=self._cpus
+            )
+        pool.version = max(pool.version, version)
+        self._close_unused()
+        return pool
+
+    def _close_unused(self) -> None:
+        """End the programs of earlier versions that no page uses."""
+        for key, pool in list(self._commands.items()):
+            if pool.version < self._newest - 1 and not pool.users:
+                del self._commands[key]
+                pool.close()
+        for old in [key for key in self._arguments if key[0] < self._newest - 1]:
+            del self._arguments[old]
+
+
+def _command_line(task: Task, url: str, rows: Texts | Sequence[str]) -> bytes:
+    """The line that a command gets; the rows are JSON already."""
+    head = orjson.dumps({"task": task.name, "dataDef": task.data_def, "document": {"url": url}})
+    texts = [text.encode() if isinstance(text, str) else bytes(text) for text in rows]
+    return head[:-1] + b',"rows":[' + b",".join(texts) + b"]}"
+
+
+def _without_users_code(task: PageTask, unit: int) -> PageTask:
+    """The task with a unit that is asked for the links of its dataDef alone."""
+    data_defs, tasks = list(task.data_defs), list(task.tasks)
+    data_defs[unit], tasks[unit] = (data_defs[unit][0], False), ""
+    return replace(task, data_defs=tuple(data_defs), tasks=tuple(tasks))
+
+
+def _join(parts: Sequence[wire.PageAnswer]) -> wire.PageAnswer:
+    """One answer of the parts of a chain: rows of the last, the rest of all."""
+    last = parts[-1]
+    return replace(
+        last,
+        links=_join_links([part.links for part in parts]),
+        rejected=tuple(rejection for part in parts for rejection in part.rejected),
+        rejected_counts=_add_counts([part.rejected_counts for part in parts]),
+        filtered=sum(part.filtered for part in parts),
+        results=tuple(result for part in parts for result in part.results),
+    )
+
+
+def _merge(answer: wire.PageAnswer, unit: int, end: wire.PageAnswer) -> wire.PageAnswer:
+    """The answer with the end of a unit's chain in place of what it had before a command."""
+    rows = tuple((index, texts) for index, texts in answer.rows if index != unit)
+    counts = []
+    for index, before in answer.counts:
+        if index == unit:
+            after = next((counted for _, counted in end.counts), RecordCounts())
+            missing = dict(before.missing) | dict(after.missing)
+            records = max(before.records, after.records)
+            rejected = min(records, before.rejected + after.rejected)
+            before = RecordCounts(records, rejected, tuple(missing.items()))
+        counts.append((index, before))
+    return replace(
+        answer,
+        rows=(*rows, *((unit, texts) for _, texts in end.rows)),
+        links=_join_links([answer.links, end.links]),
+        rejected=(*answer.rejected, *end.rejected),
+        rejected_counts=_add_counts([answer.rejected_counts, end.rejected_counts]),
+        filtered=answer.filtered + end.filtered,
+        counts=tuple(counts),
+        results=(*answer.results, *((unit, result) for _, result in end.results)),
+    )
+
+
+def _empty_answer(results: Sequence[tuple[int, StepResult]]) -> wire.PageAnswer:
+    return wire.PageAnswer(
+        page_kind="html", damaged=0, rows=(), links=LinkColumns(), dropped_links=0, rejected=(),
+        rejected_counts=(), filtered=0, counts=(), noindex=False, results=tuple(results),
+    )  # fmt: skip
+
+
+def _join_links(columns: Sequence[LinkColumns]) -> LinkColumns:
+    """The links of several columns, one after the other."""
+    with_links = [column for column in columns if column.runs]
+    if len(with_links) <= 1:
+        return with_links[0] if with_links else LinkColumns()
+    details = tuple(as_text(line) for column in with_links for line in column.details or repeat("", len(column.urls)))
+    return LinkColumns(
+        urls=tuple(as_text(url) for column in with_links for url in column.urls),
+        keys=b"".join(column.keys for column in with_links),
+        runs=tuple(run for column in with_links for run in column.runs),
+        details=details if any(details) else (),
+    )
+
+
+def _add_counts(counts: Sequence[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
+    """The sums of counts by name."""
+    sums: Counter[str] = Counter()
+    for of_part in counts:
+        sums.update(dict(of_part))
+    return tuple(sums.items())

@@ -1,0 +1,302 @@
+"""Messages between a node and its extraction processes: a JSON header and raw bytes, never pickles.
+
+A process that ran hostile input is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import orjson
+from msgspec import Struct
+
+from engine.extract.selection import SelectionResult, result_from_fields
+from engine.model.link_request import PageBlocks
+from engine.model.record import RecordCounts, Rejection, Texts
+from engine.model.step import OUTCOMES, StepResult
+from engine.node.extraction.link_columns import LinkColumns, links_size, pack_links, unpack_links
+from engine.node.extraction.page_extraction import ExtractedPage
+from engine.node.extraction.task import SHOWN_REJECTIONS
+from engine.node.extraction.wire_values import MAX_INTEGER, count_of, one_of, text_of
+from engine.node.lines import pack_lines, read_lines
+from engine.runtime.frames import encode_frame
+
+MAX_KNOWN_DEFS = 8
+"""Versions of defs that a process keeps; the oldest it received goes first, and the node counts along."""
+MAX_SITEMAP_URLS = 50_000
+"""The limit of the sitemap protocol."""
+_MAX_REJECTION_TEXT = 300
+_SECONDS, _LAST_SECOND = "q", 253_402_300_800
+"""Moments are 64-bit integers, up to the year 9999."""
+_OBJECT_START, _OBJECT_END = "{", "}"
+
+FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal"]
+_FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "step", "internal")
+
+
+class AnswerTooLarge(Exception):
+    """What a document gives takes more bytes than an answer may have."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"what it gives is larger than {limit / 1e6:,.0f} MB")
+
+
+class InvalidAnswer(Exception):
+    """An extraction process sent something that is no answer: it counts as dead."""
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """Why a document could not be worked; the process that says so is well."""
+
+    kind: FailureKind
+    reason: str
+    unit: int | None = None
+    """The unit in whose users' code it happened, by index in the task."""
+    step: int = 0
+    """That step's index in its chain."""
+
+
+class NodeCallRequest(Struct, frozen=True, kw_only=True):
+    """Users' code asks the node for something, in the middle of a page."""
+
+    call: str
+    key: str
+    value: Any
+
+
+class PageAnswer(Struct, frozen=True, kw_only=True):
+    """What the dataDefs of a task extracted from its page."""
+
+    page_kind: str
+    damaged: int
+    rows: tuple[tuple[int, Texts], ...]
+    """Rows as JSON objects, by index of their dataDef in the task."""
+    links: LinkColumns
+    dropped_links: int
+    rejected: tuple[Rejection, ...]
+    """The first ones."""
+    rejected_counts: tuple[tuple[str, int], ...]
+    """The number of all, by dataDef."""
+    filtered: int
+    counts: tuple[tuple[int, RecordCounts], ...]
+    """How the records were filled, by index of their dataDef in the task."""
+    noindex: bool
+    results: tuple[tuple[int, StepResult], ...] = ()
+    """What became of users' steps, by index of their unit."""
+    stops: tuple[tuple[int, int], ...] = ()
+    """Units whose rows a command works on next: their index, and that of the command in the chain."""
+    faults: tuple[str, ...] = ()
+    """What was skipped on the page because it cannot be read."""
+    blocks: PageBlocks | None = None
+    """Of a page in a series that ends with an empty page."""
+    replaced_by: str = ""
+    """As that of `ExtractedPage`."""
+
+
+class SitemapAnswer(Struct, frozen=True, kw_only=True):
+    """The URLs of a sitemap, as written: of pages, and of nested sitemaps; `dropped` more were left out."""
+
+    pages: Texts
+    sitemaps: Texts
+    dropped: int
+    modified: Sequence[int] = ()
+    """Of each page the second by which it was modified last, 0: unknown; empty: that was not asked for."""
+    is_cut_short: bool = False
+    """Whether the document ends too early."""
+
+
+Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure | NodeCallRequest
+
+
+def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ...]:
+    """The number of rejected records, by dataDef."""
+    if not rejected:
+        return ()
+    return tuple(Counter([rejection.data_def for rejection in rejected]).items())
+
+
+def encode_failure(failure: Failure) -> list[bytes]:
+    """The message of a failure."""
+    place = (failure.unit, failure.step)
+    return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason), "place": place})
+
+
+def encode_page(
+    page_kind: str,
+    damaged: int,
+    extracted: ExtractedPage,
+    max_rejections: int = SHOWN_REJECTIONS,
+    *,
+    max_bytes: int = MAX_INTEGER,
+    max_rows_bytes: int = MAX_INTEGER,
+) -> list[bytes]:
+    """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it.
+
+    Raises AnswerTooLarge if rows and links take more than `max_bytes`, or rows alone more than `max_rows_bytes`.
+    """
+    rows = [(index, len(texts), *pack_lines(texts)) for index, texts in extracted.rows]
+    links = pack_links(extracted.links)
+    rows_bytes = sum([row[-1] for row in rows])
+    if rows_bytes > max_rows_bytes:
+        raise AnswerTooLarge(max_rows_bytes)
+    if rows_bytes + links.size > max_bytes:
+        raise AnswerTooLarge(max_bytes)
+    header = {
+        "page": page_kind,
+        "damaged": damaged,
+        "rows": [(index, count, len(packed), size) for index, count, packed, size in rows],
+        "dropped_links": extracted.dropped_links,
+        "rejected": [
+            [r.data_def, r.field, *(_clean(text[:_MAX_REJECTION_TEXT]) for text in (r.reason, r.place))]
+            for r in extracted.rejected[:max_rejections]
+        ],
+        "rejected_counts": count_rejections(extracted.rejected),
+        "filtered": extracted.filtered,
+        "counts": [(index, [*counts]) for index, counts in extracted.counts],
+        "noindex": extracted.noindex,
+        **links.fields,
+    }
+    if extracted.results or extracted.stops:
+        header["results"] = [(unit, (*result,)) for unit, result in extracted.results]
+        header["stops"] = extracted.stops
+    if extracted.faults:
+        header["faults"] = [_clean(text) for text in extracted.faults]
+    if extracted.blocks is not None:
+        header["blocks"] = (*extracted.blocks,)
+    if extracted.replaced_by:
+        header["replaced_by"] = extracted.replaced_by
+    body = b"".join((*[packed for _, _, packed, _ in rows], *links.parts))
+    return encode_frame(header, body)
+
+
+def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> list[bytes]:
+    """The message of an answer. Raises AnswerTooLarge."""
+    pages, size = pack_lines(answer.pages)
+    nested, nested_size = pack_lines(answer.sitemaps)
+    modified = array(_SECONDS, answer.modified).tobytes()
+    if size + nested_size + len(modified) > max_bytes:
+        raise AnswerTooLarge(max_bytes)
+    header = {
+        "sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped,
+        "sizes": (len(pages), size, nested_size), "modified": len(answer.modified),
+        "cut_short": answer.is_cut_short,
+    }  # fmt: skip
+    return encode_frame(header, pages + nested + modified)
+
+
+def encode_selection(result: SelectionResult) -> list[bytes]:
+    """The message of a result. Lone surrogates cannot be sent."""
+    fields = {
+        "values": [None if value is None else _clean(value) for value in result.values],
+        "links": [_clean(link) for link in result.links],
+        "count": result.count,
+        "blocks": result.blocks,
+        "blocks_without": result.blocks_without,
+        "base": _clean(result.base),
+    }
+    return encode_frame({"selection": fields})
+
+
+def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int = MAX_INTEGER) -> Answer:
+    """The answer of a message that may have `max_bytes` unpacked. Raises InvalidAnswer, and nothing else."""
+    try:
+        fields = orjson.loads(header)
+        if "failed" in fields:
+            unit, step = fields["place"]
+            return Failure(
+                kind=one_of(fields["failed"], _FAILURE_KINDS), reason=text_of(fields["reason"]),
+                unit=None if unit is None else count_of(unit), step=count_of(step),
+            )  # fmt: skip
+        if "page" in fields:
+            return _decode_page(fields, body, max_bytes)
+        if "sitemap" in fields:
+            return _decode_sitemap(fields, body, max_bytes)
+        if "call" in fields:
+            return NodeCallRequest(call=text_of(fields["call"]), key=text_of(fields["key"]), value=fields["value"])
+        if "selection" in fields:
+            return result_from_fields(fields["selection"])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise InvalidAnswer(f"{type(error).__name__}: {error}"[:200]) from error
+    raise InvalidAnswer("no known kind")
+
+
+def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> PageAnswer:
+    rows, start = list[tuple[int, Texts]](), 0
+    if links_size(fields) + sum(count_of(size) for *_, size in fields["rows"]) > max_bytes:
+        raise ValueError("it is too large")
+    for index, count, packed, size in fields["rows"]:
+        texts = read_lines(body[start : start + count_of(packed)], count_of(count), size)
+        if not all(map(_is_object, texts)):
+            raise ValueError("a row is not an object")
+        rows.append((count_of(index), texts))
+        start += packed
+    blocks = fields.get("blocks")
+    return PageAnswer(
+        page_kind=text_of(fields["page"]),
+        damaged=count_of(fields["damaged"]),
+        rows=tuple(rows),
+        links=unpack_links(fields, body[start:]),
+        dropped_links=count_of(fields["dropped_links"]),
+        rejected=tuple(
+            Rejection(data_def=text_of(name), field=text_of(field), reason=text_of(reason), place=text_of(place))
+            for name, field, reason, place in fields["rejected"]
+        ),
+        rejected_counts=tuple((text_of(name), count_of(count)) for name, count in fields["rejected_counts"]),
+        filtered=count_of(fields["filtered"]),
+        counts=tuple((count_of(index), _record_counts(counts)) for index, counts in fields["counts"]),
+        noindex=fields["noindex"] is True,
+        results=tuple((count_of(index), _step_result(result)) for index, result in fields.get("results", ())),
+        stops=tuple((count_of(index), count_of(step)) for index, step in fields.get("stops", ())),
+        faults=tuple(map(text_of, fields.get("faults", ()))),
+        blocks=None if blocks is None else PageBlocks.from_plain(blocks),
+        replaced_by=text_of(fields.get("replaced_by", "")),
+    )
+
+
+def _record_counts(value: Any) -> RecordCounts:
+    records, rejected, missing = value
+    by_field = tuple((text_of(name), count_of(count)) for name, count in missing)
+    return RecordCounts(count_of(records), count_of(rejected), by_field)
+
+
+def _step_result(value: Any) -> StepResult:
+    task, step, outcome, code, milliseconds, text = value
+    if type(milliseconds) not in (int, float):
+        raise TypeError("not a time")
+    return StepResult(
+        text_of(task), text_of(step), one_of(outcome, OUTCOMES), text_of(code), float(milliseconds), text_of(text)
+    )
+
+
+def _decode_sitemap(fields: dict[str, Any], body: memoryview, max_bytes: int) -> SitemapAnswer:
+    pages, nested = count_of(fields["sitemap"]), count_of(fields["nested"])
+    if pages + nested > MAX_SITEMAP_URLS:
+        raise ValueError("too many URLs")
+    packed, pages_size, nested_size = map(count_of, fields["sizes"])
+    modified = array(_SECONDS)
+    end = len(body) - count_of(fields["modified"]) * modified.itemsize
+    if pages_size + nested_size + len(body) - end > max_bytes:
+        raise ValueError("it is too large")
+    if end < packed:
+        raise ValueError("sizes do not add up")
+    modified.frombytes(body[end:])
+    if modified and (len(modified) != pages or min(modified) < 0 or max(modified) > _LAST_SECOND):
+        raise ValueError("not the moments of the pages")
+    return SitemapAnswer(
+        pages=read_lines(body[:packed], pages, pages_size),
+        sitemaps=read_lines(body[packed:end], nested, nested_size),
+        dropped=count_of(fields["dropped"]),
+        modified=modified or (),
+        is_cut_short=fields["cut_short"] is True,
+    )
+
+
+def _is_object(row: str | memoryview) -> bool:
+    if isinstance(row, str):
+        return row.startswith(_OBJECT_START) and row.endswith(_OBJECT_END)
+    return row[0] == ord(_OBJECT_START) and row[-1] == ord(_OBJECT_END)
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

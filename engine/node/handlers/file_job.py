@@ -1,0 +1,104 @@
+"""Downloads the file of a job into the folder of the run; a file that is there already costs no request."""
+
+from collections.abc import Callable
+from functools import partial
+
+from engine import urls
+from engine.errors import StorageError
+from engine.fetch.byte_budget import NoRoom
+from engine.fetch.errors import FetchFailed
+from engine.fetch.file_part import FilePart, PartInUse
+from engine.fetch.response import FetchResponse
+from engine.fetch.retry_policy import classify_status
+from engine.model.file_names import bare_type, file_extension
+from engine.model.job import OPEN_STATES, JobState, LeasedJob
+from engine.model.stored_file import FILES_FOLDER, StoredFile
+from engine.node.db_access import DbAccess
+from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
+from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.file_parts import FileParts
+from engine.store.transactions.outcome import JobOutcome
+
+
+class FileHandler:
+    """One for each node."""
+
+    def __init__(
+        self, *, page_fetcher: PageFetcher, parts: FileParts, outcomes: OutcomeBuilder, db_access: DbAccess
+    ) -> None:
+        self._page_fetcher = page_fetcher
+        self._parts = parts
+        self._outcomes = outcomes
+        self._db_access = db_access
+
+    async def download(self, job: LeasedJob, dismiss: Callable[[LeasedJob], None]) -> JobOutcome:
+        """The outcome of a job. `dismiss` is called when it sends no more. Raises NoRoom."""
+        outcome = None
+        try:
+            outcome = await self._download(job, await self._parts.open(job), dismiss)
+        except PartInUse:
+            raise NoRoom from None  # an attempt that was interrupted is ending
+        except (OSError, StorageError) as error:
+            outcome = self._disk_failed(job, error)
+        finally:
+            is_over = outcome is not None and outcome.state not in OPEN_STATES and outcome.file is None
+            self._parts.close(job, discard=is_over)
+        return outcome
+
+    async def _download(self, job: LeasedJob, part: FilePart, dismiss: Callable[[LeasedJob], None]) -> JobOutcome:
+        if part.finished is not None:
+            return self._downloaded(job, part, part.finished, job.url, "was there")
+        fetched = await self._page_fetcher.fetch(job)
+        dismiss(job)
+        assert not isinstance(fetched, StoredTarget), "only pages are stored"
+        if not isinstance(fetched, FetchedPage):
+            return fetched
+        response, url, hops = fetched.response, fetched.chain.url, fetched.chain.hops
+        if response.refusal is not None:
+            part.discard_later()
+            return self._outcomes.refused(job, url, response)
+        if response.file_problem is not None:
+            return self._outcomes.ended(job, JobState.FAILED, response.file_problem, url, hops=hops)
+        if not response.is_file:
+            return self._without_file(job, response, url, hops)
+        stored = self._name(job, part, response, url)
+        await self._parts.run(partial(part.finish, stored))
+        outcome = self._downloaded(job, part, stored, url, f"{response.elapsed * 1000:.0f} ms")
+        outcome.hops, outcome.target = hops, url if hops else None
+        return outcome
+
+    def _without_file(self, job: LeasedJob, response: FetchResponse, url: str, hops: int) -> JobOutcome:
+        """The outcome for another status than 200."""
+        status = f"HTTP {response.status}"
+        match classify_status(response.status):
+            case "gone":
+                outcome = self._outcomes.ended(job, JobState.SKIPPED, f"{status} (gone)", url, hops=hops)
+                outcome.attempts, outcome.gone = 1, True
+                return outcome
+            case "retry":
+                return self._outcomes.retry(job, url, status)
+            case _:
+                return self._outcomes.failed(job, status, url, hops)
+
+    def _name(self, job: LeasedJob, part: FilePart, response: FetchResponse, url: str) -> StoredFile:
+        """The file under the name of its content; where the run has that content already, under that name."""
+        digest, type_ = part.digest, response.content_type
+        extension = file_extension(type_, job.url)
+        if extension == "bin":
+            extension = file_extension(type_, url)
+        path = self._db_access.file_path(job.run, digest) or f"{FILES_FOLDER}/{digest}.{extension}"
+        return StoredFile(path, part.size, digest, bare_type(type_))
+
+    def _downloaded(self, job: LeasedJob, part: FilePart, stored: StoredFile, url: str, time: str) -> JobOutcome:
+        text = f"file {time:>7} {stored.size / 1000:4.0f} kB  {urls.without_credentials(url)} → {stored.path}"
+        event = self._outcomes.event(job, "INFO", text)
+        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, file=stored, events=(event,))
+        outcome.release_when_settled(part.forget_note)
+        return outcome
+
+    def _disk_failed(self, job: LeasedJob, error: Exception) -> JobOutcome:
+        text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        failure = FetchFailed(f"cannot write the file: {text}", kind="file", retryable=True)
+        outcome = self._outcomes.fetch_failed(job, job.url, failure)
+        outcome.host_failed = False
+        return outcome

@@ -1,0 +1,159 @@
+"""Takes the rows of a page that name files out of its other rows: they wait until these files are downloaded."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+import orjson
+
+from engine import urls
+from engine.extract.page_urls import resolve_url
+from engine.model.file_values import MAX_FILES, FieldPath, list_file_fields, number_urls
+from engine.model.job import JobKind, LeasedJob
+from engine.model.job_key import KEY_BYTES, file_key
+from engine.model.record import Texts, as_text
+from engine.node.def_cache import DefCache
+from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE
+from engine.node.extraction.result import PageExtraction
+from engine.node.lines import LineWriter, cut_in_pieces, take_first
+from engine.query_stripper import QueryStripper
+from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows
+
+_MAX_VERSIONS = 8
+_ROWS_PER_STEP = 200
+"""Rows worked at once: up to 3 ms, in which the fetch loop does nothing else."""
+_NO_URL, _TOO_MANY = -1, -2
+_MAX_KNOWN = 1_000
+
+
+class _PageFiles:
+    """Numbers the files of one page; memory holds their URLs and identities, but no object for each but a text."""
+
+    def __init__(self, base: str, limit: int, query_stripper: QueryStripper | None) -> None:
+        self._base = base
+        self._limit = limit
+        self._query_stripper = query_stripper
+        self._numbers: dict[str, int] = {}
+        """Of the first URLs as written: most pages repeat those of a few pictures."""
+        self._keys: dict[bytes, int] = {}
+        self._urls = LineWriter()
+        self.dropped = 0
+        """Files beyond the limit."""
+        self.unusable = 0
+        """URLs that nothing can be downloaded from, such as `data:`."""
+
+    def number_of(self, url: str) -> int | None:
+        """The number of a file; None: it is not downloaded."""
+        number = self._numbers.get(url)
+        if number is None:
+            number = self._add(url)
+            if len(self._numbers) < _MAX_KNOWN:
+                self._numbers[url] = number
+        self.unusable += number == _NO_URL
+        self.dropped += number == _TOO_MANY
+        return None if number < 0 else number
+
+    def _add(self, url: str) -> int:
+        target = resolve_url(self._base, url, self._query_stripper)
+        if target is None:
+            return _NO_URL
+        key = file_key(target)
+        number = self._keys.get(key)
+        if number is None:
+            number = len(self._keys)
+            if number >= self._limit:
+                return _TOO_MANY
+            self._keys[key] = number
+            self._urls.add(target)
+        return number
+
+    def finish(self) -> tuple[Texts, bytes]:
+        """The URLs of the files and their identities, by number."""
+        return self._urls.finish(), b"".join(self._keys)
+
+    def describe(self) -> list[str]:
+        """Warnings about files that are not downloaded."""
+        notes = []
+        if self.dropped:
+            notes.append(f"files not downloaded, because the page names more than {self._limit:,}: {self.dropped:,}")
+        if self.unusable:
+            notes.append(f"files not downloaded, because their URL is not http or https: {self.unusable:,}")
+        return notes
+
+
+class FileRows:
+    """One for each node."""
+
+    def __init__(self, def_cache: DefCache) -> None:
+        self._def_cache = def_cache
+        self._fields: dict[int, Mapping[str, tuple[FieldPath, ...]]] = {}
+
+    async def hold(self, job: LeasedJob, extraction: PageExtraction, url: str) -> None:
+        """Move the rows with files to `held`, and add the jobs of the files. Other pages cost a look into a table.
+
+        `url`: of the page, for relative URLs that users' steps fill in.
+        """
+        fields = self._file_fields(job.defs_version)
+        if not fields or not any(made.data_def in fields for made in extraction.rows):
+            return
+        limit = min(self._def_cache.max_links, MAX_FILES)
+        files = _PageFiles(url, limit, self._def_cache.query_stripper(job.defs_version))
+        rows = list[ExtractedRows]()
+        waiting = list[tuple[ExtractedRows, Texts, Texts]]()
+        for made in extraction.rows:
+            if made.data_def not in fields:
+                rows.append(made)
+                continue
+            others, texts, places = await _split(made.texts, fields[made.data_def], files)
+            if len(others):
+                rows.append(ExtractedRows(made.data_def, made.data_def_id, others))
+            if len(texts):
+                waiting.append((made, texts, places))
+        file_urls, keys = files.finish()
+        first, later = take_first(_make_jobs(job, file_urls, keys))
+        extraction.rows = tuple(rows)
+        extraction.held = tuple(
+            [HeldRows(made.data_def, made.data_def_id, texts, places, keys) for made, texts, places in waiting]
+        )
+        extraction.children = (*extraction.children, *first)
+        if later is not None:
+            extraction.later_children = chain(extraction.later_children or (), later)
+        extraction.warnings = (*extraction.warnings, *files.describe())
+
+    def _file_fields(self, version: int) -> Mapping[str, tuple[FieldPath, ...]]:
+        """By dataDef: its fields of the type `file`, as far as it has some."""
+        fields = self._fields.get(version)
+        if fields is None:
+            if len(self._fields) >= _MAX_VERSIONS:
+                self._fields.clear()
+            data_defs = self._def_cache.definitions(version).data_defs
+            fields = {one.name: paths for one in data_defs if (paths := list_file_fields(one))}
+            self._fields[version] = fields
+        return fields
+
+
+async def _split(rows: Texts, paths: tuple[FieldPath, ...], files: _PageFiles) -> tuple[Texts, Texts, Texts]:
+    """The rows that name no file, those that do, and the places and numbers of the files of each of these."""
+    others, waiting, places = LineWriter(), LineWriter(), LineWriter()
+    for count, text in enumerate(rows, 1):
+        row, numbers = number_urls(as_text(text), paths, files.number_of)
+        if numbers:
+            waiting.add(row)
+            places.add(orjson.dumps(numbers).decode())
+        else:
+            others.add(row)
+        if count % _ROWS_PER_STEP == 0:
+            await asyncio.sleep(0)
+    return others.finish(), waiting.finish(), places.finish()
+
+
+def _make_jobs(job: LeasedJob, file_urls: Texts, keys: bytes) -> Iterator[tuple[ChildJob, ...]]:
+    """The jobs of the files, in pieces. As links with `sameHost: false`: downloads lead to hosts that no defs name."""
+    jobs = (
+        ChildJob(
+            job.group, urls.host_key(url), urls.origin(url), url, job.depth, 0,
+            keys[number * KEY_BYTES : (number + 1) * KEY_BYTES], JobKind.FILE, may_leave_host=True,
+        )
+        for number, url in enumerate(map(as_text, file_urls))
+    )  # fmt: skip
+    return map(tuple, cut_in_pieces(jobs, lambda child: len(child.url), CHILDREN_PER_PIECE))

@@ -1,0 +1,97 @@
+"""Reads the forms of a login page, and judges the page after it, in an extraction process and under its limits."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+from zlib import crc32
+
+from engine import urls
+from engine.extract.context import Context
+from engine.fetch.byte_budget import ByteBudget
+from engine.fetch.decode import content_type_at
+from engine.fetch.response import FetchResponse
+from engine.model.definition import DataDef, Definitions
+from engine.model.link import Link, RequestTemplate
+from engine.model.record import ExtractedLink
+from engine.node.extraction import wire
+from engine.node.extraction.page_extraction import LOGGED_OUT, check_supported
+from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.request import ExtractionRequest
+from engine.node.extraction.task import PageTask
+from engine.store.pages.body import Body
+
+_NAME = "login"
+_ANY_FORM = "form"
+
+
+class LoginForm(NamedTuple):
+    """A form of a login page as a browser would submit it: its fields with their values, hidden ones too."""
+
+    action: str
+    """Absolute, without a query where the fields make one."""
+    method: str
+    fields: Sequence[tuple[str, str]]
+
+
+class LoginPageReader:
+    """One for each node."""
+
+    def __init__(self, pool: ExtractionPool, answer_budget: ByteBudget) -> None:
+        self._pool = pool
+        self._answer_budget = answer_budget
+
+    async def read_forms(self, url: str, response: FetchResponse, body: Body, selector: str | None) -> list[LoginForm]:
+        """The forms that `selector` matches (None: all), in their order.
+
+        Raises UnsupportedContent and UnreadablePage.
+        """
+        answer, forms = await self._extract(url, response, body, selector or _ANY_FORM, "")
+        return forms if answer.page_kind == "html" else []
+
+    async def is_logged_out(self, url: str, response: FetchResponse, body: Body, check: str) -> bool:
+        """Whether an HTML page lacks what `check` selects. Raises UnsupportedContent and UnreadablePage."""
+        answer, _ = await self._extract(url, response, body, _ANY_FORM, check)
+        return answer.replaced_by == LOGGED_OUT
+
+    async def _extract(
+        self, url: str, response: FetchResponse, body: Body, selector: str, check: str
+    ) -> tuple[wire.PageAnswer, list[LoginForm]]:
+        check_supported(body.read(), content_type_at(response.content_type, url))
+        link = Link(selector=selector, same_host=False, request=RequestTemplate())
+        definitions = Definitions(data_defs=(DataDef(name=_NAME, links=(link,)),))
+        key = -1 - crc32(selector.encode())  # def versions are positive
+        task = PageTask(
+            defs=key,
+            data_defs=((_NAME, False),),
+            url=url,
+            content_type=response.content_type,
+            status=response.status,
+            fetched_at=0.0,
+            context=Context(
+                group=_NAME, locator="", locator_url="", depth=0, run="", run_time="", nofollow=False,
+                meta_nofollow=False, check=check,
+            ),
+        )  # fmt: skip
+        share = self._answer_budget.open_share()
+        try:
+            request = ExtractionRequest(
+                header=task.to_header(), body=body, definitions=(key, definitions), data_defs=[_NAME], share=share
+            )
+            answer = await self._pool.work(request)
+            assert isinstance(answer, wire.PageAnswer)
+            return answer, [_to_form(found) for found in answer.links.to_links()]
+        finally:
+            share.release()
+
+
+def _to_form(link: ExtractedLink) -> LoginForm:
+    request = link.details.request if link.details is not None else None
+    if request is not None and request.method == "POST":
+        return LoginForm(link.url, "POST", parse_qsl(request.body or "", keep_blank_values=True))
+    bare, _, query = link.url.partition("?")
+    return LoginForm(bare, "GET", parse_qsl(query, keep_blank_values=True))
+
+
+def is_same_page(url: str, other: str) -> bool:
+    """Whether two normalized URLs are the same but for their queries."""
+    return urls.origin(url) == urls.origin(other) and url.partition("?")[0] == other.partition("?")[0]

@@ -1,0 +1,213 @@
+"""Fetches for a job: obeys robots.txt and follows redirects, or hands the job to the next host's clock."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from engine import urls
+from engine.fetch.errors import AddressRefused, FetchFailed
+from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
+from engine.fetch.redirects import build_target_request
+from engine.fetch.response import FetchResponse
+from engine.fetch.retry_policy import FOUND, NOT_MODIFIED, classify_status
+from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
+from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
+from engine.model.job_key import document_key
+from engine.node.db_access import DbAccess, RequestLimitReached
+from engine.node.def_cache import DefCache
+from engine.node.handlers.login_guard import LoginGuard
+from engine.node.handlers.revalidation import Revalidation, StoredVersion
+from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
+from engine.node.host_gate import HostBackingOff
+from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.redirect_rule import RedirectRule
+from engine.node.requests.request_sender import RequestSender
+from engine.node.requests.secrets import PENDING_RETRY_SECONDS, SecretPending
+from engine.runtime.clock import boottime
+from engine.settings import Settings
+from engine.store.transactions.outcome import JobOutcome
+
+_BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
+
+
+class FetchedPage(Struct, frozen=True):
+    """The final response of a fetch, and the hops that led to it."""
+
+    chain: RedirectChain
+    response: FetchResponse
+    before: StoredVersion | None = None
+    """The stored version of the page, in a group that compares them."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the site says that the stored version is the newest."""
+        return self.response.status == NOT_MODIFIED and self.before is not None and bool(self.before.conditions)
+
+
+class StoredTarget(Struct, frozen=True):
+    """A redirect led to a page that this run has stored already."""
+
+    stored: StoredPage
+    chain: RedirectChain
+
+
+class PageFetcher:
+    """One for each node."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        sender: RequestSender,
+        db_access: DbAccess,
+        def_cache: DefCache,
+        robots_cache: RobotsCache,
+        outcomes: OutcomeBuilder,
+        redirect_rule: RedirectRule,
+        revalidation: Revalidation,
+        login_guard: LoginGuard,
+    ) -> None:
+        self._settings = settings
+        self._sender = sender
+        self._db_access = db_access
+        self._def_cache = def_cache
+        self._robots_cache = robots_cache
+        self._outcomes = outcomes
+        self._redirect_rule = redirect_rule
+        self._revalidation = revalidation
+        self._login_guard = login_guard
+
+    async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
+        """Fetch a page, a sitemap or a robots.txt.
+
+        Returns an outcome where the job ends, is retried, or continues under another host's clock. A redirect that
+        stays on a host without delay is followed at once; others are leased again, as are those of a job with a page
+        limit, because the lease counts the next request.
+        """
+        chain = self._start_chain(job)
+        while True:
+            refused = None if job.kind is JobKind.ROBOTS else await self._refuse_by_robots(job, chain)
+            if refused is not None:
+                return refused
+            previous_url = chain.url
+            before = self._revalidation.find(job, chain)
+            request = chain.request if before is None else before.add_conditions(chain.request)
+            try:
+                response = await self._sender.send(job, chain.url, request)
+                if response.refusal is not None or classify_status(response.status) != "redirect":
+                    if response.loaded_url is None or response.refusal is not None:
+                        return FetchedPage(chain, response, before)
+                    return await self._follow_loader(job, chain, response, response.loaded_url)
+                chain.advance(response)
+            except HostBackingOff as backoff:
+                outcome = self._continue_later(job, chain)
+                outcome.backoff_until = backoff.until
+                return outcome
+            except RequestLimitReached:
+                return self._continue_later(job, chain)  # where a limit is lifted
+            except SecretPending:
+                outcome = self._continue_later(job, chain)
+                outcome.not_before = boottime() + PENDING_RETRY_SECONDS
+                return outcome
+            except FetchFailed as failure:
+                return self._outcomes.fetch_failed(job, chain.url, failure)
+            except RedirectRejected as rejected:
+                if job.kind is JobKind.ROBOTS:
+                    return FetchedPage(chain, response)  # a robots.txt that leads nowhere does not exist
+                return self._outcomes.ended(job, JobState.FAILED, str(rejected), chain.url, hops=chain.hops)
+            lost = self._login_guard.is_lost(job, previous_url, chain.url)
+            if lost is not None:
+                return self._outcomes.logged_out(job, chain.url, "redirected to the login page", lost.on_lost)
+            refusal = self._redirect_rule.refusal(job, previous_url, chain.url)
+            if refusal is not None and job.kind is JobKind.ROBOTS:
+                if self._redirect_rule.guard_refusal(job, chain.url) is not None:
+                    return self._outcomes.ended(job, JobState.FAILED, refusal, chain.url, hops=chain.hops)
+                return FetchedPage(chain, response)
+            if refusal is not None:
+                return self._outcomes.ended(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)
+            other_host = urls.host_key(previous_url) != urls.host_key(chain.url)
+            if not chain.request.is_plain_get:
+                if other_host:
+                    return self._outcomes.ended(job, JobState.FAILED, _BODY_REDIRECTED, previous_url, hops=chain.hops)
+                if job.reserved and not await self._db_access.reserve_request(job):
+                    return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
+                # a request that repeats its body cannot be leased again: the sender has it wait for its turn
+                if job.reserved:
+                    self._sender.mark_reserved(job)
+            elif other_host or job.delay or job.reserved or not await self._claim_target(job, chain.url):
+                next_host = (urls.host_key(chain.url), urls.origin(chain.url)) if other_host else None
+                return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url, next_host=next_host)
+            stored = self._db_access.stored_page(job.run, chain.keys[-1]) if job.kind is JobKind.PAGE else None
+            if stored is not None:
+                return StoredTarget(stored, chain)
+
+    async def _follow_loader(
+        self, job: LeasedJob, chain: RedirectChain, response: FetchResponse, target: str
+    ) -> FetchedPage | JobOutcome:
+        """What follows from a response of a users' loader that was led to `target`, as from a redirect to it.
+
+        On another host, the page is loaded again, under the clock and the robots.txt of that host. Raises
+        RedirectRejected and FetchFailed.
+        """
+        previous_url = chain.url
+        chain.advance(replace(response, status=FOUND, location=target))
+        lost = self._login_guard.is_lost(job, previous_url, chain.url)
+        if lost is not None:
+            return self._outcomes.logged_out(job, chain.url, "redirected to the login page", lost.on_lost)
+        refusal = self._redirect_rule.refusal(job, previous_url, chain.url)
+        if refusal is not None:
+            return self._outcomes.ended(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)
+        if urls.host_key(previous_url) == urls.host_key(chain.url):
+            return await self._refuse_by_robots(job, chain) or FetchedPage(chain, response)
+        if not chain.request.is_plain_get:
+            return self._outcomes.ended(job, JobState.FAILED, _BODY_REDIRECTED, previous_url, hops=chain.hops)
+        next_host = urls.host_key(chain.url), urls.origin(chain.url)
+        return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url, next_host=next_host)
+
+    def _start_chain(self, job: LeasedJob) -> RedirectChain:
+        url, request, earlier_keys = job.url, job.request, []
+        if job.target:
+            earlier_keys.append(document_key(url, request.method, request.body, request.variant))
+            url, request = job.target, build_target_request(request, url, job.target)
+        if job.kind is JobKind.ROBOTS:  # a robots.txt is no page, and is asked for as its host says
+            return RedirectChain(url, request, limit=MAX_ROBOTS_REDIRECTS, hops=job.hops, earlier_keys=earlier_keys)
+        return RedirectChain(
+            url, request, limit=self._settings.max_redirects, hops=job.hops, earlier_keys=earlier_keys,
+            query_stripper=self._def_cache.query_stripper(job.defs_version),
+        )  # fmt: skip
+
+    async def _claim_target(self, job: LeasedJob, target: str) -> bool:
+        """Whether the job may fetch the target of a redirect now: no two jobs fetch one page at a time."""
+        return job.kind is not JobKind.PAGE or await self._db_access.claim_target(job, target)
+
+    def _continue_later(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
+        """READY once more, to continue where the redirects led; a request that repeats its body starts again."""
+        if chain.request.is_plain_get and chain.hops:
+            return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url)
+        return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
+
+    async def _refuse_by_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
+        """The outcome of a job whose URL may not be asked for now; None: it may.
+
+        SKIPPED where a rule disallows it, FAILED where the host's robots.txt cannot be read, READY until it is read.
+        """
+        try:
+            robots = await self._robots_cache.rules(job.host, job.defs_version)
+        except RobotsPending:
+            return self._continue_later(job, chain)
+        except RobotsGuarded:
+            return await self._ask_robots_first(job, chain)
+        refusal = None if robots is None else await self._robots_cache.refusal(robots, chain.url)
+        if robots is None or refusal is None:
+            return None
+        state = JobState.SKIPPED if robots.readable else JobState.FAILED
+        return self._outcomes.ended(job, state, refusal, chain.url, hops=chain.hops)
+
+    async def _ask_robots_first(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
+        """The address guard refused the host before: SKIPPED if it still does, else READY after its robots.txt."""
+        try:
+            await self._sender.check_address(job, chain.url)
+        except AddressRefused as refused:
+            return self._outcomes.fetch_failed(job, chain.url, refused)
+        outcome = self._continue_later(job, chain)
+        outcome.asks_robots = True
+        return outcome

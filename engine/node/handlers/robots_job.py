@@ -1,0 +1,68 @@
+"""Reads a host's robots.txt for its job; one that cannot be read keeps the host's pages from being fetched."""
+
+import time
+
+from engine import urls
+from engine.fetch.redirect_chain import RedirectChain
+from engine.fetch.response import FetchResponse
+from engine.fetch.retry_policy import classify_status
+from engine.fetch.robots_reader import robots_text
+from engine.model.job import JobState, LeasedJob
+from engine.node.handlers.page_fetch import PageFetcher, StoredTarget
+from engine.node.handlers.robots_cache import RobotsCache, parse_off_loop
+from engine.node.outcomes import OutcomeBuilder
+from engine.store.transactions.outcome import JobOutcome, RobotsResult
+
+_NOTABLE_CRAWL_DELAY = 30.0
+
+
+class RobotsHandler:
+    """One for each node."""
+
+    def __init__(
+        self, page_fetcher: PageFetcher, outcomes: OutcomeBuilder, robots_cache: RobotsCache, agent: str
+    ) -> None:
+        """`agent`: the product token that selects the rules."""
+        self._page_fetcher = page_fetcher
+        self._outcomes = outcomes
+        self._robots_cache = robots_cache
+        self._agent = agent
+
+    async def read(self, job: LeasedJob) -> JobOutcome:
+        """Fetch a robots.txt, one redirect at a time; a failure is retried like that of a page."""
+        fetched = await self._page_fetcher.fetch(job)
+        assert not isinstance(fetched, StoredTarget), "only pages are stored"
+        if isinstance(fetched, JobOutcome):
+            if fetched.state is JobState.SKIPPED and job.target is not None:
+                fetched.state = JobState.FAILED  # a redirect led to a guarded address; the host's own is not guarded
+            return self._close_host(fetched, 0) if fetched.state is JobState.FAILED else fetched
+        return await self._outcome(job, fetched.response, fetched.chain)
+
+    async def _outcome(self, job: LeasedJob, response: FetchResponse, chain: RedirectChain) -> JobOutcome:
+        if classify_status(response.status) == "retry":
+            outcome = self._outcomes.retry(job, chain.url, f"HTTP {response.status}")
+            return self._close_host(outcome, response.status) if outcome.state is JobState.FAILED else outcome
+        text = robots_text(response)
+        robots, fetched_at = await parse_off_loop(response.status, text, self._agent), time.time()
+        if job.target is None:  # else its own host is not the one of the lease
+            self._robots_cache.remember(job.host, robots, text, fetched_at)
+        asked, delay = robots.rules.crawl_delay or 0.0, robots.delay
+        events = [self._outcomes.event(job, "INFO", f"{response.status} {urls.without_credentials(chain.url)}")]
+        if delay > _NOTABLE_CRAWL_DELAY:
+            note = f"{job.url} asks for {asked:g} s between two requests" + (
+                f"; {delay:g} s are kept" if delay < asked else ""
+            )
+            events.append(self._outcomes.event(job, "WARNING", note))
+        result = RobotsResult(response.status, text, delay, self._agent, fetched_at)
+        return JobOutcome(
+            job=job, state=JobState.DONE, attempts=1, hops=chain.hops, target=job.target, robots=result,
+            events=tuple(events),
+        )  # fmt: skip
+
+    def _close_host(self, outcome: JobOutcome, status: int) -> JobOutcome:
+        """The last attempt failed: no page of the host is fetched, or the last copy stays in force."""
+        job, reason = outcome.job, outcome.reason or ""
+        text = f"{job.url}: {reason}; no page of this host is fetched without it, unless an earlier copy allows it"
+        outcome.robots = RobotsResult(status, reason, 0.0, self._agent)
+        outcome.events = (self._outcomes.event(job, "WARNING", text),)
+        return outcome

@@ -1,0 +1,210 @@
+"""Reads a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+from itertools import chain, repeat
+
+from msgspec import Struct
+
+from engine import urls
+from engine.extract.sitemap import UNKNOWN
+from engine.fetch.byte_budget import BodyShare
+from engine.fetch.decompress import open_decompressor
+from engine.fetch.errors import FetchFailed
+from engine.fetch.retry_policy import classify_status
+from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job_key import link_key, sitemap_key
+from engine.model.record import as_text
+from engine.model.sitemap_rules import SitemapRules
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache
+from engine.node.extraction.extractor import PageExtractor
+from engine.node.extraction.page_extraction import UnreadablePage
+from engine.node.extraction.result import SitemapUrls
+from engine.node.extraction.wire import MAX_SITEMAP_URLS
+from engine.node.handlers.page_fetch import FetchedPage
+from engine.node.handlers.sitemap_routing import NOT_FOLLOWED, Route, SitemapRouting
+from engine.node.lines import cut_in_pieces, take_first
+from engine.node.outcomes import OutcomeBuilder
+from engine.query_stripper import QueryStripper
+from engine.store.pages.body import Body
+from engine.store.transactions.outcome import ChildJob, JobOutcome
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_DEPTH = 4
+"""Levels of sitemaps that name sitemaps."""
+_ENTRIES_PER_PIECE = 1_000
+"""Entries turned into jobs at once; pieces after the first by the thread that commits them. About 8 ms."""
+_UNPACKED_PER_STEP = 1_000_000
+"""Bytes unpacked before other coroutines have their turn: a few ms."""
+
+
+class SitemapChildren(Struct, frozen=True):
+    """The jobs that a sitemap makes."""
+
+    first: tuple[ChildJob, ...]
+    later: Iterator[tuple[ChildJob, ...]] | None
+    """Further ones in pieces, made when they are committed."""
+    entries: int
+    """Their number; where they are many, that of the entries, of which some may make no job."""
+    denied: int
+    """Entries that the rules of the locator do not follow."""
+    dropped: int
+    """Entries beyond the protocol's limit."""
+    share: BodyShare | None
+    """What the URLs hold of the budget of answers, to be released when they are committed."""
+    is_cut_short: bool = False
+    """Whether the sitemap ends too early."""
+
+
+class SitemapHandler:
+    """One for each node."""
+
+    def __init__(
+        self,
+        max_body: int,
+        page_extractor: PageExtractor,
+        db_access: DbAccess,
+        def_cache: DefCache,
+        outcomes: OutcomeBuilder,
+    ) -> None:
+        self._max_body = max_body
+        self._page_extractor = page_extractor
+        self._db_access = db_access
+        self._def_cache = def_cache
+        self._outcomes = outcomes
+
+    async def read(self, job: LeasedJob, fetched: FetchedPage, share: BodyShare) -> JobOutcome:
+        """The outcome of the job of a sitemap. `share` holds its body."""
+        url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
+        if response.refusal is not None:
+            return self._outcomes.refused(job, url, response)
+        if classify_status(response.status) == "retry":
+            return self._outcomes.retry(job, url, f"HTTP {response.status}")
+        if classify_status(response.status) != "ok":
+            return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
+        try:
+            children = await self.list_children(job, url, response.take_body(), share)
+        except FetchFailed as failure:
+            return self._outcomes.fetch_failed(job, url, failure)
+        except UnreadablePage as error:
+            return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
+        text, dropped = f"{job.url}: {children.entries} entries", children.dropped
+        if children.denied:
+            text += f"; {children.denied} not followed, by the rules of the sitemap"
+        if dropped:
+            text += f"; {dropped} beyond the {MAX_SITEMAP_URLS:,} that the sitemap protocol allows are dropped"
+        if children.is_cut_short:
+            text += "; it ends too early, and further entries may be missing"
+        is_whole = children.entries and not dropped and not children.is_cut_short
+        event = self._outcomes.event(job, "INFO" if is_whole else "WARNING", text)
+        outcome = JobOutcome(
+            job=job, state=JobState.DONE, attempts=1, hops=hops, children=children.first, later_children=children.later,
+            events=(event,),
+        )  # fmt: skip
+        if children.share is not None:
+            outcome.release_when_settled(children.share.release)
+        return outcome
+
+    async def list_children(self, job: LeasedJob, url: str, body: bytes, share: BodyShare) -> SitemapChildren:
+        """The jobs that a sitemap at that URL makes. `share` grows with what is unpacked.
+
+        Raises FetchFailed where it cannot be decompressed, and UnreadablePage.
+        """
+        if body.startswith(_GZIP_MAGIC):
+            body = await self._unpack(body, share)
+        content = Body(body)
+        del body  # a large one is compressed while it is read
+        # those that its locator had when the job was created; after an edit of them the sitemap is read again
+        rules = None if job.locator_id is None else self._db_access.sitemap_rules(job.locator_id)
+        now = time.time() if rules is not None and rules.since is not None else None
+        sitemap = await self._page_extractor.read_sitemap(content, now)
+        try:
+            stripper = self._def_cache.query_stripper(job.defs_version)
+            routing = None if rules is None else self._routing(job, rules, stripper)
+            # in a thread: the searches of a large sitemap take a tenth of a second, those of a bad pattern far longer
+            chosen = None if routing is None else await asyncio.to_thread(routing.choose, url, sitemap.pages)
+            first, later = take_first(_pieces(job, url, sitemap, routing, chosen, stripper))
+        except BaseException:
+            if sitemap.share is not None:
+                sitemap.share.release()
+            raise
+        denied = 0 if chosen is None else chosen.count(NOT_FOLLOWED)
+        entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps) - denied
+        return SitemapChildren(
+            first, later, entries, denied, sitemap.dropped, sitemap.share, sitemap.is_cut_short
+        )  # fmt: skip
+
+    def _routing(self, job: LeasedJob, rules: SitemapRules, query_stripper: QueryStripper | None) -> SitemapRouting:
+        priorities = {group.name: group.priority for group in self._def_cache.definitions(job.defs_version).task_groups}
+        return SitemapRouting(rules, job.group, priorities, job.priority, query_stripper)
+
+    async def _unpack(self, body: bytes, share: BodyShare) -> bytes:
+        decompressor = open_decompressor("gzip", self._max_body)
+        assert decompressor is not None
+        unpacked, step = BytesIO(), 0
+        for piece in decompressor.feed(body):
+            await share.grow(len(piece))
+            unpacked.write(piece)
+            step += len(piece)
+            if step >= _UNPACKED_PER_STEP:
+                step = 0
+                await asyncio.sleep(0)
+        decompressor.finish()
+        share.finish_reading()
+        return unpacked.getvalue()
+
+
+def _pieces(
+    job: LeasedJob, url: str, sitemap: SitemapUrls, routing: SitemapRouting | None, chosen: Sequence[int] | None,
+    query_stripper: QueryStripper | None,
+) -> Iterator[tuple[ChildJob, ...]]:  # fmt: skip
+    """The jobs of the entries, in pieces that are not empty. `chosen`: for each page its route."""
+    nested = sitemap.sitemaps if job.depth < _MAX_DEPTH else ()
+    own = Route(job.group, job.priority)
+    dated = zip(sitemap.pages, sitemap.modified or repeat(UNKNOWN), strict=False)
+    pages: Iterable[tuple[str | memoryview, Route | None, int]] = ((page, own, modified) for page, modified in dated)
+    if routing is not None and chosen is not None:
+        chosen_pages = zip(dated, chosen, strict=True)
+        pages = (
+            (page, routing.routes[index], modified) for (page, modified), index in chosen_pages if index != NOT_FOLLOWED
+        )
+    rules = "" if routing is None else routing.key
+    entries = chain(pages, ((other, None, UNKNOWN) for other in nested))
+    for piece in cut_in_pieces(entries, lambda entry: len(entry[0]), _ENTRIES_PER_PIECE):
+        children: dict[bytes, ChildJob] = {}
+        for written, route, modified in piece:
+            target = _join(url, as_text(written))
+            if target is None:
+                continue
+            if query_stripper is not None:
+                target = query_stripper.strip_url(target)
+            host_key, origin = urls.host_key(target), urls.origin(target)
+            if route is not None:
+                key = link_key(route.group, target)
+                children[key] = ChildJob(
+                    route.group, host_key, origin, target, 0, route.priority, key, JobKind.PAGE,
+                    fresh_since=_later(modified, children.get(key)),
+                )  # fmt: skip
+            else:
+                key = sitemap_key(job.group, job.locator, target, None, rules=rules)
+                children[key] = ChildJob(
+                    job.group, host_key, origin, target, job.depth + 1, job.priority, key, JobKind.SITEMAP
+                )
+        if children:
+            yield tuple(children.values())
+
+
+def _later(modified: int, same: ChildJob | None) -> float | None:
+    """Since when a page is unchanged; of two entries for it the later counts. None: that is unknown."""
+    if modified == UNKNOWN or (same is not None and same.fresh_since is None):
+        return None
+    return float(modified) if same is None or same.fresh_since is None else max(modified, same.fresh_since)
+
+
+def _join(base: str, written: str) -> str | None:
+    """The URL of an entry, without credentials: the site's own are neither stored nor sent."""
+    target = urls.join(base, written)
+    return None if target is None else urls.without_credentials(target)

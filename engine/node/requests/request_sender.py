@@ -1,0 +1,349 @@
+"""Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
+
+from msgspec import Struct, field
+
+from engine import urls
+from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.fetch.challenge import REFUSAL_STATUSES, find_challenge
+from engine.fetch.client import Fetcher
+from engine.fetch.cookies import site_of
+from engine.fetch.credentials import HostPart
+from engine.fetch.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
+from engine.fetch.local_file import read_file
+from engine.fetch.request import build_request
+from engine.fetch.response import FetchResponse
+from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
+from engine.fetch.robots_reader import ROBOTS_BYTES_READ
+from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
+from engine.model.login import CookieJarMode
+from engine.model.step import StepResult
+from engine.node.db_access import DbAccess, RequestLimitReached
+from engine.node.def_cache import DefCache
+from engine.node.host_gate import HostBackingOff, HostGates
+from engine.node.loading.group_loaders import GroupLoaders
+from engine.node.loading.page_loader import GroupLoader
+from engine.node.requests.file_parts import FileParts
+from engine.node.requests.named_hosts import NamedHosts
+from engine.node.requests.secrets import HostCredentials, SecretValues
+from engine.node.requests.shared_jars import SharedJars
+from engine.runtime.clock import boottime
+from engine.settings import Settings
+from engine.store.tables.answers import LAST_ANSWERS
+from engine.store.tables.host_speeds import NO_ANSWER
+from engine.store.transactions.outcome import JobOutcome
+
+_FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
+"""Other attempts are made once more: only the last one's result of a users' loader counts."""
+_WITHOUT_COOKIES = (JobKind.ROBOTS, JobKind.SITEMAP)
+_MIN_REFUSALS = 5
+"""Refused pages among a host's last answers from which they concern the host, if they are half of them, too."""
+
+
+class _RequestStats(Struct):
+    """What the requests of one job cost, and whether an answer was 429 or 503."""
+
+    requests: int = 0
+    reserved: int = 0
+    responses: int = 0
+    seconds: float = 0.0
+    received: int = 0
+    answers: list[tuple[int, float]] = field(default_factory=list)
+    throttled: bool = False
+    strike: bool = False
+    backoff_until: float | None = None
+    changed_sites: set[str] = field(default_factory=set)
+    """Whose cookies nodes share."""
+    loaded: tuple[StepResult, ...] = ()
+    """What became of the users' loader."""
+
+
+class RequestSender:
+    """One for each node."""
+
+    def __init__(
+        self,
+        *,
+        fetcher: Fetcher,
+        db_access: DbAccess,
+        def_cache: DefCache,
+        secrets: SecretValues,
+        named_hosts: NamedHosts,
+        host_gates: HostGates,
+        byte_budget: ByteBudget,
+        settings: Settings,
+        group_loaders: GroupLoaders | None = None,
+        shared_jars: SharedJars | None = None,
+        file_parts: FileParts | None = None,
+    ) -> None:
+        """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none.
+
+        `file_parts`: None: there are no jobs for files.
+        """
+        self._file_parts = file_parts
+        self._fetcher = fetcher
+        self._db_access = db_access
+        self._def_cache = def_cache
+        self._secrets = secrets
+        self._host_credentials = HostCredentials(def_cache, secrets)
+        self._named_hosts = named_hosts
+        self._host_gates = host_gates
+        self._byte_budget = byte_budget
+        self._allow_file = settings.allow_file
+        self._max_body = settings.max_body
+        self._group_loaders = group_loaders
+        self._shared_jars = shared_jars
+        self._shares: dict[tuple[int, int], BodyShare] = {}
+        self._stats: dict[tuple[int, int], _RequestStats] = {}
+
+    async def admit(self, job: LeasedJob) -> JobOutcome | None:
+        """Wait until the job may send its first request; or the outcome that gives it back: its host is in backoff."""
+        try:
+            await self._host_gates.enter(
+                job,
+                urls.host_key(job.target or job.url),
+                send_at=job.send_at,
+                delay=job.delay,
+                concurrency=job.host_concurrency,
+            )
+        except HostBackingOff as refusal:
+            return _give_back(job, refusal)
+        return None
+
+    async def change_host(self, job: LeasedJob, url: str) -> None:
+        """Have a job that sends several requests wait for its turn at the host of the next one. Raises HostBackingOff.
+
+        `job`: with the delay and the concurrency of that host.
+        """
+        self._host_gates.exit(job)
+        host_key = urls.host_key(url)
+        await self._host_gates.enter(
+            job, host_key, send_at=None, delay=job.delay, concurrency=job.host_concurrency
+        )  # fmt: skip
+
+    def dismiss(self, job: LeasedJob) -> None:
+        """Note that the job sends no more: another may take its place at the host."""
+        self._host_gates.exit(job)
+
+    async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
+        """Send one request for a job, with the headers and cookies the defs set for the host.
+
+        The users' loader of the job's group answers it, if there is one.
+        A further request of the job waits for its turn at its host, as the first one did in `admit`. Raises
+        FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it,
+        HostBackingOff and SecretPending; in the last three cases nothing was sent. RequestLimitReached: no challenge
+        may be answered any more.
+        """
+        if urls.is_file_url(url):
+            return await self._read_file(job, url)
+        host_key = urls.host_key(url)
+        jar_mode = self._def_cache.host_rule(job.defs_version, host_key).jar_mode
+        if jar_mode == "shared" and self._shared_jars is not None:
+            await self._shared_jars.prepare(self._db_access.read)
+        part = await self._host_credentials.find(job, url)
+        if request.headers or request.cookies or request.userinfo:
+            request = await self._secrets.open_request(request)
+        stats = self._stats.setdefault(job.lease_key, _RequestStats())
+        if self._group_loaders is not None and (loader := self._group_loaders.find(job)) is not None:
+            loaded = await self._load(loader, job, url, request, part, stats)
+            if loaded is not None:
+                return loaded
+        await self._fetcher.wait_for_challenge(url, part.auth)
+        await self._host_gates.wait_turn(job, again=stats.requests > 0)
+        stats.requests += 1
+        sent_at = boottime()
+        try:
+            exempt = self._named_hosts.is_known_exempt(host_key, job.defs_version)
+            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode)
+        except AddressRefused:
+            # only hosts with guarded addresses cost the search for who names them
+            if not self._named_hosts.is_exempt(host_key, job.defs_version):
+                stats.requests -= 1
+                raise
+            exempt = True
+            response = await self._send(job, url, request, part, exempt=True, jar_mode=jar_mode)
+        if response.challenge_answer is not None:
+            # a request like any other: it waits for its turn, and the challenge is an answer, but no refusal
+            self._note_cookies(stats, url, response, jar_mode)
+            self._count_response(job, host_key, stats, sent_at, response)
+            if job.reserved and not await self._db_access.reserve_request(job):
+                raise RequestLimitReached
+            stats.reserved += job.reserved
+            await self._host_gates.wait_turn(job, again=True)
+            stats.requests += 1
+            sent_at, answer = boottime(), response.challenge_answer
+            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode, authorization=answer)
+        self._note_cookies(stats, url, response, jar_mode)
+        return self._count_response(job, host_key, stats, sent_at, response)
+
+    def _note_cookies(self, stats: _RequestStats, url: str, response: FetchResponse, jar_mode: CookieJarMode) -> None:
+        if response.changed_cookies and jar_mode == "shared":
+            stats.changed_sites.add(site_of(urls.host_of(url)))
+
+    async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
+        stats = self._stats.setdefault(job.lease_key, _RequestStats())
+        if not self._allow_file:
+            raise FetchFailed(FILES_NOT_ALLOWED, kind="file", retryable=False)
+        stats.requests += 1
+        sent_at = boottime()
+        response = await read_file(url, max_body=self._max_body, share=self.share(job))
+        return self._count_response(job, urls.FILE_HOST_KEY, stats, sent_at, response)
+
+    async def _load(
+        self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats
+    ) -> FetchResponse | None:
+        """The response of a users' loader, in place of a request; None: the built-in client is to send that."""
+        assert self._group_loaders is not None
+        await self.check_address(job, url)
+        from_defs = job.origin is JobOrigin.LOCATOR
+        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=from_defs, auth=part.auth)
+        sent_at = boottime()
+
+        def on_send() -> None:
+            nonlocal sent_at
+            stats.requests += 1
+            sent_at = boottime()
+
+        outcome = await self._group_loaders.load(
+            loader, job, url, outgoing, self.share(job), again=stats.requests > 0, on_send=on_send
+        )
+        stats.loaded = outcome.results
+        if outcome.failure is not None:
+            raise outcome.failure
+        if outcome.response is None:
+            stats.requests -= 1
+            return None
+        return self._count_response(job, urls.host_key(url), stats, sent_at, outcome.response)
+
+    def _count_response(
+        self, job: LeasedJob, host_key: str, stats: _RequestStats, sent_at: float, response: FetchResponse
+    ) -> FetchResponse:
+        stats.responses += 1
+        stats.seconds += response.elapsed
+        stats.received += response.received
+        if job.kind is not JobKind.ROBOTS and response.challenge_answer is None:
+            stats.answers.append((response.status, response.elapsed))
+            self._judge(job, host_key, response)
+        if response.refuses_host or response.status in OVERLOAD_STATUSES:
+            self._back_off(job, stats, sent_at, response)
+        return response
+
+    def _judge(self, job: LeasedJob, host_key: str, response: FetchResponse) -> None:
+        """Note in the response whether it refuses the crawler, and whether for one page or for the host.
+
+        A refused page concerns the host once at least five of its last 20 answers are such, and half of them. Answers
+        to further requests for a refused page do not count: where few pages are refused, they come one after another.
+        """
+        rule = self._def_cache.host_rule(job.defs_version, host_key)
+        if response.status in OVERLOAD_STATUSES:
+            response.refusal, response.refuses_host = f"HTTP {response.status}", True
+        elif (reason := find_challenge(response, rule)) is not None:
+            response.refusal, response.refuses_host = reason, True
+        elif rule.challenges and response.status in REFUSAL_STATUSES:
+            answers, refusals = self._db_access.recent_answers(job.host)
+            if job.attempts == 0:
+                answers, refusals = min(LAST_ANSWERS, answers + 1), refusals + 1
+            response.refusal = f"HTTP {response.status}"
+            response.refuses_host = refusals >= _MIN_REFUSALS and 2 * refusals >= answers
+
+    async def check_address(self, job: LeasedJob, url: str) -> None:
+        """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
+        host_key = urls.host_key(url)
+        if not self._named_hosts.is_exempt(host_key, job.defs_version):
+            await self._fetcher.check_address(url, self._def_cache.host_rule(job.defs_version, host_key).route)
+
+    async def _send(
+        self,
+        job: LeasedJob,
+        url: str,
+        request: Request,
+        part: HostPart,
+        *,
+        exempt: bool,
+        jar_mode: CookieJarMode,
+        authorization: str | None = None,
+    ) -> FetchResponse:
+        download = None
+        if job.kind is JobKind.FILE and self._file_parts is not None:
+            download = self._file_parts.download(job)
+        return await self._fetcher.send(
+            url,
+            request,
+            headers=part.headers,
+            cookies=part.cookies,
+            auth=part.auth,
+            authorization=authorization,
+            route=part.route,
+            url_from_defs=job.origin is JobOrigin.LOCATOR,
+            exempt=exempt,
+            read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
+            session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,
+            keep_cookies=jar_mode != "off",
+            share=None if download is not None else self.share(job),
+            download=download,
+        )
+
+    def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:
+        """Whether the defs set a `Range` header, for the request or its host."""
+        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
+        return any(name.lower() == "range" for name in (*rule.headers, *(name for name, _ in request.headers)))
+
+    def share(self, job: LeasedJob) -> BodyShare:
+        """The bytes that the job's body holds of the node's budget."""
+        share = self._shares.get(job.lease_key)
+        if share is None:
+            share = self._shares[job.lease_key] = self._byte_budget.open_share()
+        return share
+
+    def take_share(self, job: LeasedJob) -> BodyShare | None:
+        """The share of a job that sent a request or read a stored body; forgets it. The caller releases it."""
+        return self._shares.pop(job.lease_key, None)
+
+    def mark_reserved(self, job: LeasedJob) -> None:
+        """Note that the next request of the job is counted already."""
+        self._stats[job.lease_key].reserved += 1
+
+    def complete(self, outcome: JobOutcome) -> None:
+        """Add to the outcome of a job what its requests cost, and the backoff they put the host in."""
+        stats = self._stats.pop(outcome.job.lease_key, None)
+        if stats is None:
+            return
+        if stats.loaded and self._group_loaders is not None and outcome.state in _FINAL_STATES:
+            outcome.results = (*self._group_loaders.to_unit_results(outcome.job, stats.loaded), *outcome.results)
+        if stats.changed_sites and self._shared_jars is not None:
+            outcome.changed_jars = tuple(map(self._shared_jars.jar, stats.changed_sites))
+        outcome.requests = stats.requests - stats.reserved
+        outcome.fetches, outcome.fetch_seconds = stats.responses, stats.seconds
+        outcome.received_bytes = stats.received
+        if outcome.job.kind is not JobKind.ROBOTS:
+            unanswered = stats.requests - stats.responses
+            outcome.answers = (*stats.answers, *((NO_ANSWER, 0.0),) * unanswered)
+        outcome.throttled, outcome.strike = stats.throttled, stats.strike
+        outcome.backoff_until = outcome.backoff_until or stats.backoff_until
+
+    def forget(self, job: LeasedJob) -> None:
+        """Free what is kept of a job, however it ended."""
+        self._host_gates.exit(job)
+        self._stats.pop(job.lease_key, None)
+
+    async def aclose(self) -> None:
+        """Close all connections, end the loader processes."""
+        if self._group_loaders is not None:
+            self._group_loaders.close()
+        await self._fetcher.aclose()
+        self._host_gates.close()
+
+    def _back_off(self, job: LeasedJob, stats: _RequestStats, sent_at: float, response: FetchResponse) -> None:
+        """Hold back the host at once, before this is committed: in this process, and through the clock in others."""
+        gate = self._host_gates.gate_of(job)
+        assert gate is not None, "it sent a request"
+        now, retry_after = boottime(), response.retry_after
+        until = now + host_backoff(self._db_access.strikes(job.host) + 1, retry_after)
+        first, end = gate.strike(sent_at, until, until if retry_after is not None else now)
+        stats.throttled = stats.throttled or response.status in OVERLOAD_STATUSES
+        stats.strike = stats.strike or first
+        stats.backoff_until = end or None
+
+
+def _give_back(job: LeasedJob, refusal: HostBackingOff) -> JobOutcome:
+    """READY once more, to be leased when the backoff is over."""
+    return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target, backoff_until=refusal.until)

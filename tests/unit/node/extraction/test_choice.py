@@ -1,0 +1,57 @@
+"""Which extraction process gets a document: the oldest, the second where the first is busy for long, or none yet."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from engine.node.extraction.choice import BUSY_SECONDS, QUEUED, choose_child
+from engine.node.extraction.request import ChildState, ExtractionRequest
+from engine.store.pages.body import Body
+
+NOW = 100.0
+
+
+def child(number: int, documents: int = 0, *, busy: float = 0.0, code: str = "") -> ChildState:
+    """A process with so many documents, which has worked on the first for `busy` seconds."""
+    state = ChildState(number, number, alone=False, code=code)
+    state.clock = cast(Any, SimpleNamespace(began_at=NOW - busy))
+    state.requests.extend([document()] * documents)
+    return state
+
+
+def document(code: str = "", workers: int = 1, deaths: int = 0) -> ExtractionRequest:
+    return ExtractionRequest(header={}, body=Body(b""), code=code, workers=workers, deaths=deaths)
+
+
+def test_the_first_document_starts_a_process() -> None:
+    assert choose_child([], document(), NOW) == "start"
+
+
+def test_the_oldest_process_is_preferred_as_long_as_it_is_quick() -> None:
+    first, second = child(1), child(2)
+    assert choose_child([second, first], document(), NOW) is first
+    first = child(1, 1)
+    assert choose_child([first, second], document(), NOW) is first
+
+
+def test_the_second_process_takes_what_the_first_has_no_place_for() -> None:
+    full, second = child(1, QUEUED), child(2)
+    assert choose_child([full, second], document(), NOW) is second
+    assert choose_child([full], document(), NOW) is None
+    assert choose_child([full, child(2, QUEUED)], document(), NOW) is None
+
+
+def test_a_document_does_not_wait_behind_a_costly_one() -> None:
+    late, second = child(1, 1, busy=2 * BUSY_SECONDS), child(2)
+    assert choose_child([late, second], document(), NOW) is second
+    assert choose_child([late], document(), NOW) == "start"
+
+
+def test_processes_that_run_users_code_work_side_by_side() -> None:
+    first, second = child(1, 1, code="7"), child(2, code="7")
+    assert choose_child([first, second], document("7", workers=2), NOW) is second
+    assert choose_child([first, second], document("7", workers=1), NOW) is first
+    assert choose_child([first, second], document("8"), NOW) == "start"
+
+
+def test_a_document_that_killed_a_process_gets_one_of_its_own() -> None:
+    assert choose_child([child(1)], document(deaths=1), NOW) == "start"

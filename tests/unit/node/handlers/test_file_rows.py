@@ -1,0 +1,119 @@
+"""Rows that name files wait; the jobs of the files are children of the page."""
+
+import asyncio
+from typing import Any, cast
+from unittest.mock import Mock
+
+import orjson
+import pytest
+
+from engine.model.definition import DataDef, Definitions, Field, HostRule
+from engine.model.job import JobKind, LeasedJob
+from engine.model.job_key import file_key
+from engine.node.extraction.extractor import PageExtraction
+from engine.node.handlers.file_rows import FileRows
+from engine.node.lines import Lines
+from engine.query_stripper import QueryStripper
+from engine.store.transactions.outcome import ExtractedRows
+
+DEFS = Definitions(
+    data_defs=(
+        DataDef(name="d", fields=(Field(name="t"), Field(name="f", type="file"))),
+        DataDef(name="plain", fields=(Field(name="f", type="url"),)),
+    ),
+    hosts=(HostRule(name="a", drop=("sid",)),),
+)
+JOB = cast(LeasedJob, Mock(defs_version=1, group="g", depth=2))
+
+
+def hold(*rows: ExtractedRows, max_links: int = 100) -> PageExtraction:
+    extraction = PageExtraction(rows=rows, children=(), rejected=(), rejected_counts=(), damaged=0)
+    cache = Mock(max_links=max_links)
+    cache.definitions.return_value = DEFS
+    cache.query_stripper.return_value = QueryStripper.from_definitions(DEFS)
+    asyncio.run(FileRows(cache).hold(JOB, extraction, "http://a/page/"))
+    return extraction
+
+
+def row(url: str | None) -> str:
+    value = "null" if url is None else f'"{url}"'
+    return f'{{"t":1.50,"f":{value}}}'
+
+
+def texts(of: Any) -> list[str]:
+    return [str(text) for one in of for text in one.texts]
+
+
+def test_rows_with_files_wait_and_others_do_not() -> None:
+    plain = ExtractedRows("plain", 8, ('{"f":"http://a/x"}',))
+    extraction = hold(ExtractedRows("d", 7, (row("http://a/x"), row(None), row("http://b:8080/y#p"))), plain)
+    assert texts(extraction.rows) == [row(None), '{"f":"http://a/x"}']
+    (held,) = extraction.held
+    assert (held.data_def, held.data_def_id, list(held.texts)) == (
+        "d", 7, [row("http://a/x"), row("http://b:8080/y#p")],
+    )  # fmt: skip
+    one, two = extraction.children
+    assert (one.kind, one.group, one.host_key, one.url, one.identity) == (
+        JobKind.FILE, "g", "a:80", "http://a/x", file_key("http://a/x"),
+    )  # fmt: skip
+    assert (two.url, two.host_key, two.may_leave_host) == ("http://b:8080/y", "b:8080", True)
+    assert extraction.warnings == ()
+
+
+def test_pages_without_files_stay_as_they_are() -> None:
+    rows = (ExtractedRows("plain", 8, ('{"f":"http://a/x"}',)), ExtractedRows("d", 7, (row(None),)))
+    extraction = hold(*rows)
+    assert extraction.rows == rows
+    assert (extraction.held, extraction.children) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("http://a/x?sid=1&y=2", "http://a/x?y=2"),
+        ("http://user:secret@a/x", "http://a/x"),
+        ("../x.pdf", "http://a/x.pdf"),
+        ("HTTP://A/x#y", "http://a/x"),
+    ],
+)
+def test_a_url_is_resolved_without_credentials_and_dropped_keys(written: str, url: str) -> None:
+    (child,) = hold(ExtractedRows("d", 7, (row(written),))).children
+    assert child.url == url
+
+
+@pytest.mark.parametrize(
+    "url", ["data:image/png;base64,AA", "mailto:a@b", "file:///etc/passwd", "ftp://a/x", "javascript:x"]
+)
+def test_what_is_no_http_url_is_null_with_a_warning(url: str) -> None:
+    extraction = hold(ExtractedRows("d", 7, (row(url),)))
+    assert extraction.children == ()
+    assert extraction.warnings == ("files not downloaded, because their URL is not http or https: 1",)
+    assert extraction.held == ()
+    assert texts(extraction.rows) == [row(None)]
+
+
+def test_files_of_a_page_are_limited_and_equal_ones_count_once() -> None:
+    urls = [f"http://a/{i}" for i in (1, 2, 1, 3, 4)]
+    extraction = hold(ExtractedRows("d", 7, tuple(map(row, urls))), max_links=2)
+    assert [child.url for child in extraction.children] == ["http://a/1", "http://a/2"]
+    assert extraction.warnings == ("files not downloaded, because the page names more than 2: 2",)
+    (held,) = extraction.held
+    assert list(held.texts) == [row(url) for url in urls[:3]]
+    assert [orjson.loads(str(places)) for places in held.places] == [[[["f"], 0]], [[["f"], 1]], [[["f"], 0]]]
+    assert held.files == file_key("http://a/1") + file_key("http://a/2")
+    assert texts(extraction.rows) == [row(None)] * 2
+
+
+def test_many_files_take_little_memory_and_become_jobs_in_pieces() -> None:
+    rows = tuple(row(f"http://a/{number}") for number in range(20_000))
+    extraction = hold(ExtractedRows("d", 7, rows), max_links=50_000)
+    (held,) = extraction.held
+    assert isinstance(held.texts, Lines)
+    assert list(held.texts) == list(rows[:5_000])
+    assert len(texts(extraction.rows)) == 15_000
+    assert extraction.later_children is not None
+    pieces = [extraction.children, *extraction.later_children]
+    assert [len(piece) for piece in pieces] == [2_000, 2_000, 1_000]
+    children = [child for piece in pieces for child in piece]
+    assert b"".join(child.identity for child in children) == held.files
+    assert [child.url for child in children] == [f"http://a/{number}" for number in range(5_000)]

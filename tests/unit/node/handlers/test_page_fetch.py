@@ -1,0 +1,145 @@
+"""Where a fetch ends before a page is there: robots.txt that is pending, guarded, or redirected to a guarded host."""
+
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+
+from engine.fetch.errors import AddressRefused, FetchFailed
+from engine.fetch.response import FetchResponse
+from engine.model.job import JobKind, JobState, LeasedJob, Request
+from engine.node.handlers.login_guard import LoginGuard
+from engine.node.handlers.page_fetch import PageFetcher
+from engine.node.handlers.robots_cache import RobotsGuarded, RobotsPending
+from engine.node.handlers.robots_job import RobotsHandler
+from engine.node.host_gate import HostBackingOff
+from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.named_hosts import NamedHosts
+from engine.node.requests.redirect_rule import RedirectRule
+from engine.query_stripper import QueryStripper
+from engine.settings import Settings
+from engine.store.transactions.outcome import JobOutcome
+from tests.unit.node.leased_jobs import leased
+
+pytestmark = pytest.mark.asyncio
+POST = leased(1)._replace(request=Request(method="POST", body="q=1"), target=None)
+
+
+class Sender:
+    """Gives these answers in turn; a FetchFailed or HostBackingOff is raised. `guarded` is what the guard says."""
+
+    def __init__(self, *answers: FetchResponse | Exception, guarded: FetchFailed | None = None) -> None:
+        self.answers = list(answers)
+        self.guarded = guarded
+
+    async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def check_address(self, job: LeasedJob, url: str) -> None:
+        if self.guarded is not None:
+            raise self.guarded
+
+
+class Rules:
+    """What the robots.txt of the host says, at each question in turn: None, or an error."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.answers = list(answers)
+
+    async def rules(self, host: int, version: int) -> None:
+        answer = self.answers.pop(0)
+        if answer is not None:
+            raise answer
+
+
+def redirect(status: int, target: str) -> FetchResponse:
+    return FetchResponse(
+        url="http://a/1", status=status, headers=(), body=b"", received=0, elapsed=0.0, content_type="",
+        location=target, location_problem="", retry_after=None,
+    )  # fmt: skip
+
+
+def fetcher(sender: Sender, rules: Rules, stripper: QueryStripper | None = None) -> PageFetcher:
+    named = Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False})
+    return PageFetcher(
+        settings=Settings(), sender=cast(Any, sender), db_access=Mock(**{"stored_page.return_value": None}),
+        def_cache=Mock(**{"query_stripper.return_value": stripper}),
+        robots_cache=cast(Any, rules), outcomes=OutcomeBuilder(source="n1", max_attempts=3),
+        redirect_rule=RedirectRule(named),
+        revalidation=Mock(**{"find.return_value": None}), login_guard=LoginGuard(Mock()),
+    )  # fmt: skip
+
+
+async def outcome(job: LeasedJob, sender: Sender, rules: Rules) -> JobOutcome:
+    result = await fetcher(sender, rules).fetch(job)
+    assert isinstance(result, JobOutcome)
+    return result
+
+
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize("reason", ["robots", "backoff"])
+async def test_a_post_that_was_redirected_and_must_wait_starts_again(status: int, reason: str) -> None:
+    pending = reason == "robots"
+    sender = Sender(redirect(status, "http://a/2"), HostBackingOff(5.0))
+    given_back = await outcome(POST, sender, Rules(None, RobotsPending() if pending else None))
+    assert (given_back.state, given_back.hops, given_back.target) == (JobState.READY, 0, None)
+    assert given_back.backoff_until == (None if pending else 5.0)
+
+
+async def test_a_job_that_was_redirected_before_keeps_its_target() -> None:
+    job = leased(1)._replace(target="http://a/9", hops=2)
+    given_back = await outcome(job, Sender(), Rules(RobotsPending()))
+    assert (given_back.hops, given_back.target) == (2, "http://a/9")
+
+
+async def test_a_page_is_skipped_while_the_guard_refuses_its_host() -> None:
+    refused = AddressRefused("a", 80, "10.0.0.1", "private")
+    skipped = await outcome(leased(1), Sender(guarded=refused), Rules(RobotsGuarded()))
+    assert (skipped.state, skipped.reason) == (JobState.SKIPPED, refused.reason)
+    assert not skipped.asks_robots
+
+
+async def test_a_page_that_the_guard_no_longer_refuses_waits_for_robots_txt() -> None:
+    given_back = await outcome(leased(1), Sender(), Rules(RobotsGuarded()))
+    assert given_back.state is JobState.READY
+    assert given_back.asks_robots
+
+
+@pytest.mark.parametrize("target", ["http://169.254.169.254/robots.txt", "http://inside.example/robots.txt"])
+async def test_a_robots_txt_that_leads_to_a_guarded_host_closes_its_own(target: str) -> None:
+    job = leased(1)._replace(kind=JobKind.ROBOTS, url="http://a/robots.txt")
+    if "169" in target:
+        sender = Sender(redirect(302, target))
+    else:  # the guard refuses it when the job continues there
+        job = job._replace(target=target, hops=1)
+        sender = Sender(AddressRefused("inside.example", 80, "10.0.0.1", "private"))
+    builder = OutcomeBuilder(source="n1", max_attempts=3)
+    closed = await RobotsHandler(fetcher(sender, Rules()), builder, Mock(), "us").read(job)
+    assert closed.state is JobState.FAILED
+    assert closed.robots is not None
+    assert closed.robots.status == 0
+    assert closed.robots.text.startswith("address ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "target"),
+    [(JobKind.PAGE, "http://a/2"), (JobKind.SITEMAP, "http://a/2"), (JobKind.ROBOTS, "http://a/2?sid=1")],
+)
+async def test_a_redirect_drops_query_keys_of_pages_and_sitemaps_alone(kind: JobKind, target: str) -> None:
+    job = leased(1)._replace(kind=kind, delay=1.0)
+    redirected = Sender(redirect(302, "http://a/2?sid=1"))
+    result = await fetcher(redirected, Rules(None), QueryStripper({"a": ["sid"]})).fetch(job)
+    assert isinstance(result, JobOutcome)
+    assert (result.state, result.target, result.hops) == (JobState.READY, target, 1)
+
+
+async def test_a_job_that_is_leased_again_keeps_the_keys_that_its_site_insists_on() -> None:
+    job = leased(1)._replace(target="http://a/2", hops=1, delay=1.0)
+    stripper = QueryStripper({"a": ["sid"]})
+    for target in ("http://a/2?sid=1", "http://a/1?sid=1"):
+        result = await fetcher(Sender(redirect(302, target)), Rules(None), stripper).fetch(job)
+        assert isinstance(result, JobOutcome)
+        assert (result.state, result.target, result.hops) == (JobState.READY, target, 2)

@@ -1,0 +1,85 @@
+"""A re-extraction reports what a fetched page would, and holds its stored body's bytes until its rows are committed."""
+
+import asyncio
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+
+from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.model.definition import Definitions
+from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
+from engine.node.extraction.result import PageExtraction
+from engine.node.pipeline import Pipeline
+from engine.node.requests.secrets import SecretValues
+from engine.settings import Settings
+from engine.store.pages.body import Body
+from engine.store.pages.documents import StoredBody
+from engine.store.transactions.outcome import ExtractedRows, JobOutcome
+from tests.unit.node.leased_jobs import leased
+
+BODY = b"x" * 500_000
+STORED = StoredPage(page=7, url="http://a/1", status=200, content_type="text/html", size=len(BODY), fetched_at=1.0)
+JOB = leased(1)._replace(kind=JobKind.EXTRACT, stored=STORED, page_job=42)
+
+
+class Extractor:
+    """Extracts one row; meanwhile `other` is dropped, and another large body is read: this one is read completely."""
+
+    def __init__(self, budget: ByteBudget, other: BodyShare) -> None:
+        self.budget = budget
+        self.other = other
+
+    async def extract(self, job: LeasedJob, **page: object) -> PageExtraction:
+        rows = (ExtractedRows("d", 1, ("{}",)),)
+        self.other.release()
+        large = self.budget.open_share()
+        await asyncio.wait_for(large.grow(900_000), 0.5)
+        large.release()
+        return PageExtraction(rows, (), (), (), 3, 1234, noindex=True)
+
+    def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
+        return (9,)
+
+
+@pytest.fixture
+def budget() -> ByteBudget:
+    return ByteBudget(capacity=1_500_000, largest=1_000_000)
+
+
+def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
+    other = budget.open_share()
+    assert other.try_grow(400_000)
+    pipeline = Pipeline(
+        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(**{"page_body.return_value": content}),
+        def_cache=Mock(**{"definitions.return_value": Definitions()}), secrets=SecretValues(),
+        page_extractor=cast(Any, Extractor(budget, other)),
+        named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
+    )  # fmt: skip
+    outcome = asyncio.run(pipeline.process(JOB, lambda: None))
+    other.release()
+    return outcome
+
+
+def test_it_says_what_was_dropped_or_replaced_about_the_job_of_the_page(budget: ByteBudget) -> None:
+    outcome = reextract(budget, StoredBody(Body(BODY), ()))
+    assert (outcome.state, len(outcome.rows), outcome.kept_data_defs) == (JobState.DONE, 1, (9,))
+    page, links = outcome.events
+    assert "3 bytes replaced; noindex" in page.text
+    assert links.text.startswith("1,234 links beyond max_links")
+    assert {event.job for event in outcome.events} == {42}
+    assert not outcome.noindex, "the page was counted when it was fetched"
+
+
+def test_its_bytes_are_held_until_it_is_committed(budget: ByteBudget) -> None:
+    outcome = reextract(budget, StoredBody(Body(BODY), ()))
+    assert budget.used > 400_000
+    outcome.settle()
+    assert budget.used == 0
+
+
+def test_a_missing_page_keeps_its_rows_and_holds_nothing(budget: ByteBudget) -> None:
+    outcome = reextract(budget, None)
+    assert outcome.state is JobState.FAILED
+    assert "it keeps its old rows" in outcome.events[0].text
+    assert budget.used == 0

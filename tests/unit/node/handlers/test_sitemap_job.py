@@ -1,0 +1,87 @@
+"""Sitemaps in the node: what a compressed one holds in memory, and where it is read."""
+
+import gzip
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from engine.fetch.byte_budget import FREE_BYTES, ByteBudget
+from engine.fetch.errors import FetchFailed
+from engine.node.extraction import wire
+from engine.node.extraction.extractor import PageExtractor
+from engine.node.extraction.result import SitemapUrls
+from engine.node.handlers.sitemap_job import SitemapHandler
+from engine.settings import Settings
+from engine.store.pages.body import Body
+from tests.unit.node.leased_jobs import leased
+
+MAX_BODY = 1_000_000
+ENTRY = b"<url><loc>http://a/%d</loc></url>"
+
+
+def sitemap_handler(extractor: Any) -> SitemapHandler:
+    def_cache = Mock(query_stripper=Mock(return_value=None))
+    return SitemapHandler(MAX_BODY, extractor, Mock(sitemap_rules=Mock(return_value=None)), def_cache, Mock())
+
+
+async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> None:
+    body = b"<urlset>" + b"".join(ENTRY % number for number in range(20_000)) + b"</urlset>"
+    budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
+    share, used = budget.open_share(), []
+
+    async def read_sitemap(unpacked: Body, _: float | None) -> SitemapUrls:
+        assert unpacked.read() == body
+        used.append(budget.used)
+        return SitemapUrls(["/1"], [], 0)
+
+    handler = sitemap_handler(Mock(read_sitemap=read_sitemap))
+    children = await handler.list_children(leased(1), "http://a/s.xml.gz", gzip.compress(body), share)
+    assert [child.url for child in children.first] == ["http://a/1"]
+    assert used == [len(body) - FREE_BYTES]
+    share.release()
+    assert budget.used == 0
+
+
+@pytest.mark.parametrize(
+    "body", [gzip.compress(bytes(MAX_BODY + 1)), gzip.compress(b"<urlset/>")[:-9]], ids=["bomb", "truncated"]
+)
+async def test_a_bomb_and_a_truncated_sitemap_fail(body: bytes) -> None:
+    share = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY).open_share()
+    with pytest.raises(FetchFailed):
+        await sitemap_handler(Mock()).list_children(leased(1), "http://a/s.xml.gz", body, share)
+
+
+async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_extraction_process() -> None:
+    asked = []
+
+    async def work(request: Any) -> wire.SitemapAnswer:
+        asked.append(request)
+        return wire.SitemapAnswer(pages=("/x",), sitemaps=(), dropped=0)
+
+    extractor = PageExtractor(
+        settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=Mock(work=work),
+        users_code=Mock(), db_access=Mock(),
+        answer_budget=ByteBudget(capacity=1_000, largest=1_000), run="", run_time="",
+    )  # fmt: skip
+    for text in ("<urlset><url><loc>http://a/é</loc></url></urlset>", "<urlset/>"):
+        await extractor.read_sitemap(Body(text.encode()))
+    assert asked == []
+    found = await extractor.read_sitemap(Body("<urlset><url><loc>http://a/é</loc></url></urlset>".encode("latin-1")))
+    assert len(asked) == 1
+    assert found.pages == ("/x",)
+
+
+async def test_entries_that_raise_give_back_what_the_answer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
+    answer = budget.open_share()
+    await answer.grow(MAX_BODY // 2)
+
+    async def read_sitemap(_: Body, __: float | None) -> SitemapUrls:
+        return SitemapUrls(["/1"], [], 0, answer)
+
+    monkeypatch.setattr("engine.node.handlers.sitemap_job._join", Mock(side_effect=RuntimeError))
+    handler = sitemap_handler(Mock(read_sitemap=read_sitemap))
+    with pytest.raises(RuntimeError):
+        await handler.list_children(leased(1), "http://a/s.xml", b"<urlset/>", budget.open_share())
+    assert budget.used == 0
