@@ -125,10 +125,10 @@ class FieldReader:
 
     def _read_first(self, select: "Callable[[Scope], SelectedNode | None]", scope: Scope, budget: Budget) -> Any:
         node = select(scope)
-        if node is None:
-            return self._or_default(None, budget)
         if scope.matches is None:  # else the record is small: the time is checked before the next one
             budget.time_budget.check_patience()
+        if node is None:
+            return self._or_default(None, budget)
         return self._make_value(self._read_node(node), budget)
 
     def _select_first(self, scope: Scope) -> "SelectedNode | None":
@@ -170,6 +170,7 @@ class FieldReader:
 
     def _make_list(self, texts: Iterable[str | None], budget: Budget) -> Any:
         """The values of texts, or the default."""
+        budget.time_budget.check_patience()  # the search has taken its time, even where it found nothing
         edited: list[str] = []
         try:
             for text in texts:
@@ -197,21 +198,28 @@ class FieldReader:
         else:
             first = self._select_first(scope)
             nodes = [] if first is None else [first]
+        budget.time_budget.check_patience()
         for node in nodes:
             budget.time_budget.check_patience()
             yield self._read_node(node)
 
     def _make_parts(self, text: str, budget: Budget) -> list[Any]:
         """The values of the parts of a text."""
+        values = []
         try:
-            parts = map(self._texts.convert_by_user, self._texts.split(self._edit(text, budget), budget))
-            return [self._convert(part, budget) for part in parts if part]
+            for part in map(self._texts.convert_by_user, self._texts.split(self._edit(text, budget), budget)):
+                budget.time_budget.check_patience()
+                if part:
+                    values.append(self._convert(part, budget))
+            return values
         except (ValueError, PatternTimeout) as error:
             raise self._rejected(str(error)) from None
 
     def _read_objects(self, scope: Scope, budget: Budget) -> Any:
         objects = []
-        for node in self._selector.all(scope):
+        nodes = self._selector.all(scope)
+        budget.time_budget.check_patience()
+        for node in nodes:
             budget.time_budget.check_patience()
             inner = Scope(scope.page, node)
             objects.append({reader.name: reader.read_value(inner, budget) for reader in self._nested})

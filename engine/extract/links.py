@@ -11,7 +11,7 @@ from engine.extract.cost import Cost
 from engine.extract.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.page import host_name
 from engine.extract.page_urls import MAX_URL_CHARACTERS, resolve_url
-from engine.extract.patterns import PatternTimeout, TimedPattern
+from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.extract.scope import Scope
 from engine.extract.selectors import Selector, compile_selector
 from engine.model.definition import DataDef
@@ -111,19 +111,23 @@ class LinkFinder:
         check_rel = context.nofollow and page.mentions_nofollow
         links: dict[str, ExtractedLink] = {}
         while part := list(islice(nodes, _NODES_PER_STEP)):
-            hrefs = self._collect_hrefs(part, check_rel)
+            hrefs = self._collect_hrefs(part, check_rel, budget.time_budget)
             if hrefs:
                 self._resolve_hrefs(hrefs, links, budget)
             if len(links) > max_links or len(links) * len(page.base) > MAX_PAGE_URL_CHARACTERS:
                 return links, _drop_last_links(links, max_links) + sum(1 for _ in nodes)
+        budget.time_budget.check_patience()  # the search has taken its time, even where it found nothing
         return links, 0
 
-    def _collect_hrefs(self, nodes: "Sequence[SelectedNode]", check_rel: bool) -> dict[str, None]:
+    def _collect_hrefs(
+        self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget
+    ) -> dict[str, None]:
         """The distinct hrefs of the elements without fragments, in document order."""
         name = self.link.attribute
         hrefs: dict[str, None] = {}
         if name in CONTENT_ATTRIBUTES or not (nodes and isinstance(nodes[0], LexborNode)):
             for node in nodes:
+                time_budget.check_patience()
                 text = read_href(node, name)
                 if text is not None and not (check_rel and has_nofollow(read_node(node, "rel"))):
                     hrefs[text.partition("#")[0]] = None

@@ -10,6 +10,7 @@ from engine.extract.html_form import with_query
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page, host_name
 from engine.extract.page_urls import MAX_URL_CHARACTERS, resolve_url
+from engine.extract.patterns import TimeBudget
 from engine.extract.request_template import (
     MissingValue,
     encode_form,
@@ -45,13 +46,16 @@ class NextPageFinder:
         self.is_flat = all(selector.is_flat for selector in selectors)
         self.reads_embedded_json = any(selector.reads_embedded_json for selector in selectors)
 
-    def find(self, page: Page, context: Context, blocks: PageBlocks | None) -> ExtractedLink | None:
-        """The next page; None: this is the last. `blocks`: of this page, for `until`."""
+    def find(
+        self, page: Page, context: Context, blocks: PageBlocks | None, time_budget: TimeBudget
+    ) -> ExtractedLink | None:
+        """The next page; None: this is the last. `blocks`: of this page, for `until`. Raises OutOfTime."""
         if self.until_empty and (blocks is None or not blocks.present):
             return None
 
         def look_up(name: str) -> Any:
             if name in self._selectors:
+                time_budget.check_patience()
                 return self._select(name, page)
             return context.look_up(name, page)
 

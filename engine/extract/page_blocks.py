@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborNode
 
 from engine.extract.node_value import JsonValue, read_node, read_text
 from engine.extract.page import Page
+from engine.extract.patterns import TimeBudget
 from engine.extract.scope import Scope
 from engine.extract.selectors import Selector
 from engine.model.link_request import PageBlocks
@@ -23,20 +24,25 @@ _PARTS_AT_ONCE = 1_000
 
 
 def read_blocks(
-    page: Page, selectors: Sequence[tuple[Selector, bool]], values: Sequence[Any], links: Sequence[ExtractedLink]
+    page: Page,
+    selectors: Sequence[tuple[Selector, bool]],
+    values: Sequence[Any],
+    links: Sequence[ExtractedLink],
+    time_budget: TimeBudget,
 ) -> PageBlocks:
     """The blocks that `selectors` match, and whether there are any; a followed link counts, too.
 
     True behind a selector: the values of its records are among `values`; else its addresses tell its blocks apart.
 
     Pages with the same text in their blocks, and the same `values` of fields, are the same: markup may hold tokens, or
-    the number of the page in links that lead back to it.
+    the number of the page in links that lead back to it. Raises OutOfTime.
     """
     digest = hashlib.blake2b(digest_size=16)
     present = bool(links)
     for selector, has_values in selectors:
         parts: list[bytes] = []
         for node in selector.each(Scope(page)):
+            time_budget.check_patience()
             present = True
             parts.append(_text_of(node))
             if not has_values:

@@ -20,6 +20,11 @@ from engine.extract.xml_repair import (
 
 _COSTLY = re.compile(r"(?:following|preceding|ancestor|descendant|parent)[a-z-]*\s*::|\b(?:count|sum|id)\s*\(")
 """Axes and functions that may visit much of the page for each node."""
+_READS_TEXT_AROUND = re.compile(
+    r"(?:contains|starts-with|string|string-length|normalize-space|substring[a-z-]*|concat|number)"
+    r"\s*\(\s*(?:\.\.|ancestor|parent)|\.\.\s*[=!<>]"
+)
+"""The text of an element around the node: as much as the page may have, for each node."""
 _TRANSLATES = re.compile(r"\btranslate\s*\(")
 """It compares each character of a text, and of the texts of all elements around it, with all that it replaces."""
 _COSTLY_IN_PREDICATE = re.compile(r"//|\.\.|[\s\[(,=<>|+-]/")
@@ -165,10 +170,11 @@ class XPathExpression:
 
 
 def _cost_of(text: str) -> Cost:
-    if _TRANSLATES.search(text):
+    if _TRANSLATES.search(text) or _READS_TEXT_AROUND.search(text):
         return Cost.CUBE
     path, bracket, predicate = text.partition("[")
     found = len(_COSTLY.findall(text)) + len(_COSTLY_IN_PREDICATE.findall(bracket + predicate))
+    found += text.count("|")  # what the parts of a union find is compared, and sorted
     for part in map(str.strip, path.split("|")):
         # `//div//li`: what is below each `div` is compared with all that was found before
         found += part.count("//") - part.startswith(("//", ".//"))

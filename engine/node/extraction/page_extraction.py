@@ -15,6 +15,7 @@ from engine.extract.links import limit_links
 from engine.extract.login_check import is_logged_out
 from engine.extract.page import Page, PageKind
 from engine.extract.page_blocks import read_blocks
+from engine.extract.patterns import TimeBudget
 from engine.extract.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.xhtml import to_html
@@ -111,7 +112,7 @@ def apply_data_defs(
         return ExtractedPage((), [canonical], 0, (), 0, replaced_by=canonical.url)
     leads_on = context.until_empty or any(extractor.next_page is not None for extractor, _ in data_defs)
     values: list[list[Any]] = []
-    began = time.monotonic()
+    stop_at = None if patience is None else time.monotonic() + patience
     rows: list[tuple[int, tuple[str, ...]]] = []
     links: list[tuple[ExtractedLink, ...]] = []
     rejected: list[Rejection] = []
@@ -124,8 +125,9 @@ def apply_data_defs(
         if extract is not None:
             extraction = extract(index, extractor)
         else:
-            left = None if patience is None else max(0.0, began + patience - time.monotonic())
-            extraction = extractor.extract(page, context, progress, patience=left, links_only=not wants_rows)
+            extraction = extractor.extract(
+                page, context, progress, patience=_time_left(stop_at), links_only=not wants_rows
+            )
         links.append(extraction.links)
         dropped += extraction.dropped_links
         if leads_on and extractor.block is not None:
@@ -144,7 +146,8 @@ def apply_data_defs(
     kept, more = limit_links(links, max_links)
     blocks = None
     if leads_on:
-        blocks, next_pages = _continue_series(page, context, [extractor for extractor, _ in data_defs], values, kept)
+        extractors = [extractor for extractor, _ in data_defs]
+        blocks, next_pages = _continue_series(page, context, extractors, values, kept, TimeBudget(_time_left(stop_at)))
         if blocks is not None and blocks.present and blocks.digest == context.blocks_before:
             return ExtractedPage((), [], 0, (), 0, blocks=blocks, replaced_by=REPEATED)
         kept = [*next_pages, *kept]
@@ -154,16 +157,24 @@ def apply_data_defs(
     )  # fmt: skip
 
 
+def _time_left(stop_at: float | None) -> float | None:
+    return None if stop_at is None else max(0.0, stop_at - time.monotonic())
+
+
 def _continue_series(
     page: Page, context: Context, extractors: Sequence[RecordExtractor], values: Sequence[Any],
-    links: Sequence[ExtractedLink],
+    links: Sequence[ExtractedLink], time_budget: TimeBudget,
 ) -> tuple[PageBlocks | None, list[ExtractedLink]]:  # fmt: skip
-    """The blocks of a page, where its series depends on them, and the pages that follow it by `next`."""
+    """The blocks of a page, where its series depends on them, and the pages that follow it by `next`.
+
+    Raises OutOfTime.
+    """
     blocks = None
     if context.until_empty or any(map(ends_when_empty, extractors)):
         selectors = [(one.block, bool(one.record_fields)) for one in extractors if one.block is not None]
-        blocks = read_blocks(page, selectors, values, links)
-    next_pages = [extractor.next_page.find(page, context, blocks) for extractor in extractors if extractor.next_page]
+        blocks = read_blocks(page, selectors, values, links, time_budget)
+    finders = [extractor.next_page for extractor in extractors if extractor.next_page is not None]
+    next_pages = [finder.find(page, context, blocks, time_budget) for finder in finders]
     return blocks, [link for link in next_pages if link is not None]
 
 

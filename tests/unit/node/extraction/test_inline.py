@@ -10,7 +10,7 @@ from engine.extract.cost import Cost
 from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
-from engine.model.link import Link
+from engine.model.link import Link, NextPage, RequestTemplate
 from engine.node.extraction.inline import INLINE_SECONDS, is_plain, may_be_inline
 from engine.node.extraction.page_extraction import UnsupportedContent, apply_data_defs, parse_page
 from tests.pdf_documents import pdf
@@ -21,6 +21,12 @@ CONTEXT = Context(
 STORM = " ".join(f"a{number}" for number in range(8_000))
 QUOTED = " ".join(f"a{number}='>'" for number in range(4_000))
 SPREAD = " ".join(f"a{number}" if number % 500 else 'a=">"' for number in range(9_000))
+DEEP = "<title>first</title>" + "<div>" * 180 + "a<p>" * 15_000
+SLOW = "xpath: //*[normalize-space(.) = 'x']"
+LONG_URLS = f"<base href='/{'a' * 4_000}/'><p>{'>'.join(['a,' * 1_000] * 20)}"
+NESTED = (Field(name="g", selector="b"),)
+SEARCHES = tuple((f"v{number}", "xpath: //*[normalize-space(.) = 'first' or . = 'x']") for number in range(20))
+CURSORS = RequestTemplate(url="/?" + "".join(f"%{{v{number}}}" for number in range(20)))
 FORMATTING = "".join(f"<b id={number}>" for number in range(1_400))
 
 
@@ -139,9 +145,11 @@ def test_paths_from_the_root_in_a_predicate_cost_a_square() -> None:
 @pytest.mark.parametrize(
     ("path", "cost"),
     [
-        ("//li", Cost.LINEAR), (".//li", Cost.LINEAR), ("//ul/li/a", Cost.LINEAR), ("//li | //dd", Cost.LINEAR),
-        ("//div//li", Cost.SQUARE), ("/html//li", Cost.SQUARE), ("//li | //ul//dd", Cost.SQUARE),
-        ("//ul[@id]//li", Cost.SQUARE), ("//div//div//li", Cost.CUBE),
+        ("//li", Cost.LINEAR), (".//li", Cost.LINEAR), ("//ul/li/a", Cost.LINEAR), ("//li | //dd", Cost.SQUARE),
+        ("//div//li", Cost.SQUARE), ("/html//li", Cost.SQUARE), ("//li | //ul//dd", Cost.CUBE),
+        ("//ul[@id]//li", Cost.SQUARE), ("//div//div//li", Cost.CUBE), ("//td[../@class = 'x']", Cost.SQUARE),
+        ("//td[contains(normalize-space(..), 'x')]", Cost.CUBE), ("//td[.. = 'x']", Cost.CUBE),
+        ("//td[contains(string( ancestor::table), 'x')]", Cost.CUBE), ("//td[not(ancestor::table)]", Cost.SQUARE),
     ],
 )  # fmt: skip
 def test_a_path_below_a_path_costs_a_square(path: str, cost: Cost) -> None:
@@ -190,6 +198,20 @@ def test_one_search_of_one_compound_is_flat(parts: dict[str, Any], flat: bool) -
         (extractor(None, block="div"), "<div>" * 190 + "<i></i>" * 7_500),
         (extractor("div", block="xpath: //div"), "<div>" * 190 + "<i></i>" * 7_500),
         (extractor("b", match="^(a|aa)+$"), f"<b>{'a' * 60}!</b>"),
+        (RecordExtractor(DataDef(name="d", fields=tuple(Field(name=f"f{n}", selector=SLOW) for n in range(20)))), DEEP),
+        (RecordExtractor(DataDef(name="d", fields=(Field(name="f", selector=SLOW, all=True),) * 20)), DEEP),
+        (RecordExtractor(DataDef(name="d", fields=(Field(name="f", selector=SLOW, split=","),) * 20)), DEEP),
+        (RecordExtractor(DataDef(name="d", fields=(Field(name="f", selector=SLOW, fields=NESTED),) * 20)), DEEP),
+        (RecordExtractor(DataDef(name="d", fields=(Field(name="f", selector="p", split=",", type="url"),))), LONG_URLS),
+        (RecordExtractor(DataDef(name="d", links=(Link(selector="div", attribute="text"),))), DEEP),
+        (RecordExtractor(DataDef(name="d", links=(Link(selector=SLOW),) * 20)), DEEP),
+        (RecordExtractor(DataDef(name="d", next=NextPage(request=CURSORS, variables=SEARCHES))), DEEP),
+        (
+            RecordExtractor(
+                DataDef(name="d", block="div", next=NextPage(request=CURSORS, variables=(), until_empty=True))
+            ),
+            DEEP,
+        ),
     ],
 )
 def test_extraction_stops_when_the_caller_cannot_wait(given: RecordExtractor, body: str) -> None:
