@@ -64,6 +64,18 @@ def test_links_in_every_notation_connect_nowhere(project: Project, site: Site, t
     assert not project.query("SELECT 1 FROM jobs WHERE state IN ('READY', 'FAILED')")
 
 
+def test_a_dot_behind_a_guarded_name_ends_the_run(project: Project, site: Site, trap: Trap) -> None:
+    """Whether or not the name with a dot has an address: both are one host, which is asked for robots.txt once."""
+    names = [f"http://localhost:{trap.port}/a", f"http://localhost.:{trap.port}/b", f"http://LOCALHOST.:{trap.port}/c"]
+    for number, order in enumerate((names, names[::-1])):
+        site[f"/{number}"] = html(out(*order))
+    project.write(defs(site.url("/0"), site.url("/1")))
+    done = project.crawl()
+    assert done.jobs["done"] == 2
+    assert not project.query("SELECT 1 FROM jobs WHERE state NOT IN ('DONE', 'SKIPPED', 'FAILED')")
+    assert trap.connections == []
+
+
 def test_redirects_in_every_notation_connect_nowhere(project: Project, site: Site, trap: Trap) -> None:
     targets = [*notations("127.0.0.1", trap.port), f"http://localhost:{trap.port}/name"]
     for index, target in enumerate(targets):

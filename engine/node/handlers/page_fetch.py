@@ -28,6 +28,8 @@ from engine.store.transactions.outcome import JobOutcome
 
 _BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
 
+_UNSTABLE_ADDRESS = "the address guard refused its robots.txt again and again: the addresses of its host change"
+
 
 class FetchedPage(Struct, frozen=True):
     """The final response of a fetch, and the hops that led to it."""
@@ -203,11 +205,19 @@ class PageFetcher:
         return self._outcomes.ended(job, state, refusal, chain.url, hops=chain.hops)
 
     async def _ask_robots_first(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
-        """The address guard refused the host before: SKIPPED if it still does, else READY after its robots.txt."""
+        """The address guard refused the host before: SKIPPED if it still does, else READY after its robots.txt.
+
+        FAILED where that has been so too often: the addresses of the host change.
+        """
+        scheme, host_key = chain.url.partition("://")[0], urls.host_key(chain.url)
         try:
-            await self._sender.check_address(job, chain.url)
+            # its other spelling, too: a host with a dot behind its name is the same, and may have another address
+            for url in dict.fromkeys((chain.url, f"{scheme}://{host_key}/")):
+                await self._sender.check_address(job, url)
         except AddressRefused as refused:
             return self._outcomes.fetch_failed(job, chain.url, refused)
+        if job.attempts >= self._settings.max_attempts:
+            return self._outcomes.ended(job, JobState.FAILED, _UNSTABLE_ADDRESS, chain.url, hops=chain.hops)
         outcome = self._continue_later(job, chain)
-        outcome.asks_robots = True
+        outcome.asks_robots, outcome.attempts = True, 1
         return outcome

@@ -26,11 +26,17 @@ POST = leased(1)._replace(request=Request(method="POST", body="q=1"), target=Non
 
 
 class Sender:
-    """Gives these answers in turn; a FetchFailed or HostBackingOff is raised. `guarded` is what the guard says."""
+    """Gives these answers in turn; a FetchFailed or HostBackingOff is raised.
 
-    def __init__(self, *answers: FetchResponse | Exception, guarded: FetchFailed | None = None) -> None:
+    `guarded` is what the guard says of `guarded_url`, or of all URLs.
+    """
+
+    def __init__(
+        self, *answers: FetchResponse | Exception, guarded: FetchFailed | None = None, guarded_url: str = ""
+    ) -> None:
         self.answers = list(answers)
         self.guarded = guarded
+        self.guarded_url = guarded_url
 
     async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
         answer = self.answers.pop(0)
@@ -39,7 +45,7 @@ class Sender:
         return answer
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
-        if self.guarded is not None:
+        if self.guarded is not None and self.guarded_url in ("", url):
             raise self.guarded
 
 
@@ -106,6 +112,22 @@ async def test_a_page_that_the_guard_no_longer_refuses_waits_for_robots_txt() ->
     given_back = await outcome(leased(1), Sender(), Rules(RobotsGuarded()))
     assert given_back.state is JobState.READY
     assert given_back.asks_robots
+
+
+async def test_a_page_is_skipped_while_the_guard_refuses_the_other_spelling_of_its_host() -> None:
+    refused = AddressRefused("a", 80, "10.0.0.1", "private")
+    sender = Sender(guarded=refused, guarded_url="http://a:80/")
+    skipped = await outcome(leased(1)._replace(url="http://a./1"), sender, Rules(RobotsGuarded()))
+    assert (skipped.state, skipped.reason) == (JobState.SKIPPED, refused.reason)
+
+
+async def test_a_host_whose_address_changes_all_the_time_is_not_asked_for_ever() -> None:
+    job, asked = leased(1), 0
+    while (result := await outcome(job, Sender(), Rules(RobotsGuarded()))).state is JobState.READY:
+        job, asked = job._replace(attempts=job.attempts + result.attempts), asked + 1
+    assert (result.state, asked) == (JobState.FAILED, Settings().max_attempts)
+    assert result.reason is not None
+    assert "address" in result.reason
 
 
 @pytest.mark.parametrize("target", ["http://169.254.169.254/robots.txt", "http://inside.example/robots.txt"])
