@@ -183,13 +183,12 @@ class ExtractionPool:
         """The socket to a new process. Raises TemplateLost and OSError."""
         if self._launcher.control is None:
             self._launcher.spawn_template()
-        connection = self._launcher.start(child.number, child.slot)
         control = self._launcher.control
-        if control is not None and self._watched is None and self._loop is not None:
+        if control is not None and self._watched is None and self._loop is not None:  # it may have ended since its fork
             control.setblocking(False)
             self._watched = control.fileno()
             self._loop.add_reader(self._watched, self._receive_reports)
-        return connection
+        return self._launcher.start(child.number, child.slot)
 
     def _on_failed_start(self, reason: str) -> None:
         """Start none for a while; after many failures in a row, what waits is FAILED."""

@@ -63,9 +63,9 @@ def title(answer: object) -> str:
 
 @asynccontextmanager
 async def extraction_pool(
-    bounds: ExtractionLimits | None = None, *, children: int = 2
+    bounds: ExtractionLimits | None = None, *, children: int = 2, launcher: ExtractionLauncher | None = None
 ) -> AsyncIterator[ExtractionPool]:
-    pool = ExtractionPool(ExtractionLauncher(bounds or limits()), max_children=children)
+    pool = ExtractionPool(launcher or ExtractionLauncher(bounds or limits()), max_children=children)
     try:
         yield pool
     finally:

@@ -39,6 +39,11 @@ async def one_pid(pool: ExtractionPool) -> int:
     return pool.pids[0]
 
 
+def children() -> set[int]:
+    """The child processes of this one."""
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
 def has_ended(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -235,6 +240,17 @@ async def test_a_lost_template_is_replaced() -> None:
         answers = await asyncio.gather(*(pool.work(request()) for _ in range(5)))
         assert {title(answer) for answer in answers} == {TITLE}
         assert await until(lambda: has_ended(child), 1)
+
+
+@linux
+async def test_a_template_that_is_lost_before_its_first_process_is_replaced() -> None:
+    launcher, before = ExtractionLauncher(limits()), children()
+    launcher.spawn_template()
+    [template] = children() - before
+    os.kill(template, signal.SIGKILL)
+    assert await until(lambda: has_ended(template))
+    async with extraction_pool(launcher=launcher) as pool:
+        assert title(await pool.work(request())) == TITLE
 
 
 @linux
