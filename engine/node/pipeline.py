@@ -11,6 +11,7 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
+from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.handlers.file_job import FileHandler
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.login_guard import LoginGuard
@@ -155,6 +156,9 @@ class Pipeline:
                 outcome = await self._process(job, started)
         except NoRoom:
             outcome = self._outcomes.postponed(job)
+        except ExtractionUnavailable as error:
+            outcome = self._outcomes.retry(job, job.url, str(error))
+            outcome.host_failed = False
         finally:
             share = self._sender.take_share(job)
             if share is not None:

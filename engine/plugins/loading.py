@@ -110,8 +110,16 @@ def describe_error(error: BaseException) -> str:
         traceback = traceback.tb_next
     if isinstance(error, SyntaxError) and error.filename:
         place = f" ({error.filename}:{error.lineno})"
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = error.msg if isinstance(error, SyntaxError) else error_text(error)
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+
+
+def error_text(error: BaseException) -> str:
+    """The text of an error of users' code, whose `__str__` may be theirs, too."""
+    try:
+        return str(error)
+    except BaseException:
+        return "its text cannot be read"
 
 
 def _provide_public_module() -> None:

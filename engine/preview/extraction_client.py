@@ -25,6 +25,7 @@ from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import (
     ExtractedPage,
+    ExtractionUnavailable,
     UnreadablePage,
     UnsupportedContent,
     apply_data_defs,
@@ -193,5 +194,7 @@ def _explained(url: str) -> Iterator[None]:
         raise PageUnavailable(f"{url}: not a page: {error}", SELECTORS_NEED) from error
     except PageTooCostly as error:
         raise PageUnavailable(error.message, error.remedy) from error
+    except ExtractionUnavailable as error:
+        raise PageUnavailable(f"{url}: {error}", "Memory, processes or open files may be used up.") from error
     except UnreadablePage as error:
         raise PageUnavailable(f"{url}: {error}", "A crawl would report the same, as FAILED.") from error

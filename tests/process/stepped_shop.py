@@ -40,6 +40,13 @@ FACTOR = {factor}
 leaked = []
 
 
+class Unreadable(Exception):
+    """An error whose text cannot be read."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
 class Mark:
     """Gives each row a score."""
 
@@ -60,6 +67,11 @@ class Mark:
                 raise StepError("three is bad", "three")
             case "exception":
                 1 / 0
+            case "unreadable":
+                raise Unreadable
+            case "damage":
+                sys.path.clear()
+                sys.modules.clear()
             case "warning":
                 context.warning("three is odd", "odd")
             case "not applicable":

@@ -1,5 +1,7 @@
 """Users' steps in real crawls: what they return is written, and what they do wrong costs one job, never a node."""
 
+from collections import Counter
+
 import pytest
 
 from tests.sample import sampled
@@ -34,6 +36,7 @@ def test_rows_go_through_a_step(shop: SteppedShop, project: Project) -> None:
     [
         pytest.param("error", "own/mark: three is bad", marks=pytest.mark.sweep),
         ("exception", "own/mark: ZeroDivisionError: division by zero (plugins/shop.py:"),
+        ("unreadable", "own/mark: Unreadable: its text cannot be read (plugins/shop.py:"),
         pytest.param("quit", "own/mark: SystemExit: 3 (plugins/shop.py:", marks=pytest.mark.sweep),
         ("exit", "own/mark: its extraction process died twice (exit 7"),
         pytest.param("loop", "own/mark: takes longer than its limit of 0.3 s", marks=pytest.mark.sweep),
@@ -68,6 +71,15 @@ def test_other_outcomes_keep_the_rows(
     assert len(unscored) == (3 if outcome[0] == "not_applicable" else 0)
     assert project.count_rows("named") == shop.named()
     assert results(project)[outcome] == (3 if trouble != "print" else shop.size)
+
+
+def test_a_step_that_damages_its_interpreter_costs_its_own_page(shop: SteppedShop, project: Project) -> None:
+    shop.write("damage")
+    assert project.start().wait().code in (0, 1)
+    failed = {url for (url,) in project.query("SELECT url FROM jobs WHERE state <> 'DONE'")}
+    assert all(url.endswith("3") for url in failed), failed
+    assert project.query("SELECT count(*) FROM nodes") == [(1,)]
+    assert project.count_rows("named") >= shop.named() - Counter(("named", f"Item {n}") for n in shop.threes())
 
 
 @pytest.mark.sweep

@@ -53,6 +53,7 @@ _log = logging.getLogger(__name__)
 _TRIM_DELAY = 1.0
 _WASTE_BYTES = 65_536
 _JOINED_BYTES = 65_536
+_EXIT_DAMAGED = 70
 _KEPT_SHARE = 0.25
 """Part of `parse_memory` that a process may keep between two documents; then it is replaced."""
 
@@ -75,7 +76,7 @@ class ExtractionChild:
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
         self._waste = bytearray(_WASTE_BYTES)
-        self._trim_due = self._out_of_memory = False
+        self._trim_due = self._must_end = self._ran_users_code = False
         self._waiting = deque[tuple[dict[str, Any], Body | None, int]]()
         """Documents that came while users' code waited for the node."""
         self._users_code: dict[int, UsersCode] = {}
@@ -87,7 +88,7 @@ class ExtractionChild:
             header, body, size = document
             self._number += 1
             self._slot.begin(self._number, Phase.DECODING)
-            self._out_of_memory = False
+            self._must_end = False
             answer = self._out_of_memory_answer() if body is None else self._work(header, body)
             large = size >= LARGE_PAGE_BYTES
             del header, body
@@ -98,7 +99,8 @@ class ExtractionChild:
             self._slot.enter(Phase.IDLE)
             if large:
                 self._trim_due = True
-            if self._out_of_memory or ((large or self._users_code) and self._keeps_too_much()):
+            self._ran_users_code = bool(self._users_code)
+            if self._must_end or ((large or self._ran_users_code) and self._keeps_too_much()):
                 return
 
     def _next_document(self) -> tuple[dict[str, Any], Body | None, int] | None:
@@ -156,14 +158,17 @@ class ExtractionChild:
         except (MemoryError, LexborError):
             failure = None  # the traceback still holds the tree: memory for an answer is free behind this statement
         except Exception as error:
+            if self._ran_users_code:  # that of an earlier page may have damaged the interpreter: a fresh one decides
+                os._exit(_EXIT_DAMAGED)
             _log.exception("extraction of %s", header.get("url"))
             failure = wire.Failure(kind="internal", reason=f"{type(error).__name__}: {error}"[:300])
+            self._must_end = bool(self._users_code)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         return self._out_of_memory_answer() if failure is None else wire.encode_failure(failure)
 
     def _out_of_memory_answer(self) -> list[bytes]:
-        self._out_of_memory = True
+        self._must_end = True
         unit, step = self._slot.step or (None, 0)
         return wire.encode_failure(wire.Failure(kind="memory", reason="", unit=unit, step=step))
 

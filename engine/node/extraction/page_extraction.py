@@ -38,6 +38,10 @@ LOGGED_OUT = "logged out"
 """A page that was answered as if nobody had logged in: it gives nothing, and is asked for again."""
 
 
+class ExtractionUnavailable(Exception):
+    """No extraction process can be started now, which is not the fault of the page."""
+
+
 class UnreadablePage(Exception):
     """The page cannot be extracted at all; the text says why, and what the user may do."""
 

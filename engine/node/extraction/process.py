@@ -63,7 +63,7 @@ class ExtractionPool:
         return [child.pid for child in list(self._children) if child.pid is not None]
 
     async def work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:
-        """The answer. Raises UnsupportedContent, and UnreadablePage with the reason, also at a limit."""
+        """The answer. Raises UnsupportedContent, ExtractionUnavailable, and UnreadablePage with the reason."""
         self._loop = asyncio.get_running_loop()
         request.answered = self._loop.create_future()
         if request.on_call is not None:
@@ -191,7 +191,7 @@ class ExtractionPool:
         return self._launcher.start(child.number, child.slot)
 
     def _on_failed_start(self, reason: str) -> None:
-        """Start none for a while; after many failures in a row, what waits is FAILED."""
+        """Start none for a while; after many failures in a row, what waits is given back."""
         assert self._loop is not None
         self._failed_starts += 1
         self._start_blocked = True
@@ -199,7 +199,7 @@ class ExtractionPool:
         _log.warning("cannot start an extraction process: %s", reason)
         if self._failed_starts > _MAX_FAILED_STARTS:
             self._failed_starts = 0
-            failure = wire.Failure(kind="unreadable", reason=f"no extraction process can be started: {reason}")
+            failure = wire.Failure(kind="unavailable", reason=f"no extraction process can be started: {reason}")
             while self._queue:
                 self._queue.popleft().answer(failure)
 

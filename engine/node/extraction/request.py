@@ -18,7 +18,7 @@ from engine.node.extraction.board import CONVERTERS
 from engine.node.extraction.clock import DocumentClock
 from engine.node.extraction.connection import ExtractionConnection
 from engine.node.extraction.launcher import Ended
-from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
+from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage, UnsupportedContent
 from engine.store.pages.body import Body
 
 
@@ -257,7 +257,7 @@ def encode_defs(definitions: Definitions) -> bytes:
 def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:
     """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for an internal error.
 
-    StepDied where users' code is to blame.
+    StepDied where users' code is to blame. ExtractionUnavailable where no process could be started.
     """
     if failure.unit is not None:
         reason = failure.reason or f"needs more than {memory / 1e6:,.0f} MB; the limit is parse_memory"
@@ -271,4 +271,6 @@ def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:
             raise ValueError(failure.reason)
         case "unreadable":
             raise UnreadablePage(failure.reason)
+        case "unavailable":
+            raise ExtractionUnavailable(failure.reason)
     raise RuntimeError(failure.reason)

@@ -31,7 +31,7 @@ _SECONDS, _LAST_SECOND = "q", 253_402_300_800
 """Moments are 64-bit integers, up to the year 9999."""
 _OBJECT_START, _OBJECT_END = "{", "}"
 
-FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal"]
+FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal", "unavailable"]
 _FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "step", "internal")
 
 

@@ -20,7 +20,7 @@ from engine.node.loading.messages import (
 from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import NotApplicable, PageRequest, PageResponse, StepError
 from engine.plugins.file_text import decode_files
-from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error, error_text
 from engine.runtime.frames import receive_frame
 
 _DEFAULT_HEADERS = MappingProxyType({"content-type": "text/html; charset=utf-8"})
@@ -89,9 +89,9 @@ class LoaderChild:
         try:
             response = self._awaiter.finish(self._loader.load(request, context))
         except NotApplicable as reason:
-            return NotLoaded(kind="not-applicable", text=cut_text(reason))
+            return NotLoaded(kind="not-applicable", text=cut_text(error_text(reason)))
         except StepError as error:
-            return NotLoaded(kind="step", text=cut_text(error), code=cut_text(error.code, 100))
+            return NotLoaded(kind="step", text=cut_text(error_text(error)), code=cut_text(error.code, 100))
         except BaseException as error:  # users' code: whatever it raises is its own failure
             return NotLoaded(kind="error", text=cut_text(describe_error(error)), code=_code_of(error))
         try:

@@ -8,6 +8,7 @@ import pytest
 
 from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.model.job import JobState, LeasedJob
+from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.pipeline import Pipeline
 from engine.node.requests.secrets import SecretValues
 from engine.runtime.clock import boottime
@@ -76,4 +77,14 @@ def test_a_body_without_room_is_tried_again_later_and_costs_no_attempt(budget: B
     assert (outcome.state, outcome.attempts, outcome.host_failed) == (JobState.READY, 0, False)
     assert outcome.not_before is not None
     assert outcome.not_before > boottime()
+    assert budget.used == 0
+
+
+def test_a_page_for_which_no_process_can_be_started_is_retried_and_its_host_is_not_blamed(budget: ByteBudget) -> None:
+    def end(_: LeasedJob) -> JobOutcome:
+        raise ExtractionUnavailable("no process")
+
+    outcome = process(budget, end)
+    assert (outcome.state, outcome.attempts, outcome.host_failed) == (JobState.READY, 1, False)
+    assert outcome.reason == "no process"
     assert budget.used == 0

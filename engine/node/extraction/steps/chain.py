@@ -18,7 +18,7 @@ from engine.node.extraction.steps.context import PageContext, cut_text
 from engine.node.extraction.steps.rows import RowChecker, RowInvalid
 from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import Document, NotApplicable, Row, StepError
-from engine.plugins.loading import PluginUnavailable, describe_error
+from engine.plugins.loading import PluginUnavailable, describe_error, error_text
 
 BAD_ANSWER = "bad-answer"
 """The code of an answer that is not to the line that a command got: what it writes next may belong to any page."""
@@ -149,7 +149,7 @@ class TaskChain:
         try:
             for link in answer.get("links") or ():
                 url, group = (link.get("url"), link.get("group")) if isinstance(link, dict) else (link, None)
-                context.follow(str(url), group)
+                context.follow(url, group)
         except (StepError, TypeError) as error:
             self._fail(step, str(error), "bad-link", began, work)
         self._succeed(step, context, began, work)
@@ -221,11 +221,11 @@ class TaskChain:
         except MemoryError:
             raise
         except NotApplicable as reason:
-            self._note(step, "not_applicable", "", began, str(reason), work)
+            self._note(step, "not_applicable", "", began, error_text(reason), work)
             context.take_warnings()
             return unchanged
         except StepError as error:
-            self._fail(step, str(error), error.code, began, work)
+            self._fail(step, error_text(error), error.code, began, work)
         except PluginUnavailable as error:
             self._fail(step, str(error), "unavailable", began, work)
         except BaseException as error:

@@ -86,10 +86,10 @@ class PageContext:
         warnings, self._warnings = self._warnings, []
         return warnings
 
-    def follow(self, url: str, group: str | None = None) -> None:
+    def follow(self, url: object, group: str | None = None) -> None:
         """Make the page of this URL a job of the group; None: of this page's. Raises StepError."""
         group = group or self.group
-        resolved = resolve_url(self._base, str(url), self._query_stripper)
+        resolved = resolve_url(self._base, url, self._query_stripper) if isinstance(url, str) else None
         if resolved is None:
             raise StepError(f"follow: {quote_text(str(url))} is no http URL", "bad-link")
         if group not in self._priorities:

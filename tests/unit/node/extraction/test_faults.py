@@ -19,12 +19,13 @@ from engine.fetch.errors import FetchFailed
 from engine.model.definition import DataDef, Definitions, HostRule, Locator, LocatorGroup, TaskGroup
 from engine.model.link import Link
 from engine.model.record import RecordCounts, Rejection
-from engine.node.extraction import wire
+from engine.node.extraction import process, wire
 from engine.node.extraction.clock import DocumentClock
 from engine.node.extraction.inline import may_be_inline
+from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.link_columns import LinkColumns
-from engine.node.extraction.page_extraction import ExtractedPage, UnreadablePage
+from engine.node.extraction.page_extraction import ExtractedPage, ExtractionUnavailable, UnreadablePage
 from engine.node.extraction.request import ChildState, ExtractionRequest, check_answer, encode_defs
 from engine.node.extraction.result import SitemapUrls
 from engine.node.handlers.sitemap_job import SitemapHandler
@@ -127,6 +128,14 @@ async def test_a_stuck_template_is_replaced() -> None:
         os.kill(template, signal.SIGSTOP)
         os.kill(child, signal.SIGSTOP)
         assert title(await asyncio.wait_for(pool.work(request()), 20)) == TITLE
+
+
+async def test_pages_are_given_back_while_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_RESTART_SECONDS", 0.0)
+    async with extraction_pool(launcher=ExtractionLauncher(limits(), module="engine.nowhere")) as pool:
+        for _ in range(2):
+            with pytest.raises(ExtractionUnavailable, match="no extraction process can be started"):
+                await pool.work(request())
 
 
 def test_the_defs_a_process_knows_are_counted_as_it_does() -> None:
