@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 
-from console.cli.output import write_stderr
+from console.cli.output import open_stdout, write_stderr
 from console.client import find_run
 from console.sanitize import clean
 from engine.append.change_lines import create_change_encoder
@@ -50,7 +50,7 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
         """
         for data_def in data_defs:
             if output is None:
-                self._write_stream(data_def, sys.stdout.buffer)
+                self._write_stream(data_def, open_stdout())
                 sys.stdout.flush()
                 continue
             name = output.name if len(data_defs) == 1 else f"{output.stem}-{data_def.name}{output.suffix}"

@@ -12,7 +12,7 @@ import click
 from console.cli.commands import COMMANDS
 from console.cli.output import redirect_to_devnull
 from engine import __version__
-from engine.errors import CrawlError, DefsError
+from engine.errors import CrawlError, DefsError, UsageError
 
 _ENVIRONMENT_ERRORS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
@@ -48,9 +48,21 @@ def _open_missing_streams() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
+def _check_encoding(words: Sequence[str]) -> None:
+    """Raise UsageError for a word of the command line that is not text: no database and no JSON can hold it."""
+    for word in words:
+        if not word.isascii():
+            try:
+                word.encode()
+            except UnicodeEncodeError:
+                shown = os.fsencode(word).decode("utf-8", "backslashreplace")
+                raise UsageError(f"{shown}: not UTF-8", "Write arguments and paths in UTF-8.") from None
+
+
 def _invoke(words: list[str]) -> int:
     """The exit code of a command; no error ends in a traceback."""
     try:
+        _check_encoding(words)
         return int(crawl_console.main(words, prog_name="crawl-console", standalone_mode=False, obj=words) or 0)
     except click.exceptions.Exit as ended:
         return ended.exit_code

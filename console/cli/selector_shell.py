@@ -93,9 +93,12 @@ class SelectorShell:
         if not line:
             return
         try:
+            line.encode()
             if line.startswith(":") and not line.startswith("::") and self._run_command(line[1:]):
                 return
             self._select(line)
+        except UnicodeEncodeError:
+            self._print("error: the line is not UTF-8")
         except ValueError as error:
             self._print(f"error: {' '.join(str(error).split())}")
         except DefsError as error:

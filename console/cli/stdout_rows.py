@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
-from console.cli.output import redirect_to_devnull, write_stderr
+from console.cli.output import open_stdout, redirect_to_devnull, write_stderr
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,5 +37,5 @@ def _write(db: "Database", run: int) -> None:
 
     data_def = only_data_def(versions.read(db, versions.current(db, run)))
     settings = output_settings(data_def)
-    export(db, run, data_def.name, settings["columns"], settings["joins"], "csv", sys.stdout.buffer)
+    export(db, run, data_def.name, settings["columns"], settings["joins"], "csv", open_stdout())
     sys.stdout.flush()

@@ -1,5 +1,6 @@
 """Reads the amount and the currency of a price in free text."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,10 @@ MAX_LENGTH = 200
 """Characters of a text with a price. The worst takes the library 0.5 ms, and a longer one its square."""
 
 
-_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u2032", "'"))
-"""Typographers' forms of the group mark of Switzerland, which the library does not know."""
+_PLAIN_MARKS = str.maketrans({**dict.fromkeys("\u2018\u2019\u02bc\u2032", "'"), "\u066b": ".", "\u066c": ","})
+"""Marks that the library does not know: typographers' forms of the group mark of Switzerland, and Arabic ones."""
+_BELOW_ONE = re.compile(r"\D*0([.,])\d{3}(?![\d.,])")
+"""No group follows a zero: the mark in `0,500` is a decimal one."""
 
 
 def price_converter(decimal_mark: str | None, group_mark: str | None) -> Callable[[str, str], Any]:
@@ -22,14 +25,17 @@ def price_converter(decimal_mark: str | None, group_mark: str | None) -> Callabl
     from price_parser import Price
 
     # Blanks in a number are group marks to the library in any case.
-    group = None if group_mark is None or group_mark.isspace() else group_mark.translate(_APOSTROPHES)
+    group = None if group_mark is None or group_mark.isspace() else group_mark.translate(_PLAIN_MARKS)
+    decimal = None if decimal_mark is None else decimal_mark.translate(_PLAIN_MARKS)
 
     def convert(text: str, _base: str) -> dict[str, Any]:
         if len(text) > MAX_LENGTH:
             message = f"{quote_text(text)} is longer than {MAX_LENGTH} characters; pick out the price with `match`"
             raise ValueError(message)
+        plain = text.translate(_PLAIN_MARKS)
+        below_one = _BELOW_ONE.match(plain) if decimal is None and group is None else None
         price = Price.fromstring(
-            text.translate(_APOSTROPHES), decimal_separator=decimal_mark, digit_group_separator=group
+            plain, decimal_separator=decimal if below_one is None else below_one[1], digit_group_separator=group
         )
         # To the library, `free shipping` is a price of 0.
         is_price = any(map(str.isdigit, text)) or text.lower() == "free"

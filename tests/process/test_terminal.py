@@ -11,7 +11,7 @@ import pytest
 
 from .library import Library
 from .project import CRAWL, LAUNCH, Project, until
-from .site import Site
+from .site import Site, html
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -27,6 +27,31 @@ def start_in_terminal(project: Project, *arguments: str) -> tuple[subprocess.Pop
     )  # fmt: skip
     os.close(program_end)
     return process, terminal
+
+
+def test_rows_do_not_control_a_terminal(project: Project, site: Site) -> None:
+    site["/"] = html("<h1>\x1b[31mred\x07</h1><p>\u009b31m \u202etxet</p><p>line\u2028two</p>")
+    project.write(
+        f"locatorGroups: {{a: {{locators: [{{url: '{site.url('/')}'}}]}}}}\ntaskGroups: {{a: {{t: {{dataDef: d}}}}}}\n"
+        "dataDefs: {d: {fields: {h: {selector: h1}, p: {selector: p, all: true, join: '/'}}}}\n"
+    )
+    project.crawl()
+    commands = [["export", "d"], ["export", "d", "--format", "jsonl"]]
+    commands += [["query", f"--{form}", "SELECT data FROM rows"] for form in ("csv", "json", "table")]
+    for words in commands:
+        plain = project.run_with_data(*words).out
+        terminal, program_end = pty.openpty()
+        command = [sys.executable, "-c", LAUNCH, *CRAWL, *words, "--data", str(project.data)]
+        done = subprocess.run(
+            command, stdin=program_end, stdout=program_end, stderr=program_end, timeout=20, start_new_session=True
+        )  # fmt: skip
+        os.close(program_end)
+        shown = os.read(terminal, 65536).decode()
+        os.close(terminal)
+        assert done.returncode == 0
+        assert "txet" in shown
+        assert not set("\x1b\x07\x9b\u202e\u2028") & set(shown), words
+        assert words[0] == "query" or "\u202e" in plain, "what is redirected stays as it is"
 
 
 def test_a_closed_terminal_does_not_end_the_crawl(project: Project, site: Site) -> None:

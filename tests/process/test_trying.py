@@ -229,9 +229,11 @@ def test_the_shell_reads_commands_from_stdin(project: Project, site: Site) -> No
     project.write(Library(site, shelves=2, books=3).defs())
     lines = ["li a", ":attr href", "li a", ":block li", "i", ":block", "xpath: //i", "regex: Book &?", "[", ":nope"]
     lines += [":attr text", ":match [0-9]+", "i", ":match (", ":match", ":fields entry", ":fields", "a.next", ":open 1"]
+    lines += ["\udcff", ":attr \udcff"]
     lines += [":write page.html", ":write page.html", ":open /no/such", ":all", ":source", ":help", ":quit", "i"]
+    typed = "\n".join(lines).encode(errors="surrogateescape")
     done = project.start_command(
-        "shell", site.url("/shelf/0"), "--defs", str(project.defs), stdin="\n".join(lines).encode()
+        "shell", site.url("/shelf/0"), "--defs", str(project.defs), stdin=typed
     ).wait(20)  # fmt: skip
     assert done.code == 0, done.err
     assert done.err == ""
@@ -241,6 +243,7 @@ def test_the_shell_reads_commands_from_stdin(project: Project, site: Site) -> No
     assert "3 matches in 3 blocks" in output_lines
     assert output_lines.count("3 rows, 4 links, 0 rejected, 0 filtered") == 1
     assert "error: not a CSS selector: '['" in output_lines
+    assert output_lines.count("error: the line is not UTF-8") == 2
     assert any(line.startswith("error: unknown command :nope") for line in output_lines)
     assert any(line.startswith("error: the pattern '(' cannot be compiled") for line in output_lines)
     assert any(line.startswith("error: page.html exists") for line in output_lines)

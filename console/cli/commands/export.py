@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 
 from console.cli.options import FilePath, common_options, empty_without_run, run_option, validate_assignments
-from console.cli.output import write_stderr
+from console.cli.output import open_stdout, write_stderr
 from console.sanitize import clean
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import OUTPUT_TYPES, SCOOPI, output_type_for_suffix
@@ -82,7 +82,7 @@ def export(
             rows = _Rows(db, seq, selected, seen)
             if output is None:
                 for each in selected:
-                    rows.write_stream(each, format_, sys.stdout.buffer, escape_formulas=escape_formulas)
+                    rows.write_stream(each, format_, open_stdout(), escape_formulas=escape_formulas)
                 sys.stdout.flush()
                 return 0
             try:

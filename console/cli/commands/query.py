@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from console.cli.options import common_options, validate_assignments
-from console.cli.output import write_lines
+from console.cli.output import open_stdout, write_lines
 from console.sanitize import clean
 
 if TYPE_CHECKING:
@@ -58,19 +58,21 @@ def _print_json(result: "QueryResult") -> None:
     objects = (
         orjson.dumps({name: _json_value(value) for name, value in zip(names, row, strict=True)}) for row in result.rows
     )
-    separator = b"["
+    separator, stdout = b"[", open_stdout()
     while batch := list(islice(objects, _BATCH_ROWS)):
-        click.echo(separator + b",\n".join(batch), nl=False)
+        stdout.write(separator + b",\n".join(batch))
         separator = b",\n"
-    click.echo(b"[]" if separator == b"[" else b"]")
+    stdout.write(b"[]\n" if separator == b"[" else b"]\n")
+    stdout.flush()
 
 
 def _print_csv(result: "QueryResult") -> None:
-    rows = chain([result.columns], ([_csv_value(value) for value in row] for row in result.rows))
+    rows, stdout = chain([result.columns], ([_csv_value(value) for value in row] for row in result.rows)), open_stdout()
     while batch := list(islice(rows, _BATCH_ROWS)):
         text = io.StringIO(newline="")
         csv.writer(text).writerows(batch)
-        click.echo(text.getvalue().encode("utf-8", "replace"), nl=False)
+        stdout.write(text.getvalue().encode("utf-8", "replace"))
+    stdout.flush()
 
 
 def _print_table(result: "QueryResult") -> None:

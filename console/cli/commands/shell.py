@@ -1,5 +1,6 @@
 """The command `shell`: evaluates selectors on one page, typed at a terminal or read line by line from stdin."""
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence
     start_url = find_start_url(source, document)
     session = SelectorShell(defs, settings, document, start_url=start_url, echo=click.echo)
     session.start()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # of a line that is no text, the session says so
     typed = sys.stdin.isatty() and sys.stdout.isatty()
     lines = read_lines(lambda: session.prompt, session.completions()) if typed else iter(sys.stdin.readline, "")
     try:

@@ -102,6 +102,12 @@ def test_a_table_is_aligned_cut_and_clean(query: Output) -> None:
     assert "\x1b" not in out
 
 
+def test_what_is_not_utf_8_is_refused(query: Output) -> None:
+    code, out, err = query("SELECT '\udcff'")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: SELECT '\\xff': not UTF-8\n")
+
+
 def test_a_function_gives_the_text_of_a_page(query: Output) -> None:
     statement = "SELECT url, body(document) AS text FROM jobs ORDER BY id"
     rows = json.loads(query(statement, "--json")[1])
