@@ -141,9 +141,13 @@ class Pipeline:
             self._row_reuse.load(stored)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
-        """Wait until the job may send its request, if it sends one; or the outcome that gives it back."""
+        """Wait until the job may send its request, if it sends one; or the outcome of one that sends none."""
         if job.kind is JobKind.EXTRACT or job.stored is not None or job.login_failed:
             return None
+        if job.send_at is not None and job.kind not in (JobKind.ROBOTS, JobKind.LOGIN):
+            refused = await self._page_fetcher.refuse_before_turn(job)
+            if refused is not None:
+                return refused
         return await self._sender.admit(job)
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:

@@ -112,6 +112,24 @@ def test_delay_is_shared_by_all_nodes_and_no_slower(project: Project, site: Site
     assert (times[-1] - times[0]) / (count - 1) <= delay * 1.25 * slowness()
 
 
+def test_pages_that_send_no_request_take_no_turn(project: Project, site: Site) -> None:
+    """Those that robots.txt disallows, and those that are stored: a host with a delay would take twice as long."""
+    site["/robots.txt"] = "User-agent: *\nDisallow: /no\nCrawl-delay: 1\n"
+    site.fallback = ok
+    urls = [site.url(f"/{kind}/{number}") for number in range(3) for kind in ("no", "no/more", "yes")]
+    project.write(defs(*urls, host="concurrency: 8"))
+    assert project.crawl().jobs == {"done": 3, "skipped": 6}
+    times = site.start_times()
+    assert len(times) == 3
+    assert_spaced(times, 1.0)
+    assert times[-1] - times[0] < 4.0 * slowness(), "nine turns would take 7 s"
+    began = time.monotonic()
+    done = project.crawl("--set", "live=PT1H")
+    assert done.jobs == {"done": 3, "skipped": 6}
+    assert len(site.start_times()) == 3
+    assert time.monotonic() - began < 6.0 * slowness()
+
+
 @pytest.mark.sweep
 def test_delay_counts_redirects_and_robots_too(project: Project, site: Site) -> None:
     site["/robots.txt"] = "User-agent: *\nDisallow:\n"

@@ -187,17 +187,28 @@ class PageFetcher:
             return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url)
         return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
 
+    async def refuse_before_turn(self, job: LeasedJob) -> JobOutcome | None:
+        """The outcome of a job that robots.txt disallows: it needs no turn at its host. None: it may be allowed."""
+        try:
+            return await self._apply_robots(job, self._start_chain(job))
+        except (RobotsPending, RobotsGuarded):
+            return None
+
     async def _refuse_by_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
         """The outcome of a job whose URL may not be asked for now; None: it may.
 
         SKIPPED where a rule disallows it, FAILED where the host's robots.txt cannot be read, READY until it is read.
         """
         try:
-            robots = await self._robots_cache.rules(job.host, job.defs_version)
+            return await self._apply_robots(job, chain)
         except RobotsPending:
             return self._continue_later(job, chain)
         except RobotsGuarded:
             return await self._ask_robots_first(job, chain)
+
+    async def _apply_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
+        """As `_refuse_by_robots`. Raises RobotsPending and RobotsGuarded."""
+        robots = await self._robots_cache.rules(job.host, job.defs_version)
         refusal = None if robots is None else await self._robots_cache.refusal(robots, chain.url)
         if robots is None or refusal is None:
             return None

@@ -27,6 +27,7 @@ ON CONFLICT (run, key) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
 _RESERVE = "UPDATE hosts SET next_at = ? WHERE id = ?"
+_RETURN_TURN = "UPDATE hosts SET next_at = max(:now, next_at - :seconds) WHERE id = :host AND next_at > :now"
 _SET_BACKOFF = """
 UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
     backoff_until = max(coalesce(backoff_until, 0), :until),
@@ -179,6 +180,11 @@ def find(db: Database, run: int, key: str) -> int | None:
 def reserve(db: Database, host: int, next_at: float) -> None:
     """Reserve send times: no other lease may send before `next_at` (boot-time seconds)."""
     db.execute(_RESERVE, (next_at, host))
+
+
+def return_turn(db: Database, host: int, seconds: float, now: float) -> None:
+    """Let the next lease send so much earlier: the last one reserved a time at which nothing was sent."""
+    db.execute(_RETURN_TURN, {"host": host, "seconds": seconds, "now": now})
 
 
 def set_backoff(db: Database, host: int, until: float, *, answered: bool = True, strike: bool = True) -> None:

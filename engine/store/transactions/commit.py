@@ -229,6 +229,8 @@ def _apply(
     for f in accepted:
         if f.backoff_until is not None:
             hosts.set_backoff(db, f.job.host, f.backoff_until, answered=f.throttled, strike=f.strike)
+        if f.unused_turn:
+            hosts.return_turn(db, f.job.host, f.unused_turn, now)
         if f.asks_robots:
             robots.ask_guarded_host(db, run, f.job.host)
         if f.host_failed:

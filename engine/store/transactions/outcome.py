@@ -197,6 +197,12 @@ class JobOutcome(Struct, kw_only=True):
     """Called once the outcome is committed or dropped, when what it holds is no longer in memory."""
 
     @property
+    def unused_turn(self) -> float:
+        """The seconds that its host was reserved for a request which was not sent; 0: none, or it is leased again."""
+        is_open = self.state in (JobState.READY, JobState.INCOMPLETE)
+        return 0.0 if self.job.send_at is None or is_open or self.requests or self.answers else self.job.delay
+
+    @property
     def step_failed(self) -> bool:
         """Whether a users' step failed on its page: the job is FAILED, and keeps the rows of its other tasks."""
         if self.state is not JobState.FAILED or not self.results or self.page is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -246,6 +247,30 @@ def test_rings_and_leases_agree_on_a_host_whose_send_time_is_near(new_store: New
         with store.db.transaction():
             assert bool(rings.ring_hosts(store.db, [1], store.now)) is agreed
         assert bool(store.lease(1).jobs) is agreed
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "sent_at"),
+    [
+        (JobState.SKIPPED, {}, 1000.5),
+        (JobState.DONE, {}, 1000.5),
+        (JobState.DONE, {"requests": 1}, 1010.0),
+        (JobState.DONE, {"answers": ((200, 0.1),)}, 1010.0),  # its request was counted by the lease
+        (JobState.READY, {}, 1010.0),
+    ],
+    ids=["disallowed", "stored", "sent", "sent within a limit", "leased again"],
+)
+def test_a_turn_in_which_nothing_was_sent_is_returned(
+    new_store: NewStore, state: JobState, more: dict[str, Any], sent_at: float
+) -> None:
+    store = new_store(policies={"a:80": HostPolicy(delay=10.0, concurrency=9, robots=False)})
+    store.seed(*_pages("a", 3))
+    [first] = store.lease(1).jobs
+    store.now = 1000.5
+    store.commit(JobOutcome(job=first, state=state, **more))
+    store.now = max(store.now, sent_at)
+    [second] = store.lease(1).jobs
+    assert (first.send_at, second.send_at) == (1000.0, sent_at)
 
 
 # Deadlines after a reboot.
