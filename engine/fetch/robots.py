@@ -8,7 +8,14 @@ from urllib.parse import quote
 
 from engine.fetch.errors import one_line
 from engine.fetch.retry_policy import retryable_status
-from engine.fetch.robots_groups import Rule, drop_other_agents, read_rules, rule_text, without_rules
+from engine.fetch.robots_groups import (
+    Rule,
+    drop_other_agents,
+    drop_other_records,
+    read_rules,
+    rule_text,
+    without_rules,
+)
 from engine.fetch.rule_table import RuleTable, may_be_costly
 
 if TYPE_CHECKING:
@@ -73,7 +80,7 @@ class RobotsRules:
         from protego import Protego
 
         lines = _NO_LINE_END.sub(lambda end: quote(end[0]), text.removeprefix("\ufeff")).splitlines()
-        lines = [_AGENT_VERSION.sub(r"\1", line) for line in lines]
+        lines = drop_other_records([_AGENT_VERSION.sub(r"\1", line) for line in lines])
         lines, is_named = drop_other_agents(lines, agent.lower())
         text = "\n".join(lines)
         # The parser also matches groups whose name is a part of the agent's; an empty name matches `*` alone.

@@ -107,6 +107,18 @@ def drop_other_agents(lines: list[str], agent: str) -> tuple[list[str], bool]:
     return kept, is_named
 
 
+def drop_other_records(lines: list[str]) -> list[str]:
+    """The lines, empty where their field is unknown: to the parser, it would end the user agents of a group.
+
+    By RFC 9309, 2.2.4, other records must not interfere.
+    """
+    directives = [_read_directive(_without_comment(line)) for line in lines]
+    return [
+        line if directive is None or directive[0] in _DIRECTIVES else ""
+        for line, directive in zip(lines, directives, strict=True)
+    ]
+
+
 def without_rules(lines: list[str]) -> list[str]:
     """The lines of all groups, their Allow and Disallow without a value."""
     directives = [_read_directive(_without_comment(line)) for line in lines]

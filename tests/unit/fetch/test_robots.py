@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from protego import Protego
 
 from engine.fetch.robots import LARGE_TEXT, RobotsRules, product_token, robots_rules_for
-from engine.fetch.robots_groups import drop_other_agents, read_rules
+from engine.fetch.robots_groups import read_rules
 from engine.fetch.robots_reader import parse_robots
 from engine.fetch.rule_table import RuleTable
 
@@ -168,7 +168,6 @@ def test_an_unreadable_robots_txt_is_named_as_the_reason(status: int, problem: s
 
 
 def test_a_large_file_is_searched_in_time() -> None:
-    import time
 
     lines = "".join(f"Disallow: /dir{n}/*/x{n}$\n" for n in range(15_000))
     rules = RobotsRules.parse(f"User-agent: *\n{lines}Disallow: /b\n", AGENT)
@@ -310,41 +309,3 @@ def test_the_finder_agrees_with_the_parser_on_its_own_cases(tmp_path: Path, monk
             url = "http://h" + pattern.replace("*", "x").rstrip("$")
             if url != "http://h/robots.txt":  # which is allowed by whatever rule
                 assert bool(rules.disallowing_rule(url)) is not rules.allowed(url), (robots.name, url)
-
-
-MIXED = """User-agent: a
-User-agent: b
-User-agent: *
-Disallow: /one
-Sitemap: https://shop.example/s.xml
-User-agent: c
-Disallow: /two
-User-agent: d
-# a remark
-User-agent: e
-User-agent: acme
-Allow: /one
-
-User-agent: f
-User-agent: g
-Disallow: /three"""
-
-
-@pytest.mark.parametrize("agent", ["acme", "other"])
-def test_leaving_out_other_agents_changes_no_group(agent: str) -> None:
-    lines = MIXED.splitlines()
-    kept, is_named = drop_other_agents(lines, agent)
-    assert is_named is (agent == "acme")
-    dropped = {"User-agent: b", "User-agent: e", "User-agent: g"} | ({"User-agent: acme"} - {f"User-agent: {agent}"})
-    assert {line for line in lines if line not in kept} == dropped
-    assert len(kept) == len(lines)
-    for name in ("acme", "*") if agent == "acme" else ("*",):
-        assert read_rules("\n".join(kept), name) == read_rules(MIXED, name) != []
-
-
-def test_many_agents_with_many_rules_are_read_in_linear_time() -> None:
-    agents = "".join(f"User-agent: a{number}\n" for number in range(16_000))
-    rules = "".join(f"Allow: /a{number}\n" for number in range(16_000))
-    began = time.process_time()
-    assert RobotsRules.parse(agents + "User-agent: *\n" + rules + "Disallow: /b\n", "acme").allowed("http://h.example/")
-    assert time.process_time() - began < 3  # 0.2 s; each rule for each agent: minutes
