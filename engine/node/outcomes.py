@@ -8,7 +8,7 @@ from typing import Literal
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import retry_wait
+from engine.fetch.retry_policy import OVERLOAD_STATUSES, retry_wait
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, StoredPage
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED
 from engine.node.extraction.result import PageExtraction
@@ -155,13 +155,14 @@ class OutcomeBuilder:
             hops=job.hops, target=job.target, events=(event,), host_failed=True,
         )  # fmt: skip
 
+    def retry_status(self, job: LeasedJob, url: str, response: FetchResponse) -> JobOutcome:
+        """As `retry`, for the status of a response."""
+        when = _describe_rest(response) if response.status in OVERLOAD_STATUSES else ""
+        return self.retry(job, url, f"HTTP {response.status}", when=when)
+
     def refused(self, job: LeasedJob, url: str, response: FetchResponse) -> JobOutcome:
         """The site refused the crawler. READY, behind the other jobs of its sequence, or FAILED: the last attempt."""
-        when = "after the other pages"
-        if response.refuses_host:
-            when = "after its host's rest"
-            if response.retry_after:
-                when += f": {response.retry_after:.0f} s at least"
+        when = _describe_rest(response) if response.refuses_host else "after the other pages"
         outcome = self.retry(
             job, url, f"blocked: {response.refusal}", at_once=not response.refuses_host, when=when
         )  # fmt: skip
@@ -201,6 +202,11 @@ def describe_step_errors(results: Sequence[UnitResult]) -> str | None:
         return None
     more = f" (+{len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{errors[0].task}/{errors[0].step}: {errors[0].text}{more}"
+
+
+def _describe_rest(response: FetchResponse) -> str:
+    wait = f": {response.retry_after:.0f} s at least" if response.retry_after else ""
+    return f"after its host's rest{wait}"
 
 
 def _describe_page(status: int, fetch_time: str, size: int, rows: int, url: str) -> str:

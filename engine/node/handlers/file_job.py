@@ -76,7 +76,7 @@ class FileHandler:
                 outcome.attempts, outcome.gone = 1, True
                 return outcome
             case "retry":
-                return self._outcomes.retry(job, url, status)
+                return self._outcomes.retry_status(job, url, response)
             case _:
                 return self._outcomes.failed(job, status, url, hops)
 

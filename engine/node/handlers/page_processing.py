@@ -91,7 +91,7 @@ class PageProcessor:
                 gone.document, gone.attempts, gone.gone = document, 1, True
                 return gone
             case "retry":
-                return _keep_answer(self._outcomes.retry(job, url, f"HTTP {status}"), document)
+                return _keep_answer(self._outcomes.retry_status(job, url, response), document)
             case _:
                 refused = self._outcomes.failed(job, refused_reason(status), url, hops)
                 refused.document = document

@@ -40,7 +40,7 @@ class RobotsHandler:
 
     async def _outcome(self, job: LeasedJob, response: FetchResponse, chain: RedirectChain) -> JobOutcome:
         if classify_status(response.status) == "retry":
-            outcome = self._outcomes.retry(job, chain.url, f"HTTP {response.status}")
+            outcome = self._outcomes.retry_status(job, chain.url, response)
             return self._close_host(outcome, response.status) if outcome.state is JobState.FAILED else outcome
         text = robots_text(response)
         robots, fetched_at = await parse_off_loop(response.status, text, self._agent), time.time()

@@ -82,7 +82,7 @@ class SitemapHandler:
         if response.refusal is not None:
             return self._outcomes.refused(job, url, response)
         if classify_status(response.status) == "retry":
-            return self._outcomes.retry(job, url, f"HTTP {response.status}")
+            return self._outcomes.retry_status(job, url, response)
         if classify_status(response.status) != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
         try:

@@ -1,8 +1,12 @@
-"""Events of outcomes: few for many rejected records, of a fetched page as of a stored one."""
+"""Events of outcomes: few for many rejected records, of a fetched page as of a stored one; when a retry comes."""
 
+import pytest
+
+from engine.fetch.response import FetchResponse
 from engine.model.record import Rejection
 from engine.node.extraction.result import PageExtraction
-from engine.node.outcomes import describe_rejections
+from engine.node.outcomes import OutcomeBuilder, describe_rejections
+from tests.unit.node.leased_jobs import leased
 
 
 def extraction(rejected: int) -> PageExtraction:
@@ -17,3 +21,16 @@ def test_five_rejections_are_described_and_the_rest_counted() -> None:
     assert describe_rejections(extraction(1), "http://a/") == ["d.f: no 0 x.yml:1:2 on http://a/"]
     assert len(describe_rejections(extraction(5), "http://a/")) == 5
     assert describe_rejections(extraction(9), "http://a/")[5:] == ["4 more records rejected on http://a/"]
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "when"),
+    [(429, 3.0, "after its host's rest: 3 s at least"), (503, None, "after its host's rest"), (500, None, "in ")],
+)
+def test_a_retry_says_when_it_comes(status: int, retry_after: float | None, when: str) -> None:
+    response = FetchResponse(
+        url="http://a/1", status=status, headers=(), body=b"", received=0, elapsed=0.0, content_type="",
+        location=None, location_problem="", retry_after=retry_after,
+    )  # fmt: skip
+    [event] = OutcomeBuilder(source="n1", max_attempts=3).retry_status(leased(1), "http://a/1", response).events
+    assert event.text.startswith(f"HTTP {status}; attempt 2 {when}")
