@@ -16,6 +16,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.tables import events, outputs, runs
 from engine.store.tables.events import Event
+from engine.supervise.lock import LOCK_NAME
 
 _CHECK_SECONDS = 1.0
 
@@ -27,6 +28,8 @@ class DiskGuard:
         self._db = db
         self._run = run
         self._databases = {folder / name: _inode_of(folder / name) for name in (CRAWL, PAGES)}
+        self._lock_path = folder / LOCK_NAME
+        self._lock_inode = _inode_of(self._lock_path)
         self._space = DiskSpaceMonitor(data_paths(folder), min_free)
         self._pending_events: list[Event] = []
         self._recorded_alarm = ""
@@ -42,7 +45,10 @@ class DiskGuard:
         return self._space.alarm
 
     def check(self) -> None:
-        """Check if a second has passed; uses no database. Raises StorageError if a database was deleted or replaced."""
+        """Check if a second has passed; uses no database.
+
+        Raises StorageError if a database was deleted or replaced, or another supervisor has a lock of its own.
+        """
         now = time.monotonic()
         if now - self._checked_at < _CHECK_SECONDS:
             return
@@ -53,6 +59,11 @@ class DiskGuard:
                     f"{path}: deleted or replaced while a run was writing it",
                     "The run was stopped. Restore the data directory, or start in another one.",
                 )
+        if _inode_of(self._lock_path) not in (None, self._lock_inode):
+            raise StorageError(
+                f"{self._lock_path}: deleted while a run was writing here, and another supervisor has started",
+                "This one was stopped. Never delete the lock: it ends with its process.",
+            )
         before = self._space.alarm
         low = self._space.is_low()
         if low != bool(before):

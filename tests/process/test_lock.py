@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from engine.supervise.lock import Lock
+from engine.supervise.lock import LOCK_NAME, Lock
 
 from .killed_crawl import kill
 from .library import Library
@@ -214,3 +214,18 @@ def test_a_stale_lock_file_does_not_block(project: Project, site: Site) -> None:
     for text in ("not json", f'{{"pid": {os.getpid()}, "identity": "x", "run": "y"}}'):
         (project.data / "supervisor.lock").write_text(text)
         project.crawl()
+
+
+def test_a_supervisor_whose_lock_was_deleted_ends_where_another_one_starts(project: Project, site: Site) -> None:
+    library = Library(site, shelves=6, books=8, delay=0.2)
+    project.write(library.defs(concurrency=2))
+    first = project.start()
+    assert until(lambda: len(site.paths) > 4)
+    (project.data / LOCK_NAME).unlink()
+    second = project.start()
+    done = first.wait()
+    assert done.code == 3, done.err
+    assert f"{LOCK_NAME}: deleted while a run was writing here" in done.err
+    assert second.wait().code == 0
+    assert project.count_rows("entry", "book") == library.rows()
+    project.assert_no_process_left()
