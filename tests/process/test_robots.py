@@ -34,6 +34,13 @@ def warnings(project: Project) -> list[str]:
     return [text for (text,) in project.query("SELECT text FROM events WHERE level = 'WARNING' ORDER BY id")]
 
 
+def test_a_long_crawl_delay_is_said_at_once(project: Project, site: Site) -> None:
+    site["/robots.txt"] = "User-agent: *\nCrawl-delay: 40\n"
+    site["/"] = html("x")
+    project.write(defs(site.url("/"), host=OPEN))
+    assert f"{site.url('/robots.txt')} asks for 40 s between two requests" in project.crawl().err
+
+
 # A robots.txt that cannot be read.
 
 
@@ -50,6 +57,7 @@ def test_an_unreachable_robots_txt_closes_its_host_with_the_reason(project: Proj
     [retried, closed] = [text for text in warnings(project) if "/robots.txt" in text]
     assert "attempt 2 in" in retried
     assert "no page of this host is fetched" in closed
+    assert closed in done.err, "it is said while the run waits"
 
 
 UNREADABLE = (

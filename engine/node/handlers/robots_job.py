@@ -52,7 +52,7 @@ class RobotsHandler:
             note = f"{job.url} asks for {asked:g} s between two requests" + (
                 f"; {delay:g} s are kept" if delay < asked else ""
             )
-            events.append(self._outcomes.event(job, "WARNING", note))
+            events.append(self._outcomes.event(job, "WARNING", note, "host"))
         result = RobotsResult(response.status, text, delay, self._agent, fetched_at)
         return JobOutcome(
             job=job, state=JobState.DONE, attempts=1, hops=chain.hops, target=job.target, robots=result,
@@ -64,5 +64,5 @@ class RobotsHandler:
         job, reason = outcome.job, outcome.reason or ""
         text = f"{job.url}: {reason}; no page of this host is fetched without it, unless an earlier copy allows it"
         outcome.robots = RobotsResult(status, reason, 0.0, self._agent)
-        outcome.events = (self._outcomes.event(job, "WARNING", text),)
+        outcome.events = (self._outcomes.event(job, "WARNING", text, "host"),)
         return outcome
