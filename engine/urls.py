@@ -65,19 +65,30 @@ def host_of(url: str) -> str:
 
 def host_without_www(url: str) -> str:
     """The host name of a normalized URL without a leading `www.` and a trailing dot: most sites answer under both."""
-    return host_of(url).rstrip(".").removeprefix("www.")
+    return bare_host(host_of(url)).removeprefix("www.")
+
+
+def bare_host(host: str) -> str:
+    """A host name without dots behind it; an IPv4 address that is written as IPv6 in its own form: the same hosts."""
+    if host.startswith("[::ffff:"):
+        from ipaddress import IPv6Address  # 2 ms, for a rare spelling
+
+        mapped = IPv6Address(host[1:-1]).ipv4_mapped
+        return host if mapped is None else str(mapped)
+    return host.rstrip(".")
 
 
 def host_key(url: str) -> str:
     """`name:port` of a normalized URL, the default port filled in: the key for clocks and robots. Below 1 µs.
 
-    A dot behind the name does not count: it is the same host.
+    By whatever spelling of the name, see `bare_host`.
     """
     authority = _authority(url)
     if not authority:
         return FILE_HOST_KEY
-    if authority[-1] == "." or ".:" in authority:
-        authority = authority.removesuffix(".").replace(".:", ":")
+    if authority[-1] == "." or ".:" in authority or authority.startswith("[::ffff:"):
+        host = host_of(url)
+        authority = bare_host(host) + authority[len(host) :]
     if ":" in authority and authority[-1] != "]":
         return authority
     return authority + _DEFAULT_PORTS[url[: url.index(":")]]

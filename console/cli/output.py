@@ -40,9 +40,6 @@ class _CleanTerminal(io.RawIOBase):
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, data: bytes) -> int:  # type: ignore[override]
         lines = self._decoder.decode(data).replace("\r\n", "\n").split("\n")
         self._stream.write("\n".join(map(clean, lines)).encode("utf-8", "replace"))

@@ -11,7 +11,7 @@ from engine.defs.yaml_node import YamlNode
 from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.model.headers import FIXED_HEADERS
 from engine.model.stored_form import SourcePosition
-from engine.urls import host_of, normalize
+from engine.urls import bare_host, host_of, normalize
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _JSON_OF_HTML = (JSONLD_PREFIX, EMBEDDED_PREFIX)
@@ -49,7 +49,7 @@ def canonical_host(name: str) -> str | None:
     port = match.group(2)
     if port is not None and not 0 < int(port) < 65_536:
         return None
-    host = host_of(url).removesuffix(".")
+    host = bare_host(host_of(url))
     return host if port is None else f"{host}:{int(port)}"
 
 

@@ -1,7 +1,7 @@
 """Selects the values of a table's axes on a page, in one of two flavours."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from engine.extract.css import CssExpression
 from engine.extract.page import Page
 from engine.extract.patterns import TimedPattern
 from engine.extract.selector_syntax import split_attribute
+from engine.model.variables import render
 
 _PSEUDO = re.compile(r"([A-Za-z][\w-]*|\*)?((?:\[[^\]]*\]|[.#][\w-]+)*):(contains|containsOwn|matches|matchesOwn)\(")
 _COMBINATOR = re.compile(r"[\s>+~,]")
@@ -19,7 +20,13 @@ _CELL = re.compile(
     r"""([^,"'()]*(?:\([^()"']*\)[^,"'()]*)*?)\s*>\s*([A-Za-z][\w-]*|\*?):nth-child\(\s*([0-9]+)\s*\)\s*"""
 )
 _NUMBERED = re.compile(r"([A-Za-z][\w-]*|\*?):nth-child\(\s*([0-9]+)\s*\)")
-_QUOTED_VARIABLE = re.compile(r"'%\{([^{}]*)\}'")
+_XPATH_LITERAL = re.compile(r"""'[^']*'|"[^"]*\"""")
+_PLAIN_TEXT = re.compile(r"[\w.-]*")
+"""A name or a number, which needs no quotes in an XPath."""
+_CSS_SPECIAL = re.compile(r"[^\w-]")
+_UNQUOTED = re.compile(r"""["']*((?:\\.|[^\\])*?)["']*\\?""", re.DOTALL)
+"""The argument of `:contains` without the quotes around it."""
+_ESCAPED = re.compile(r"\\(\W)")
 _MARK = "crawl-console-text-"
 
 
@@ -184,17 +191,44 @@ class XPathFinder:
         """Nothing: its tree is its own."""
 
 
-def quote_variables(selector: str, texts: Mapping[str, str]) -> str:
-    """An XPath with each `'%{name}'` whose text has an apostrophe as a call of `concat`: XPath has no escapes."""
+def render_css(selector: str, texts: Mapping[str, str], of_page: Container[str]) -> str:
+    """The selector with its variables. Those of the page can only be text: each special character has a backslash."""
 
-    def quote(match: re.Match[str]) -> str:
-        text = texts.get(match.group(1), "")
-        if "'" not in text:
-            return match.group(0)
-        parts = ', "\'", '.join(f"'{part}'" for part in text.split("'"))
-        return f"concat({parts})"
+    def look_up(name: str) -> str | None:
+        text = texts.get(name)
+        return text if text is None or name not in of_page else _CSS_SPECIAL.sub(r"\\\g<0>", text)
 
-    return _QUOTED_VARIABLE.sub(quote, selector)
+    return render(selector, look_up)
+
+
+def render_xpath(selector: str, texts: Mapping[str, str], of_page: Container[str]) -> str:
+    """The XPath with its variables. It has no escapes: a text with the quotes around it is a call of `concat`.
+
+    A variable of the page can only be text: where no quotes stand around it, it gets some, unless it is a number.
+    """
+
+    def look_up(name: str) -> str | None:
+        text = texts.get(name)
+        return text if text is None or name not in of_page or _PLAIN_TEXT.fullmatch(text) else _quote(text)
+
+    if "%{" not in selector:
+        return selector
+    parts: list[str] = []
+    at = 0
+    for literal in _XPATH_LITERAL.finditer(selector):
+        parts.append(render(selector[at : literal.start()], look_up))
+        quoted, text = literal[0], render(literal[0][1:-1], texts.get)
+        parts.append(_quote(text) if quoted[0] in text else f"{quoted[0]}{text}{quoted[0]}")
+        at = literal.end()
+    return "".join([*parts, render(selector[at:], look_up)])
+
+
+def _quote(text: str) -> str:
+    """A text as an expression of XPath."""
+    if "'" not in text:
+        return f"'{text}'"
+    parts = ', "\'", '.join(f"'{part}'" for part in text.split("'"))
+    return f"concat({parts})"
 
 
 def check_selector(text: str, flavour: str) -> None:
@@ -243,7 +277,8 @@ def _read_argument(selector: str, start: int) -> tuple[str, int]:
 
 def _text_test(pseudo: str, argument: str, budget: Budget) -> Callable[[str], bool]:
     if pseudo.startswith("contains"):
-        wanted = " ".join(argument.strip("\"'").replace("\\(", "(").replace("\\)", ")").lower().split())
+        unquoted = _UNQUOTED.fullmatch(argument)
+        wanted = " ".join(_ESCAPED.sub(r"\1", unquoted[1] if unquoted else argument).lower().split())
         return lambda text: wanted in text.lower()
     pattern = TimedPattern(argument)
     return lambda text: pattern.has_match(text, budget.time_budget)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from engine import urls
-from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, quote_variables
+from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, render_css, render_xpath
 from engine.extract.budget import Budget
 from engine.extract.patterns import TimedPattern
 from engine.extract.table_rows import TableInvalid, TableRows
@@ -16,7 +16,6 @@ from engine.model.axis import FACT, FROM_DATE_PATTERN, ITEM, Axis, AxisTable, Da
 from engine.model.java_date import DateInvalid, format_date, parse_date, roll_day
 from engine.model.job_key import locator_key
 from engine.model.record import ExtractedLink
-from engine.model.variables import render
 from engine.query_stripper import QueryStripper
 
 _MAX_INDEX = 100_000
@@ -27,6 +26,8 @@ class _Values(Struct):
     """The variables of the axes that are read so far."""
 
     texts: dict[str, str] = field(default_factory=dict)
+    of_page: set[str] = field(default_factory=set)
+    """The names of those that the page gives."""
 
     def enter(self, name: str, axis: Axis, index: int) -> None:
         """The index of an axis, whose value is not known yet."""
@@ -35,9 +36,11 @@ class _Values(Struct):
         texts[f"{name}.value"] = ""
         texts[f"{name}.match"] = axis.match or ""
 
-    def set(self, name: str, value: str | None) -> None:
+    def set(self, name: str, axis: Axis, value: str | None) -> None:
         """The value of an axis."""
         self.texts[f"{name}.value"] = value or ""
+        if axis.selector is not None:
+            self.of_page.add(f"{name}.value")
 
 
 class AxisTableReader:
@@ -187,11 +190,12 @@ class _PageReader:
         (name, axis), *rest = axes
         last = _MAX_INDEX if axis.last is None else axis.last
         for index in range(axis.first, last + 1):
+            self._budget.time_budget.check_patience()
             value, is_missing = self._read(name, axis, index, values)
             if axis.last is None and is_missing:
                 self._end_data(axis, index)
                 return
-            values.set(name, value)
+            values.set(name, axis, value)
             rows = self._expand(rest, values, [*read, value])
             if axis.last is None and axis.selector is None:  # it has a value at every index: the others say what ends
                 selected = self._selected
@@ -225,7 +229,7 @@ class _PageReader:
         elif axis.script is not None:
             value = self._from_date()
         else:
-            value = None if axis.selector is None else self._select(axis.selector, values.texts)
+            value = None if axis.selector is None else self._select(axis.selector, values)
             self._selected += value is not None
         if value is None:
             return None, True
@@ -233,10 +237,10 @@ class _PageReader:
             value = prefix + value
         return value, False
 
-    def _select(self, selector: str, texts: Mapping[str, str]) -> str | None:
-        if self._table.flavour == "xpath" and "'" in selector:
-            selector = quote_variables(selector, texts)
-        place = (render(self._table.block, texts.get), render(selector, texts.get))
+    def _select(self, selector: str, values: _Values) -> str | None:
+        render = render_xpath if self._table.flavour == "xpath" else render_css
+        block, selector = (render(text, values.texts, values.of_page) for text in (self._table.block, selector))
+        place = block, selector
         if place not in self._found:
             self._found[place] = self._finder.find(*place)
         return self._found[place]

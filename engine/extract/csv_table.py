@@ -8,6 +8,8 @@ from itertools import islice
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_CHARACTERS = 16_384
 _SAMPLE_ROWS = 20
+_MAX_CELL, _LARGE_CELL = 2**31 - 1, 131_072
+_LAST_CHARACTERS = 100
 _MAX_COLUMNS = 10_000
 """More are no table: each row has a mapping of them."""
 
@@ -38,14 +40,32 @@ def read_csv(text: str) -> tuple[list[dict[str, str]], int]:
 
 def _read_rows(text: str, delimiter: str) -> Iterator[list[str] | None]:
     """The cells of each row; none of a blank one, None for a row that cannot be read."""
-    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+    lines = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+    read = 0
+    for row in _read_all(lines, _MAX_CELL):
+        if row and len(row[-1]) > _LARGE_CELL and _is_open_at_end(row[-1], text):
+            rest = islice(StringIO(text, newline=""), read, None)
+            yield from _read_all(csv.reader(rest, delimiter=delimiter), _LARGE_CELL)
+            return
+        yield row
+        read = lines.line_num
+
+
+def _read_all(reader: "Iterator[list[str]]", most: int) -> Iterator[list[str] | None]:
+    """The rows; a cell of more characters makes its row unreadable, which ends with its line."""
     while True:
+        csv.field_size_limit(most)  # a setting of the process
         try:
             yield next(reader)
         except StopIteration:
             return
-        except csv.Error:  # a quote that never ends: the reader gives up after 131,072 characters, at the next line
+        except csv.Error:
             yield None
+
+
+def _is_open_at_end(cell: str, text: str) -> bool:
+    """Whether a cell is as long as it is because its quote never ends: it has the end of the document."""
+    return not text.rstrip("\r\n").endswith('"') and text.endswith(cell[-_LAST_CHARACTERS:])
 
 
 def _split_delimiter(text: str) -> tuple[str, str]:

@@ -64,7 +64,7 @@ class OpenConnection(NamedTuple):
         if isinstance(self.http, httpcore.AsyncHTTP11Connection):
             behind, _ = self.http._h11_state.trailing_data  # what has come in one piece with the last response
             return not behind
-        return not self.http.is_draining
+        return self.http.accepts_requests
 
 
 class Connector:

@@ -1,6 +1,9 @@
 """Answers the challenges of digest authentication, and authenticates in advance once a host has sent one."""
 
 import asyncio
+import re
+from itertools import pairwise
+from urllib.request import parse_http_list
 
 import httpx
 
@@ -12,6 +15,10 @@ from engine.model.host_route import HostAuth
 
 _MAX_KEPT = 1000
 _CHALLENGE = "www-authenticate"
+_MAX_CHALLENGE = 8_000
+_UNANSWERABLE = "digest challenge that cannot be answered"
+_NEW_CHALLENGE = re.compile(r"[\w!#$%&'*+.^`|~-]+(?: +[\w!#$%&'*+.^`|~-]+ *=.*)?", re.DOTALL)
+"""The first item of a challenge in a list of several: a scheme, and its first parameter."""
 _Key = tuple[str, HostAuth]
 
 
@@ -61,8 +68,9 @@ class DigestAuthenticator:
         """The header that answers the first challenge of a 401 that can be; None: there is none. Raises FetchFailed."""
         values = [decode_header(value) for name, value in raw_headers if name.lower() == _CHALLENGE.encode()]
         failure: FetchFailed | None = None
-        for value in values:
-            if not value.lower().startswith("digest "):
+        for value in _digest_challenges(values):
+            if len(value) > _MAX_CHALLENGE or not value.isprintable():  # the header that answers it could not be sent
+                failure = FetchFailed(_UNANSWERABLE, kind="protocol", retryable=False)
                 continue
             state = httpx.DigestAuth(*user_and_password(auth))
             probe = _probe(request)
@@ -107,7 +115,20 @@ class _Unanswerable:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         # a missing field is a ProtocolError, an unknown algorithm a KeyError, other ones are errors of the parser
         if isinstance(error, Exception):
-            raise FetchFailed("digest challenge that cannot be answered", kind="protocol", retryable=False) from error
+            raise FetchFailed(_UNANSWERABLE, kind="protocol", retryable=False) from error
+
+
+def _digest_challenges(values: list[str]) -> list[str]:
+    """Those of the digest scheme. A header may hold several, separated by commas, as their parameters are."""
+    challenges: list[str] = []
+    for value in values:
+        items = parse_http_list(value)
+        starts = [index for index, item in enumerate(items) if not index or _NEW_CHALLENGE.fullmatch(item)]
+        if len(starts) == 1:
+            challenges.append(value)  # as written: the list has lost the backslashes of quoted texts
+        else:
+            challenges += [", ".join(items[start:end]) for start, end in pairwise([*starts, len(items)])]
+    return [challenge for challenge in challenges if challenge.lower().startswith("digest ")]
 
 
 def _probe(request: OutgoingRequest) -> httpx.Request:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from engine.errors import CrawlError
+from engine.urls import bare_host
 
 FailureKind = Literal[
     "timeout",
@@ -44,7 +45,7 @@ class AddressRefused(FetchFailed):
     def __init__(self, host: str, port: int, address: str, category: str) -> None:
         """`host`: as in a normalized URL. `address`: what it spells or resolves to. `category`: why it is guarded."""
         shown = f"[{host}]" if ":" in host and host[0] != "[" else host
-        self.host_key = f"{shown.removesuffix('.')}:{port}"
+        self.host_key = f"{bare_host(shown)}:{port}"
         owner = "" if address == shown.strip("[]") else f" of {shown}"
         super().__init__(
             f'address {address}{owner} is {category}; to allow it: hosts: {{"{self.host_key}": {{private: true}}}}',
@@ -59,7 +60,7 @@ class ProxiedNameRefused(AddressRefused):
 
     def __init__(self, host: str, port: int) -> None:
         """`host`: as in a normalized URL."""
-        self.host_key = f"{host.removesuffix('.')}:{port}"
+        self.host_key = f"{bare_host(host)}:{port}"
         FetchFailed.__init__(
             self,
             f"address of {self.host_key} is hidden by a proxy, and no locator names it; to allow it: "

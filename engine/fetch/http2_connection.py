@@ -26,8 +26,12 @@ class Http2Connection(httpcore.AsyncHTTP2Connection):
         # h2 reads nothing after a GOAWAY, though streams up to the last one it names are completed (RFC 9113, 6.8)
         machine = self._h2_state.state_machine
         machine._transitions = {**machine._transitions, **_KEEPS_OPEN}
-        self.is_draining = False
-        """Whether the server accepts no further request."""
+        self._is_draining = False
+
+    @property
+    def accepts_requests(self) -> bool:
+        """Whether the server accepts a further request: it has sent no GOAWAY, and no limit of 0 streams."""
+        return not self._is_draining and self._h2_state.remote_settings.max_concurrent_streams > 0
 
     async def _read_incoming_data(self, request: httpcore.Request) -> list[h2.events.Event]:
         events = await super()._read_incoming_data(request)
@@ -37,5 +41,5 @@ class Http2Connection(httpcore.AsyncHTTP2Connection):
         """Whether the event ends the connection after the response to its request."""
         if not isinstance(event, h2.events.ConnectionTerminated) or event.error_code != h2.errors.ErrorCodes.NO_ERROR:
             return False
-        self.is_draining = True
+        self._is_draining = True
         return event.last_stream_id is None or event.last_stream_id >= self._h2_state.highest_outbound_stream_id

@@ -43,6 +43,8 @@ def _describe_end(chain: list[BaseException], *, in_body: bool) -> str | None:
     lost = "connection lost while reading the body" if in_body else None
     for cause in chain:
         detail = cause.args[0] if cause.args else None
+        if isinstance(cause, h2.exceptions.TooManyStreamsError):
+            return "the server accepts no further stream"
         if isinstance(detail, h2.events.StreamReset):
             return f"the server reset the stream ({_error_name(detail.error_code)})"
         if isinstance(detail, h2.events.ConnectionTerminated):

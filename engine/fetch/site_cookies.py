@@ -28,6 +28,8 @@ _DELETED_KEPT = 3600.0
 """Seconds for which the deletion of a cookie is passed on to other nodes."""
 _REFRESH_SHARE = 20
 """A cookie that only lives longer is passed on after a twentieth of its Max-Age."""
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+"""A cookie with one of these is ignored (RFC 6265bis, 5.6): no request could send it."""
 _MAX_AGE = re.compile(r";\s*max-age\s*=\s*([0-9]{1,9})\s*(?=;|$)", re.IGNORECASE)
 _FIELDS = (
     "version", "name", "value", "port", "port_specified", "domain", "domain_specified", "domain_initial_dot", "path",
@@ -82,6 +84,7 @@ class SiteCookies:
         """Take the values of the Set-Cookie headers of a response; returns whether that changed anything."""
         now = time.time()
         places = _split_target(request.target)
+        set_cookies = [text for text in set_cookies if not _CONTROL.search(text)]
         found = []
         for text in set_cookies:
             pair, semicolon, attributes = text.partition(";")
@@ -147,6 +150,8 @@ class SiteCookies:
             else:
                 cookie = Cookie(**entry["cookie"], rest={})
                 key = _key_of(cookie)
+                if _CONTROL.search(f"{cookie.name}{cookie.value}{cookie.path}{cookie.domain}"):
+                    continue
             if entry["at"] <= self._changed_at.get(key, 0.0):
                 continue
             self._changed_at[key] = entry["at"]

@@ -14,13 +14,14 @@ from msgspec.structs import asdict
 from engine.errors import PageUnavailable
 from engine.extract.context import Context
 from engine.extract.page import PageTooCostly
+from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.extract.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
 from engine.model.fingerprint import ExtractionUnit, list_units
 from engine.model.record import as_text
 from engine.node.extraction import wire
-from engine.node.extraction.inline import is_plain, may_be_inline
+from engine.node.extraction.inline import INLINE_SECONDS, is_plain, may_be_inline
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import (
@@ -96,7 +97,10 @@ class ExtractionClient:
                     fetched_at=document.fetched_at, robots_tags=document.robots_tags,
                 )  # fmt: skip
                 if is_plain(page, document.body, [extractor]):
-                    return page.kind, apply_data_defs(page, context, [(extractor, True)], self._limits.links)
+                    with contextlib.suppress(OutOfTime):
+                        return page.kind, apply_data_defs(
+                            page, context, [(extractor, True)], self._limits.links, patience=INLINE_SECONDS
+                        )
             answer = self._work(self._request(document, definitions, data_def.name, context))
         assert isinstance(answer, wire.PageAnswer)
         return answer.page_kind, _to_extracted(answer)

@@ -66,7 +66,7 @@ def test_links_in_every_notation_connect_nowhere(project: Project, site: Site, t
 
 def test_a_dot_behind_a_guarded_name_ends_the_run(project: Project, site: Site, trap: Trap) -> None:
     """Whether or not the name with a dot has an address: both are one host, which is asked for robots.txt once."""
-    names = [f"http://localhost:{trap.port}/a", f"http://localhost.:{trap.port}/b", f"http://LOCALHOST.:{trap.port}/c"]
+    names = [f"http://localhost:{trap.port}/a", f"http://localhost.:{trap.port}/b", f"http://LOCALHOST..:{trap.port}/c"]
     for number, order in enumerate((names, names[::-1])):
         site[f"/{number}"] = html(out(*order))
     project.write(defs(site.url("/0"), site.url("/1")))

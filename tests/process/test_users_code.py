@@ -65,7 +65,11 @@ class Number:
         return WORDS[value]
 class Add:
     async def convert(self, value, context):
-        return str(int(value) + 1)
+        return Odd(int(value) + 1)
+class Odd(str):
+    def __str__(self):
+        raise RuntimeError("no text")
+    strip = encode = __len__ = __eq__ = __hash__ = __str__
 """
     fields = "{n: {selector: b, convert: [shop.Number, shop.Add], type: int, default: 0}}"
     write(project, site, plugin, fields=fields)

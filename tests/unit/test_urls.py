@@ -185,7 +185,12 @@ def test_a_url_of_a_list_that_is_not_utf_8_is_none() -> None:
 
 
 @pytest.mark.parametrize("port", ["", ":8080"])
-def test_a_dot_behind_a_name_makes_no_other_host(port: str) -> None:
-    dotted, plain = f"http://shop.test.{port}/a.:b", f"http://shop.test{port}/a.:b"
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [("shop.test.", "shop.test"), ("shop.test...", "shop.test"), ("[::ffff:2d21:209d]", "45.33.32.157")],
+)
+def test_another_spelling_of_a_name_makes_no_other_host(spelling: str, name: str, port: str) -> None:
+    dotted, plain = f"http://{spelling}{port}/a.:b", f"http://{name}{port}/a.:b"
+    assert urls.host_without_www(dotted) == urls.host_without_www(plain)
     assert urls.host_key(dotted) == urls.host_key(plain)
     assert urls.origin(dotted) != urls.origin(plain), "credentials are sent to the name as written"

@@ -25,7 +25,6 @@ from engine.extract.selection import Selection, select_values
 from engine.extract.selector_syntax import XPATH_PREFIX
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.aiohttp_import import load_certificates
-from engine.fetch.decode import decode
 from engine.model.definition import Definitions, definition_hash
 from engine.node.extraction import wire
 from engine.node.extraction.board import Phase, ProgressSlot
@@ -36,6 +35,7 @@ from engine.node.extraction.page_extraction import (
     apply_data_defs,
     estimate_tree_bytes,
     parse_page,
+    read_sitemap_text,
 )
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.tracked_page import tracked_page
@@ -239,7 +239,7 @@ class ExtractionChild:
         return code
 
     def _read_sitemap(self, header: dict[str, Any], body: Body) -> list[bytes]:
-        text = decode(body.read(), header["content_type"]).text
+        text = read_sitemap_text(body.read(), header["content_type"])
         self._slot.enter(Phase.PARSING)
         entries = parse_sitemap(text, header.get("now"))
         self._slot.enter(Phase.ANSWER)

@@ -10,7 +10,7 @@ from engine.extract.page import Page, PageTooCostly
 from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.byte_budget import BodyShare, ByteBudget
-from engine.fetch.decode import content_type_at, decode
+from engine.fetch.decode import content_type_at
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, RecordCounts, Texts
@@ -29,6 +29,7 @@ from engine.node.extraction.page_extraction import (
     check_supported,
     ends_when_empty,
     parse_page,
+    read_sitemap_text,
 )
 from engine.node.extraction.process import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
@@ -187,7 +188,7 @@ class PageExtractor:
         """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage."""
         self._heap_trimmer.record_page(body.size)
         if may_be_inline(body.read(), _SITEMAP_TYPE):
-            entries = parse_sitemap(decode(body.read(), _SITEMAP_TYPE).text, now)
+            entries = parse_sitemap(read_sitemap_text(body.read(), _SITEMAP_TYPE), now)
             return SitemapUrls(
                 entries.pages, entries.sitemaps, 0, modified=entries.modified, is_cut_short=entries.is_cut_short
             )

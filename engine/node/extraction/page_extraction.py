@@ -36,6 +36,7 @@ REPEATED = "repeated"
 """A page with the same blocks as the one before it: it ends their series, and gives nothing."""
 LOGGED_OUT = "logged out"
 """A page that was answered as if nobody had logged in: it gives nothing, and is asked for again."""
+_SITEMAP_START = 1_000
 
 
 class ExtractionUnavailable(Exception):
@@ -233,6 +234,14 @@ def parse_page(
     if unreadable:
         page.faults["a page of the PDF cannot be read and was skipped"] = None
     return page, document.damaged
+
+
+def read_sitemap_text(body: bytes, content_type: str) -> str:
+    """The text of a sitemap. Raises UnreadablePage for what is no text."""
+    starts_as_xml = body[:_SITEMAP_START].lstrip()[:2] in (b"<?", b"<u", b"<s", b"<!", b"<\0", b"\0<")
+    if not starts_as_xml and is_binary(body, ""):
+        raise UnreadablePage("not a sitemap: it is no text")
+    return decode(body, content_type).text
 
 
 def _read_pdf(body: bytes) -> tuple[bytes, int]:

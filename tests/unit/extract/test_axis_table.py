@@ -1,5 +1,6 @@
 """Tables of items, dims and facts, in both flavours of selectors."""
 
+import html
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from engine.extract.budget import Budget
 from engine.extract.context import Context
 from engine.extract.css import CssExpression
 from engine.extract.page import Page
+from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
 from engine.model.definition import DataDef
@@ -88,6 +90,52 @@ def test_an_apostrophe_in_a_value_does_not_break_an_xpath() -> None:
     fact = Axis(name="fact", selector="*//td[.='%{item.value}']/following-sibling::td")
     table = AxisTable(block="//table", items=(item,), facts=(fact,), flavour="xpath")
     assert values(table, page) == [("Holder's 'own' Funds", "7")]
+
+
+NAMES = [
+    "Holder's 'own'",
+    'an "x" (y',
+    "a) *:has(*:has(*)), b:contains(x",
+    "Tax (net)",
+    'it\'s "q" \\',
+    "%{index}",
+    "3",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("flavour", "block", "item", "fact"),
+    [
+        ("css", "table", "tr:nth-child(%{index}) > td:nth-child(1)", "td:contains(%{item.value}) + td"),
+        ("css", "table", "tr:nth-child(%{index}) > td:nth-child(1)", "td:containsOwn('%{item.value}') + td"),
+        ("css", "table", "tr:nth-child(%{index}) > td:nth-child(1)", "td:matches(^%{item.value}$) + td"),
+        ("css", "table", "tr:nth-child(%{index}) > td:nth-child(1)", "td[title='%{item.value}'] + td"),
+        ("xpath", "//table", "*//tr[%{index}]/td[1]", "*//td[.='%{item.value}']/following-sibling::td"),
+        ("xpath", "//table", "*//tr[%{index}]/td[1]", '*//td[.="%{item.value}"]/following-sibling::td'),
+        ("xpath", "//table", "*//tr[%{index}]/td[1]", "*//td[concat('a ', .)='a %{item.value}']/following-sibling::td"),
+        ("xpath", "//table", "*//tr[%{index}]/td[1]", "*//td[contains(., %{item.value})]/following-sibling::td"),
+    ],
+)
+def test_a_value_of_the_page_is_text_in_the_selector_of_another(
+    flavour: SelectorFlavour, block: str, item: str, fact: str, name: str
+) -> None:
+    shown = html.escape(name)
+    page = f"<table><tr><td title='{shown}'>{shown}<td>7</tr><tr><td>b:contains(x<td>8</tr></table>"
+    axes = Axis(name="item", selector=item), Axis(name="fact", selector=fact)
+    table = AxisTable(block=block, items=axes[:1], facts=axes[1:], flavour=flavour)
+    if "[contains(., %{" in fact and name == "3":
+        return  # a number needs no quotes, and may count elements
+    assert values(table, page) == [(name, "7")]
+
+
+def test_the_indexes_of_a_table_end_with_the_time_of_the_caller() -> None:
+    item = Axis(name="item", selector="tr:nth-child(%{index}) > td", first=1, last=100_000)
+    year = Axis(name="year", selector="tr:nth-child(1) > th:nth-child(%{index})", first=2, last=None)
+    table = AxisTable(block="table", items=(item,), dims=(year,), facts=(Axis(name="fact"),), flavour="css")
+    page = Page(url="http://h/", text="<table><tr><td>x</table>" * 20, kind="html", status=200, fetched_at=0.0)
+    with pytest.raises(OutOfTime):
+        RecordExtractor(DataDef(name="t", axis=table)).extract(page, CONTEXT, patience=0.03)
 
 
 def test_a_break_that_never_comes_is_an_error_and_gives_no_row() -> None:

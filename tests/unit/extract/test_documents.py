@@ -92,6 +92,13 @@ def test_columns_are_found_by_number_where_they_have_no_name() -> None:
     assert read_csv("," * 20_000 + "\n1")[0] == []
 
 
+def test_a_large_cell_is_one_cell() -> None:
+    cell = "x,9\n" * 40_000
+    assert read_csv(f'name,left\na,1\nb,"{cell}"\nc,3\n') == (
+        [{"name": "a", "left": "1"}, {"name": "b", "left": cell}, {"name": "c", "left": "3"}], 0,
+    )  # fmt: skip
+
+
 def test_csv_in_another_encoding() -> None:
     assert rows(document("a;b\nTée;ü\n".encode("cp1252"), "text/csv"), "jmespath: @", "jmespath: a")[0] == [("Tée",)]
     assert rows(document("a;b\nTée;ü\n".encode("utf-16"), "text/csv"), "jmespath: @", "jmespath: a")[0] == [("Tée",)]

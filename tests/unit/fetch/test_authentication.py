@@ -203,6 +203,29 @@ def test_the_first_challenge_that_can_be_answered_is(plain: Site) -> None:
     assert "algorithm=MD5" in answer
 
 
+@pytest.mark.parametrize("nonce", ["n\x01x", "n" * 60_000])
+def test_a_challenge_whose_answer_could_not_be_sent_is_not_kept(plain: Site, nonce: str) -> None:
+    def answer(_: Received) -> Page:
+        return Page("?", 401, {"WWW-Authenticate": f'Digest realm="r", nonce="{nonce}", qop="auth"'})
+
+    async def work(fetcher: Fetcher) -> None:
+        plain.fallback = answer
+        with pytest.raises(FetchFailed, match="cannot be answered"):
+            await fetcher.send(plain.url("/"), Request(), exempt=True, auth=digest_auth())
+        plain.fallback = lambda request: Page("ok")
+        assert (await fetcher.send(plain.url("/"), Request(), exempt=True, auth=digest_auth())).status == 200
+
+    run(work)
+
+
+def test_a_digest_challenge_is_read_among_others_in_one_header(plain: Site) -> None:
+    several = 'Negotiate, Basic realm="a, b", Digest realm="r, Digest x", nonce="n", qop="auth", Bearer'
+    plain.fallback = lambda request: Page("?", 401, {"WWW-Authenticate": several})
+    answer = send(plain.url("/"), None, auth=digest_auth()).challenge_answer
+    assert answer is not None
+    assert 'realm="r, Digest x"' in answer
+
+
 def test_the_body_of_a_challenge_is_read_within_a_limit(plain: Site) -> None:
     plain.fallback = lambda request: Page(
         b"x" * 900_000, 401, {"WWW-Authenticate": 'Digest realm="r", nonce="n"', "Content-Encoding": "gzip"}

@@ -8,12 +8,18 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from unittest.mock import Mock
 
+import h2.exceptions
+import h2.settings
 import hpack
+import httpcore
 import pytest
 
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
+from engine.fetch.http2_connection import Http2Connection
+from engine.fetch.httpcore_failures import to_fetch_failed
 from engine.fetch.response import FetchResponse
 from engine.model.host_route import HostRoute, TlsRule
 from engine.model.job import Request
@@ -287,3 +293,16 @@ def test_a_response_is_complete_though_the_server_accepts_no_further_request(
         outcome, _, _ = fetch(url, authority, http2=True)
     assert isinstance(outcome, FetchResponse), outcome
     assert outcome.take_body() == b"page"
+
+
+def test_a_connection_that_accepts_no_stream_carries_no_request() -> None:
+    connection = Http2Connection(httpcore.Origin(b"https", b"h", 443), Mock())
+    assert connection.accepts_requests
+    settings = connection._h2_state.remote_settings
+    settings.update({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 0})
+    settings.acknowledge()
+    assert not connection.accepts_requests
+    error = httpcore.LocalProtocolError(h2.exceptions.TooManyStreamsError("Max outbound streams is 0, 0 open"))
+    error.__cause__ = error.args[0]
+    failure = to_fetch_failed(error, host="h")
+    assert (failure.kind, failure.retryable) == ("connection", True)

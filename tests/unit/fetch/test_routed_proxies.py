@@ -6,7 +6,7 @@ import pytest
 
 from engine import urls
 from engine.fetch.client import Fetcher
-from engine.fetch.errors import AddressRefused, ProxiedNameRefused
+from engine.fetch.errors import AddressRefused, FetchFailed, ProxiedNameRefused
 from engine.model.host_route import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
@@ -41,6 +41,26 @@ def test_proxies_take_turns_and_a_dead_one_rests(plain: Site, caplog: pytest.Log
     rests = [record.message for record in caplog.records if "rests" in record.message]
     assert rests == ["proxy http://127.0.0.1:1 rests for 1 s: connection refused"], "tried once, then left alone"
     assert "canary" not in caplog.text
+
+
+def test_what_no_proxy_should_answer_is_retried_with_another(plain: Site) -> None:
+    with serve_proxy() as broken, serve_proxy() as good:
+        broken.status = "garbage"
+        urls = tuple(f"http://127.0.0.1:{proxy.port}" for proxy in (broken, good))
+
+        async def work(fetcher: Fetcher) -> None:
+            served = 0
+            for number in range(6):
+                try:
+                    await fetcher.send(plain.url(f"/{number}"), Request(), route=HostRoute(proxies=urls), exempt=True)
+                    served += 1
+                except FetchFailed as failed:
+                    assert failed.retryable
+                    assert failed.kind == "proxy"
+                    assert str(broken.port) in failed.reason
+            assert served >= 3
+
+        run(work)
 
 
 @pytest.mark.parametrize("status", ["407 Proxy Authentication Required", "502 Bad Gateway", "503 Unavailable"])

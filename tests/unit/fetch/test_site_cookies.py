@@ -123,6 +123,18 @@ def test_the_newer_of_two_cookies_stays_and_a_deleted_one_stays_deleted() -> Non
         assert "stale" not in one.header(asked)
 
 
+@pytest.mark.parametrize("bad", ["x=a\x01b", "x=a\nb", "x\x7f=a", "x=a; Path=/\x00"])
+def test_a_cookie_that_no_request_could_send_is_ignored(bad: str) -> None:
+    cookies, asked = SiteCookies(never_public), request("https://shop.example/")
+    assert not cookies.take(asked, [bad])
+    assert cookies.take(asked, ["good=1; Path=/", bad])
+    assert cookies.header(asked) == "good=1"
+    entry = cookies.export()[0]
+    other = SiteCookies(never_public)
+    other.merge([{**entry, "cookie": {**entry["cookie"], "name": "bad", "value": "a\x01b"}}, entry])
+    assert other.header(asked) == "good=1"
+
+
 def test_a_jar_that_is_very_large_is_shared_in_part() -> None:
     cookies = SiteCookies(never_public)
     with patch("time.time", side_effect=range(1, 10_000)):

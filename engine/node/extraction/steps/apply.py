@@ -252,23 +252,24 @@ class UsersCode:
             before = self._slot.enter_converter(self._unit)
             try:
                 with limit:
-                    value = call(text)
+                    return call(text).strip()
             finally:
                 self._slot.leave_converter(before)
-            if isinstance(value, list | tuple | dict | bytes):
-                raise ValueError(f"{name}: it must give a text or a number, not {type(value).__name__}")
-            return to_text(value).strip()
 
-        def call(text: str) -> Any:
+        def call(text: str) -> str:
             try:
                 value = self._awaiter.finish(instance.convert(text, self._page_context))
+                if isinstance(value, str):
+                    return str.__str__(value)  # it may have a class of its own, whose methods are users' code
+                if not isinstance(value, list | tuple | dict | bytes):
+                    return to_text(value)
             except NotApplicable:
                 return text
             except MemoryError:
                 raise
             except BaseException as error:
                 raise ValueError(f"{name}: {quote_text(text)}: {describe_error(error)}") from None
-            return value
+            raise ValueError(f"{name}: it must give a text or a number, not {type(value).__name__}")
 
         return convert
 

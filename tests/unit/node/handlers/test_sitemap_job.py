@@ -10,10 +10,12 @@ from engine.fetch.byte_budget import FREE_BYTES, ByteBudget
 from engine.fetch.errors import FetchFailed
 from engine.node.extraction import wire
 from engine.node.extraction.extractor import PageExtractor
+from engine.node.extraction.page_extraction import UnreadablePage
 from engine.node.extraction.result import SitemapUrls
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.settings import Settings
 from engine.store.pages.body import Body
+from tests.unit.node.extraction.tasks import extraction_pool
 from tests.unit.node.leased_jobs import leased
 
 MAX_BODY = 1_000_000
@@ -23,6 +25,14 @@ ENTRY = b"<url><loc>http://a/%d</loc></url>"
 def sitemap_handler(extractor: Any) -> SitemapHandler:
     def_cache = Mock(query_stripper=Mock(return_value=None))
     return SitemapHandler(MAX_BODY, extractor, Mock(sitemap_rules=Mock(return_value=None)), def_cache, Mock())
+
+
+def page_extractor(pool: Any) -> PageExtractor:
+    return PageExtractor(
+        settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=pool,
+        users_code=Mock(), db_access=Mock(),
+        answer_budget=ByteBudget(capacity=1_000, largest=1_000), run="", run_time="",
+    )  # fmt: skip
 
 
 async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> None:
@@ -52,6 +62,15 @@ async def test_a_bomb_and_a_truncated_sitemap_fail(body: bytes) -> None:
         await sitemap_handler(Mock()).list_children(leased(1), "http://a/s.xml.gz", body, share)
 
 
+@pytest.mark.parametrize("size", [10, 200_000])
+async def test_a_sitemap_that_is_no_text_is_refused(size: int) -> None:
+    body = gzip.compress(b"<urlset/>") + bytes(size)
+    async with extraction_pool() as pool:
+        extractor = page_extractor(pool)
+        with pytest.raises(UnreadablePage, match="not a sitemap"):
+            await extractor.read_sitemap(Body(body))
+
+
 async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_extraction_process() -> None:
     asked = []
 
@@ -59,11 +78,7 @@ async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_ext
         asked.append(request)
         return wire.SitemapAnswer(pages=("/x",), sitemaps=(), dropped=0)
 
-    extractor = PageExtractor(
-        settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=Mock(work=work),
-        users_code=Mock(), db_access=Mock(),
-        answer_budget=ByteBudget(capacity=1_000, largest=1_000), run="", run_time="",
-    )  # fmt: skip
+    extractor = page_extractor(Mock(work=work))
     for text in ("<urlset><url><loc>http://a/é</loc></url></urlset>", "<urlset/>"):
         await extractor.read_sitemap(Body(text.encode()))
     assert asked == []
