@@ -124,8 +124,8 @@ class Transport:
             await self._guarded_resolver.resolve(parsed.host or "", parsed.port or 0, socket.AF_UNSPEC)
         except GuardedAddress as guarded:
             raise to_refusal(parsed, guarded.address, guarded.category) from guarded
-        except OSError:
-            return  # a name without an address is no matter of the guard
+        except (OSError, UnicodeError):
+            return  # a name without an address, or that can have none, is no matter of the guard
 
     async def aclose(self) -> None:
         """Close all connections."""

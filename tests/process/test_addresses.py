@@ -70,7 +70,8 @@ def test_a_dot_behind_a_guarded_name_ends_the_run(project: Project, site: Site, 
     for number, order in enumerate((names, names[::-1])):
         site[f"/{number}"] = html(out(*order))
     project.write(defs(site.url("/0"), site.url("/1")))
-    done = project.crawl()
+    done = project.start().wait()
+    project.assert_clean(done)
     assert done.jobs["done"] == 2
     assert not project.query("SELECT 1 FROM jobs WHERE state NOT IN ('DONE', 'SKIPPED', 'FAILED')")
     assert trap.connections == []
