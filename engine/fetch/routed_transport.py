@@ -133,9 +133,8 @@ class RoutedTransport:
             failure = to_fetch_failed(error, host=key.host)
             if failure.kind == "connection" and connection is not None and reused is None and key.tls is not None:
                 failure = await self._find_alert(key) or failure
-            if (
-                failure.kind == "protocol" and key.is_forwarded
-            ):  # the next attempt has another proxy, if there are several
+            if failure.kind == "protocol" and key.is_forwarded:
+                # not sent again at once, as it may have reached the host: the next attempt has another proxy
                 failure = FetchFailed(f"{failure.reason}, by proxy {key.proxy}", kind="proxy", retryable=True)
             raise failure from error
         body = StreamBody(
