@@ -232,9 +232,7 @@ def test_the_shell_reads_commands_from_stdin(project: Project, site: Site) -> No
     lines += ["\udcff", ":attr \udcff"]
     lines += [":write page.html", ":write page.html", ":open /no/such", ":all", ":source", ":help", ":quit", "i"]
     typed = "\n".join(lines).encode(errors="surrogateescape")
-    done = project.start_command(
-        "shell", site.url("/shelf/0"), "--defs", str(project.defs), stdin=typed
-    ).wait(20)  # fmt: skip
+    done = project.start_command("shell", site.url("/shelf/0"), "--defs", str(project.defs), stdin=typed).wait(20)
     assert done.code == 0, done.err
     assert done.err == ""
     output_lines = done.out.splitlines()
