@@ -30,6 +30,10 @@ _REFRESH_SHARE = 20
 """A cookie that only lives longer is passed on after a twentieth of its Max-Age."""
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 """A cookie with one of these is ignored (RFC 6265bis, 5.6): no request could send it."""
+_MAX_COOKIE = 4_096
+"""Characters of a name and its value (RFC 6265bis, 5.6); a longer cookie is ignored."""
+_MAX_SENT_CHARACTERS = 8_000
+"""Of one request, the oldest first. Usual servers refuse a longer header: one page could close its whole site."""
 _MAX_AGE = re.compile(r";\s*max-age\s*=\s*([0-9]{1,9})\s*(?=;|$)", re.IGNORECASE)
 _FIELDS = (
     "version", "name", "value", "port", "port_specified", "domain", "domain_specified", "domain_initial_dot", "path",
@@ -84,7 +88,7 @@ class SiteCookies:
         """Take the values of the Set-Cookie headers of a response; returns whether that changed anything."""
         now = time.time()
         places = _split_target(request.target)
-        set_cookies = [text for text in set_cookies if not _CONTROL.search(text)]
+        set_cookies = [text for text in set_cookies if _is_usable(text)]
         found = []
         for text in set_cookies:
             pair, semicolon, attributes = text.partition(";")
@@ -210,6 +214,7 @@ class SiteCookies:
         self._forget_stale(time.time())
         policy = self._policy
         chosen = [c for c in self._jar if policy.domain_return_ok(c.domain, asked) and policy.return_ok(c, asked)]
+        chosen = _fit_header(chosen)
         chosen.sort(key=lambda cookie: len(cookie.path), reverse=True)
         expiries = [cookie.expires for cookie in self._jar if cookie.expires is not None]
         if len(self._sent) >= _MAX_ORIGINS:
@@ -275,6 +280,20 @@ class _SitePolicy(DefaultCookiePolicy):
         if cookie.domain_specified and not is_own_host and self._is_public_suffix(domain):
             return False
         return super().set_ok_domain(cookie, request)
+
+
+def _is_usable(set_cookie: str) -> bool:
+    return not _CONTROL.search(set_cookie) and len(set_cookie.partition(";")[0]) <= _MAX_COOKIE
+
+
+def _fit_header(cookies: list[Cookie]) -> list[Cookie]:
+    """The first cookies, as many as fit the header of a request."""
+    left = _MAX_SENT_CHARACTERS
+    for number, cookie in enumerate(cookies):
+        left -= len(cookie.name) + len(cookie.value or "") + len("=; ")
+        if left < 0:
+            return cookies[:number]
+    return cookies
 
 
 def _key_of(cookie: Cookie) -> CookieKey:

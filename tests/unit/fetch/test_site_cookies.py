@@ -123,7 +123,16 @@ def test_the_newer_of_two_cookies_stays_and_a_deleted_one_stays_deleted() -> Non
         assert "stale" not in one.header(asked)
 
 
-@pytest.mark.parametrize("bad", ["x=a\x01b", "x=a\nb", "x\x7f=a", "x=a; Path=/\x00"])
+def test_many_long_cookies_are_sent_in_part() -> None:
+    cookies, asked = SiteCookies(never_public), request("https://shop.example/")
+    cookies.take(asked, ["sid=1; Path=/"])
+    cookies.take(asked, [f"c{n}={'x' * 3_000}; Path=/" for n in range(60)])
+    assert [pair.partition("=")[0] for pair in cookies.header(asked).split("; ")] == ["sid", "c0", "c1"]
+    cookies.take(asked, ["sid=2; Path=/"])
+    assert "sid=2" in cookies.header(asked)
+
+
+@pytest.mark.parametrize("bad", ["x=" + "a" * 4_096, "x=a\x01b", "x=a\nb", "x\x7f=a", "x=a; Path=/\x00"])
 def test_a_cookie_that_no_request_could_send_is_ignored(bad: str) -> None:
     cookies, asked = SiteCookies(never_public), request("https://shop.example/")
     assert not cookies.take(asked, [bad])
