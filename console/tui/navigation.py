@@ -131,11 +131,15 @@ class Navigation:
         self._app.call_after_refresh(self._activate_view, top)
 
     def _activate_view(self, view: View) -> None:
-        if self.top is view and view.is_attached:
-            view.activate()
-            self.refresh_query()
-            self.refresh_breadcrumbs()
-            self._app.update_screen()
+        if self.top is not view or not view.is_attached:
+            return
+        if not all(each.is_mounted for each in self.view_stack):  # on a busy machine, one may not be composed yet
+            self._app.call_after_refresh(self._activate_view, view)
+            return
+        view.activate()
+        self.refresh_query()
+        self.refresh_breadcrumbs()
+        self._app.update_screen()
 
     def refresh_breadcrumbs(self) -> None:
         """Take breadcrumbs and key hints from the views on the stack."""

@@ -1,7 +1,10 @@
 """Every screen, and the ways into it and out of it."""
 
+import asyncio
+
 import pytest
 
+from console.tui.screens.base import View
 from engine.store.read.data_warnings import DataWarning
 from tests.console.builders import line, node, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
@@ -29,6 +32,20 @@ async def test_digits_open_screens(tmp_path, key, expected):
     async with open_console(tmp_path) as console:
         await console.press(key)
         await console.until(lambda: expected in console.screen())
+
+
+async def test_a_screen_that_is_slow_to_appear_is_shown_once_it_is_there(tmp_path, monkeypatch):
+    compose = View._compose
+
+    async def compose_late(view):
+        await asyncio.sleep(0.3)
+        await compose(view)
+
+    async with open_console(tmp_path) as console:
+        monkeypatch.setattr(View, "_compose", compose_late)
+        for key, expected in (("3", "ROBOTS"), ("5", "DATADEF"), ("7", "answers a second"), ("1", "NODE")):
+            await console.press(key)
+            await console.until(lambda: expected in console.screen())  # noqa: B023
 
 
 async def test_enter_opens_a_nodes_jobs_and_a_job_and_escape_goes_back(tmp_path):
