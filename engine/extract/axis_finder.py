@@ -12,6 +12,7 @@ from engine.extract.css import CssExpression
 from engine.extract.page import Page
 from engine.extract.patterns import TimedPattern
 from engine.extract.selector_syntax import split_attribute
+from engine.model.axis import SelectorFlavour
 from engine.model.variables import render
 
 _PSEUDO = re.compile(r"([A-Za-z][\w-]*|\*)?((?:\[[^\]]*\]|[.#][\w-]+)*):(contains|containsOwn|matches|matchesOwn)\(")
@@ -191,8 +192,15 @@ class XPathFinder:
         """Nothing: its tree is its own."""
 
 
-def render_css(selector: str, texts: Mapping[str, str], of_page: Container[str]) -> str:
-    """The selector with its variables. Those of the page can only be text: each special character has a backslash."""
+def render_selector(
+    selector: str, flavour: SelectorFlavour | None, texts: Mapping[str, str], of_page: Container[str] = ()
+) -> str:
+    """The selector with its variables. `of_page`: the names of those that a page gives; they can only be text."""
+    return (_render_xpath if flavour == "xpath" else _render_css)(selector, texts, of_page)
+
+
+def _render_css(selector: str, texts: Mapping[str, str], of_page: Container[str]) -> str:
+    """Each special character in a text of the page has a backslash."""
 
     def look_up(name: str) -> str | None:
         text = texts.get(name)
@@ -201,10 +209,10 @@ def render_css(selector: str, texts: Mapping[str, str], of_page: Container[str])
     return render(selector, look_up)
 
 
-def render_xpath(selector: str, texts: Mapping[str, str], of_page: Container[str]) -> str:
-    """The XPath with its variables. It has no escapes: a text with the quotes around it is a call of `concat`.
+def _render_xpath(selector: str, texts: Mapping[str, str], of_page: Container[str]) -> str:
+    """XPath has no escapes: a text that has the quotes around it becomes a call of `concat`.
 
-    A variable of the page can only be text: where no quotes stand around it, it gets some, unless it is a number.
+    A text of the page without quotes around it gets some, unless it is a name or a number.
     """
 
     def look_up(name: str) -> str | None:

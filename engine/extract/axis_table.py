@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from engine import urls
-from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, render_css, render_xpath
+from engine.extract.axis_finder import AxisFinder, CssFinder, XPathFinder, render_selector
 from engine.extract.budget import Budget
 from engine.extract.patterns import TimedPattern
 from engine.extract.table_rows import TableInvalid, TableRows
@@ -238,8 +238,10 @@ class _PageReader:
         return value, False
 
     def _select(self, selector: str, values: _Values) -> str | None:
-        render = render_xpath if self._table.flavour == "xpath" else render_css
-        block, selector = (render(text, values.texts, values.of_page) for text in (self._table.block, selector))
+        block, selector = (
+            render_selector(text, self._table.flavour, values.texts, values.of_page)
+            for text in (self._table.block, selector)
+        )
         place = block, selector
         if place not in self._found:
             self._found[place] = self._finder.find(*place)

@@ -16,15 +16,14 @@ _CHARACTERS_OF_A_PART = 100
 class Budget:
     """The page under extraction, its context, and what text and time are left."""
 
-    __slots__ = ("_characters_left", "_is_quick", "context", "missing", "page", "time_budget")
+    __slots__ = ("_characters_left", "context", "missing", "page", "time_budget")
 
     def __init__(self, page: Page, context: Context, patience: float | None = None) -> None:
         """`patience`: seconds after which `OutOfTime` is raised; None: never."""
         self.page = page
         self.context = context
         self.time_budget = TimeBudget(patience)
-        self._is_quick = patience is not None
-        self._characters_left = _QUICK_CHARACTERS if self._is_quick else MAX_CHARACTERS
+        self._characters_left = MAX_CHARACTERS if patience is None else _QUICK_CHARACTERS
         self.missing: list[str] = []
         """Fields that are missing in the record that is read."""
 
@@ -32,7 +31,7 @@ class Budget:
         """Counts the text. Raises `PageTooCostly` when the page's values are too long in total, and `OutOfTime`."""
         self._characters_left -= len(text)
         if self._characters_left < 0:
-            if self._is_quick:
+            if self.time_budget.patience_left is not None:
                 raise OutOfTime
             problem = f"has values of more than {MAX_CHARACTERS:,} characters"
             raise PageTooCostly(self.page.url, problem, because="Its rows would be incomplete")

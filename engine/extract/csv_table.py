@@ -8,8 +8,11 @@ from itertools import islice
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_CHARACTERS = 16_384
 _SAMPLE_ROWS = 20
-_MAX_CELL, _LARGE_CELL = 2**31 - 1, 131_072
+_MAX_CELL = 2**31 - 1
+_LARGE_CELL = 131_072
+"""Characters from which a cell may have no closing quote; then its row is skipped, and the next lines are read."""
 _LAST_CHARACTERS = 100
+"""Characters of such a cell that are compared with the end of the document."""
 _MAX_COLUMNS = 10_000
 """More are no table: each row has a mapping of them."""
 
@@ -51,7 +54,7 @@ def _read_rows(text: str, delimiter: str) -> Iterator[list[str] | None]:
         read = lines.line_num
 
 
-def _read_all(reader: "Iterator[list[str]]", most: int) -> Iterator[list[str] | None]:
+def _read_all(reader: Iterator[list[str]], most: int) -> Iterator[list[str] | None]:
     """The rows; a cell of more characters makes its row unreadable, which ends with its line."""
     while True:
         csv.field_size_limit(most)  # a setting of the process

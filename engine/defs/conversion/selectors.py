@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from engine.defs.conversion.notes import NotConvertible
-from engine.extract.axis_finder import render_css, render_xpath
+from engine.extract.axis_finder import render_selector
 from engine.extract.selector_syntax import XPATH_PREFIX, selector_problem, split_attribute
 from engine.model.axis import SelectorFlavour
 from engine.model.variables import variable_names
@@ -43,7 +43,7 @@ def fill(text: str, texts: Mapping[str, str], flavour: SelectorFlavour) -> str:
     varying = [name for name in variable_names(text) if name not in texts]
     if varying:
         raise NotConvertible(f"`%{{{varying[0]}}}` changes from row to row, and a selector of a record is constant")
-    return (render_xpath if flavour == "xpath" else render_css)(text, texts, of_page=())
+    return render_selector(text, flavour, texts)
 
 
 def spread(text: str, variable: str, first: int, last: int | None, flavour: SelectorFlavour) -> str:
