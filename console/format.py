@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
-from engine.model.eta import Eta
+from engine.model.run import Eta
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 _UNITS = ("", "k", "M", "G", "T")

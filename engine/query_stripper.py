@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 
 from engine import urls
 from engine.model.definition import Definitions, definition_hash
-from engine.model.query_rules import list_query_rules
+from engine.model.fingerprint import list_query_rules
 
 _NO_RULE = object()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from engine import urls
 from engine.errors import UsageError
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange
 
 if TYPE_CHECKING:
     from datetime import datetime

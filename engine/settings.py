@@ -15,7 +15,7 @@ from engine import __version__
 from engine.errors import UsageError, suggest
 from engine.helper_settings import HelperError, parse_helpers
 from engine.model.helper import Helper
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange
 from engine.setting_values import duration_seconds, parse_run_time, parse_share, parse_value
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from engine.append.change_lines import create_change_encoder
 from engine.append.replaced_file import open_replacement
 from engine.append.run_changes import ComparedDef, RowComparison
 from engine.errors import StorageError, UsageError
-from engine.model.change_scope import ChangeScope
+from engine.model.fingerprint import ChangeScope
 from engine.store.read.run_comparison import find_earlier_run
 from engine.store.tables import runs, versions
 from engine.store.tables.row_entries import RowEntries

@@ -62,7 +62,7 @@ class Nodes(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The NodeRange. Raises BadParameter."""
-        from engine.model.node_range import NodeRange
+        from engine.model.node import NodeRange
 
         if isinstance(value, NodeRange):
             return value

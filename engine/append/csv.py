@@ -14,7 +14,7 @@ from engine.append.row_json import (
     split_fields,
     to_one_line,
 )
-from engine.model.text_value import to_text
+from engine.model.record import to_text
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """First characters that make a spreadsheet evaluate a cell, or skip to one that does; the list is OWASP's."""

@@ -8,8 +8,8 @@ import orjson
 from msgspec import Struct
 
 from engine.append.row_json import decode_as_text, split_fields
-from engine.model.change_scope import ChangeScope
 from engine.model.content_digest import row_digest
+from engine.model.fingerprint import ChangeScope
 from engine.store.db.connector import Database
 from engine.store.read import run_comparison
 from engine.store.read.run_comparison import JUDGED, NOT_REACHED, ComparedRow

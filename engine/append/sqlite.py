@@ -9,7 +9,7 @@ from typing import Any
 from engine.append.row_json import NumberLiteral, decode_values, is_nested, split_fields, to_one_line
 from engine.append.writer import Batch, FileState
 from engine.errors import StorageError
-from engine.model.text_value import to_text
+from engine.model.record import to_text
 from engine.store.db.connector import Database, has_no_wal, sqlite3
 from engine.store.tables.outputs import Output
 

@@ -16,7 +16,7 @@ from engine.defs.language import LocatorTerm
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode, plain_data
 from engine.errors import UsageError
-from engine.model.content_types import FORM_TYPE, JSON_TYPE
+from engine.model.link import FORM_TYPE, JSON_TYPE
 
 _SPACED_BRACE = re.compile(r"(?<![%\\])\{\s|\s\}")
 _VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")

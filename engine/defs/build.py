@@ -43,9 +43,8 @@ from engine.model.definition import (
     TaskGroup,
 )
 from engine.model.link import Link
+from engine.model.locator import Recrawl, SitemapLink, SitemapRules
 from engine.model.output_type import default_delimiter
-from engine.model.recrawl import Recrawl
-from engine.model.sitemap_rules import SitemapLink, SitemapRules
 from engine.model.step import ChainStep, is_plugin_path
 from engine.plugins.catalog import Catalog
 

@@ -10,7 +10,7 @@ from engine.defs.conflicts import canonical_host
 from engine.defs.language import HostTerm, LoginTerm
 from engine.defs.yaml_node import Entry
 from engine.model.definition import BlockSign, HostRule
-from engine.model.login import LoginRule
+from engine.model.host import LoginRule
 
 
 def build_host(name: str, term: HostTerm, entry: Entry, paths: Mapping[str, Path]) -> HostRule:

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.defs.sources import resolve_beside
 from engine.defs.transport_terms import AuthTerm, written_auth
-from engine.model.host_route import HostAuth, HostRoute, TlsRule
+from engine.model.host import HostAuth, HostRoute, TlsRule
 
 
 def build_auth(term: AuthTerm | None) -> HostAuth | None:

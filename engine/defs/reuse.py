@@ -7,7 +7,7 @@ from engine.defs.references import iter_tasks
 from engine.defs.yaml_node import YamlNode
 from engine.errors import UsageError
 from engine.model.definition import Definitions
-from engine.model.recrawl import Recrawl
+from engine.model.locator import Recrawl
 from engine.model.row_reuse import has_files, list_volatile_variables
 from engine.model.stored_form import SourcePosition
 from engine.setting_values import duration_seconds

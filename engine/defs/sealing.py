@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from engine.defs import url_patterns
 from engine.model.definition import AppenderDef, Definitions, HostRule, Locator, LocatorGroup
-from engine.model.headers import SAFE_HEADERS
+from engine.model.host import SAFE_HEADERS
 from engine.model.secret import SecretVault
 
 MAX_CREDENTIALS = 1000

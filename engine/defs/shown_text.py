@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
 from engine.defs.yaml_tree import parse
-from engine.model.headers import SAFE_HEADERS
+from engine.model.host import SAFE_HEADERS
 from engine.model.secret import holds_literal
 from engine.model.stored_form import SourcePosition
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from engine import urls
 from engine.defs.scalars import HeaderValue, Term, Text, has_control_characters, optional, url_problem, validated_by
 from engine.model import variables
-from engine.model.host_route import AuthKind
+from engine.model.host import AuthKind
 
 _ONE_VARIABLE = re.compile(r"%\{env\.[^{}]*\}")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")

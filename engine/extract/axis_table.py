@@ -14,7 +14,7 @@ from engine.extract.patterns import TimedPattern
 from engine.extract.table_rows import TableInvalid, TableRows
 from engine.model.axis import FACT, FROM_DATE_PATTERN, ITEM, Axis, AxisTable, DateConverter
 from engine.model.java_date import DateInvalid, format_date, parse_date, roll_day
-from engine.model.job_key import locator_key
+from engine.model.job import locator_key
 from engine.model.record import ExtractedLink
 from engine.query_stripper import QueryStripper
 

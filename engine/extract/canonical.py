@@ -4,8 +4,8 @@ from engine import urls
 from engine.extract.context import Context
 from engine.extract.page import Page
 from engine.extract.page_urls import resolve_url
-from engine.model.job_key import link_key
-from engine.model.link_request import Carried, LinkDetails, LinkRequest
+from engine.model.job import link_key
+from engine.model.link import Carried, LinkDetails, LinkRequest
 from engine.model.record import ExtractedLink
 from engine.query_stripper import QueryStripper
 

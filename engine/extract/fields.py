@@ -19,9 +19,9 @@ from engine.extract.selectors import CssSelector, JmesPathSelector, PageSelector
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.extract.verbatim_text import read_verbatim
 from engine.model.definition import Field
-from engine.model.file_values import MAX_FILES
+from engine.model.file import MAX_FILES
+from engine.model.record import to_text
 from engine.model.stored_form import SourcePosition
-from engine.model.text_value import to_text
 
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode

@@ -6,7 +6,7 @@ from typing import Any
 from engine.extract.fields import RecordRejected
 from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.model.definition import DataDef, FilterRule
-from engine.model.text_value import to_text
+from engine.model.record import to_text
 
 
 class RecordFilter:

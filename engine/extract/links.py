@@ -15,7 +15,7 @@ from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.extract.scope import Scope
 from engine.extract.selectors import Selector, compile_selector
 from engine.model.definition import DataDef
-from engine.model.job_key import link_key
+from engine.model.job import link_key
 from engine.model.link import Link
 from engine.model.record import ExtractedLink, Rejection
 from engine.query_stripper import QueryStripper

@@ -21,9 +21,8 @@ from engine.extract.request_template import (
 )
 from engine.extract.scope import Scope
 from engine.extract.selectors import compile_selector
-from engine.model.job_key import link_key, request_key
-from engine.model.link import NextPage
-from engine.model.link_request import Carried, LinkDetails, LinkRequest, PageBlocks
+from engine.model.job import link_key, request_key
+from engine.model.link import Carried, LinkDetails, LinkRequest, NextPage, PageBlocks
 from engine.model.record import ExtractedLink
 from engine.query_stripper import QueryStripper
 

@@ -12,9 +12,8 @@ from engine.extract.page import Page
 from engine.extract.patterns import TimeBudget
 from engine.extract.scope import Scope
 from engine.extract.selectors import Selector
-from engine.model.link_request import PageBlocks
-from engine.model.record import ExtractedLink
-from engine.model.text_value import to_text
+from engine.model.link import PageBlocks
+from engine.model.record import ExtractedLink, to_text
 
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode

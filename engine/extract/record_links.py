@@ -24,11 +24,9 @@ from engine.extract.request_template import (
 )
 from engine.extract.scope import Scope
 from engine.model.definition import DataDef
-from engine.model.job_key import request_key
-from engine.model.link import Link, RequestTemplate
-from engine.model.link_request import MAX_CARRIED_BYTES, Carried, LinkDetails, LinkRequest
-from engine.model.record import ExtractedLink, Rejection
-from engine.model.text_value import to_text
+from engine.model.job import request_key
+from engine.model.link import MAX_CARRIED_BYTES, Carried, Link, LinkDetails, LinkRequest, RequestTemplate
+from engine.model.record import ExtractedLink, Rejection, to_text
 from engine.model.variables import variable_names
 from engine.query_stripper import QueryStripper
 

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from engine import urls
-from engine.model.content_types import FORM_TYPE, JSON_TYPE
-from engine.model.link import RequestTemplate
-from engine.model.text_value import to_json, to_text
+from engine.model.link import FORM_TYPE, JSON_TYPE, RequestTemplate
+from engine.model.record import to_json, to_text
 
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 

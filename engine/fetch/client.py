@@ -31,7 +31,7 @@ from engine.fetch.response import (
     redirect_target,
 )
 from engine.fetch.transport import Transport, TransportResponse
-from engine.model.host_route import HostAuth, HostRoute
+from engine.model.host import HostAuth, HostRoute
 from engine.model.job import Request
 from engine.settings import Settings
 

@@ -16,7 +16,7 @@ from engine.fetch.proxies import Proxy, ProxyFailed
 from engine.fetch.read_meter import FloodDetected
 from engine.fetch.retry_policy import retryable_status
 from engine.fetch.tls_contexts import TlsContexts
-from engine.model.host_route import TlsRule
+from engine.model.host import TlsRule
 
 _MAX_PROXY_SECONDS = 10.0
 PROXY_REFUSES = 407

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from engine import urls
 from engine.model.definition import Definitions, HostRule
-from engine.model.headers import SAFE_HEADERS
-from engine.model.host_route import HostAuth, HostRoute
+from engine.model.host import SAFE_HEADERS, HostAuth, HostRoute
 
 _NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 

@@ -11,7 +11,7 @@ from engine import urls
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import OutgoingRequest, user_and_password
 from engine.fetch.response import decode_header
-from engine.model.host_route import HostAuth
+from engine.model.host import HostAuth
 
 _MAX_KEPT = 1000
 _CHALLENGE = "www-authenticate"

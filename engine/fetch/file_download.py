@@ -18,7 +18,7 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.file_part import FilePart, PartNote
 from engine.fetch.file_ranges import declared_length, find_validator, may_continue, parse_content_range
 from engine.fetch.limited_body import LimitedBody
-from engine.model.file_names import bare_type, refuse_page
+from engine.model.file import bare_type, refuse_page
 from engine.runtime.disk_space import free_bytes
 
 HEAD_BYTES = 64 * 1024

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from engine.model.stored_file import StoredFile
+from engine.model.file import StoredFile
 from engine.runtime.clock import boot_id
 from engine.runtime.file_folder import FileFolder
 from engine.runtime.file_lock import try_lock_file

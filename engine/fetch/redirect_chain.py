@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
-from engine.model.job import Request
-from engine.model.job_key import document_key
+from engine.model.job import Request, document_key
 from engine.query_stripper import QueryStripper
 
 SendHop = Callable[[str, Request], Awaitable[FetchResponse]]

@@ -2,7 +2,7 @@
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
-from engine.model.headers import SAFE_HEADERS
+from engine.model.host import SAFE_HEADERS
 from engine.model.job import Request
 from engine.model.variables import variable_names
 

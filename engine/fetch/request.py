@@ -15,10 +15,9 @@ from multidict import CIMultiDict
 from engine import urls
 from engine.fetch.errors import FetchFailed
 from engine.fetch.restored_values import restore_values
-from engine.model.content_types import FORM_TYPE, JSON_TYPE
-from engine.model.headers import FIXED_HEADERS
-from engine.model.host_route import HostAuth
+from engine.model.host import FIXED_HEADERS, HostAuth
 from engine.model.job import Request
+from engine.model.link import FORM_TYPE, JSON_TYPE
 from engine.model.secret import decode_variables
 from engine.model.variables import UnusableVariable, render_environment, variable_names
 

@@ -26,7 +26,7 @@ from engine.fetch.request import OutgoingRequest
 from engine.fetch.stream_body import StreamBody
 from engine.fetch.tls_contexts import TlsContexts
 from engine.fetch.transport import TransportResponse
-from engine.model.host_route import HostRoute
+from engine.model.host import HostRoute
 
 _IDLE_SECONDS = 15.0
 """For which an idle connection is kept, as in the other transport."""

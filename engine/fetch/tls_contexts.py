@@ -4,7 +4,7 @@ import ssl
 
 from engine.fetch.checked_tls import CheckedTls
 from engine.fetch.errors import FetchFailed
-from engine.model.host_route import TlsRule
+from engine.model.host import TlsRule
 
 _DEFAULT = TlsRule()
 _MAX_KEPT = 100

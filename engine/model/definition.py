@@ -10,11 +10,9 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from engine.model.axis import AxisTable
-from engine.model.host_route import HostAuth, HostRoute
+from engine.model.host import CookieJarMode, HostAuth, HostRoute, LoginRule
 from engine.model.link import Link, NextPage
-from engine.model.login import CookieJarMode, LoginRule
-from engine.model.recrawl import Recrawl
-from engine.model.sitemap_rules import SitemapRules
+from engine.model.locator import Recrawl, SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import NO_POSITION, Later, SourcePosition, from_plain, to_plain
 

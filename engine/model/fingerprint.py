@@ -1,4 +1,4 @@
-"""Fingerprints of a set of defs: hashes that show which stored pages a change of the defs makes stale."""
+"""What a change of the defs means for stored pages: hashes of groups, query rules, and scopes of changes."""
 
 import json
 from collections.abc import Mapping
@@ -7,8 +7,24 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
-from engine.model.query_rules import list_query_rules
+from engine.model.definition import DataDef, Definitions, Task, TaskGroup, definition_hash
+
+
+def list_query_rules(definitions: Definitions) -> Mapping[str, tuple[str, ...]]:
+    """The patterns of query keys to drop, by name of the rule; empty where no host drops any.
+
+    A rule with a port that drops nothing is in it where the rule of its host without the port does: it overrides that.
+    The order of patterns means nothing, and they are sorted.
+    """
+    rules = {rule.name: tuple(sorted(set(rule.drop))) for rule in definitions.hosts}
+    named = {name: keys for name, keys in sorted(rules.items()) if keys or rules.get(_without_port(name))}
+    return named if any(named.values()) else {}
+
+
+def _without_port(name: str) -> str:
+    host, colon, port = name.rpartition(":")
+    return host if colon and port.isdigit() else name
+
 
 _PAGE_LOADER = "PageLoader"
 """The built-in loader."""
@@ -126,3 +142,35 @@ def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], host
         return ""
     limits = [(name, target.max_depth) for name in targets if (target := definitions.task_group(name)) is not None]
     return definition_hash([limits, *host_rules])
+
+
+class ChangeScope(Struct, frozen=True):
+    """The groups whose pages need not be read to know that a row of a dataDef is gone. All others do."""
+
+    irrelevant: frozenset[str]
+    """Groups whose pages neither have such rows nor lead to other pages."""
+    fixed: frozenset[str]
+    """Groups whose pages lead nowhere and have one record each: a page that the earlier run knew holds that still."""
+
+    @classmethod
+    def of_data_def(cls, definitions: Definitions, data_def: DataDef) -> "ChangeScope":
+        """The scope of a dataDef of these defs."""
+        leaves = [group for group in definitions.task_groups if _is_leaf(definitions, group)]
+        extracting = [group for group in leaves if any(task.data_def == data_def.name for task in group.tasks)]
+        has_one_record = data_def.block is None and data_def.axis is None
+        return cls(
+            frozenset(group.name for group in leaves if group not in extracting),
+            frozenset(group.name for group in extracting if has_one_record),
+        )
+
+
+def _is_leaf(definitions: Definitions, group: TaskGroup) -> bool:
+    """Whether pages of a group lead to no others. Users' code may, and so do the steps of a table."""
+    if group.canonical or any(map(_has_own_chain, group.tasks)):
+        return False
+    data_defs = [definitions.data_def(task.data_def) for task in group.tasks]
+    return not any(d is None or d.links or d.next is not None or d.axis is not None for d in data_defs)
+
+
+def _has_own_chain(task: Task) -> bool:
+    return any(step.is_users_code or step.previous for step in task.chain)

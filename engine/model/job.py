@@ -1,13 +1,13 @@
-"""A job: one URL to be processed, its states and their transitions."""
+"""A job: its states and transitions, the keys that identify it, its lease and its outcome."""
 
+import hashlib
 from enum import StrEnum
 from typing import NamedTuple
 
 import orjson
 from msgspec import Struct
 
-from engine.model.job_key import account_of
-from engine.model.link_request import PLAIN_LINK, LinkRequest
+from engine.model.link import PLAIN_LINK, LinkRequest
 
 
 class JobState(StrEnum):
@@ -157,7 +157,7 @@ class LeasedJob(NamedTuple):
     reserved: bool = False
     """Whether a page limit applies, and its first request was counted when it was leased."""
     carried: str | None = None
-    """What the page that leads to it gave it (`link_request.Carried`)."""
+    """What the page that leads to it gave it (`link.Carried`)."""
     link_request: LinkRequest = PLAIN_LINK
     """What the link to it sends; part of `request`."""
     page_number: int | None = None
@@ -175,3 +175,76 @@ class LeasedJob(NamedTuple):
     def lease_key(self) -> tuple[int, int]:
         """What a node keeps of the job is kept by this: the job may be leased again before that is freed."""
         return self.id, self.lease
+
+
+KEY_BYTES = 16
+
+
+def _key(*parts: str) -> bytes:
+    return hashlib.blake2b("\x00".join(parts).encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+
+
+def link_key(group: str, url: str) -> bytes:
+    """The key of a page reached by a link, within its group."""
+    return _key("link", group, url)
+
+
+def request_key(group: str, url: str, method: str, body: str | None) -> bytes:
+    """The key of a page reached by a link that sends another request than a plain GET, within its group."""
+    return _key("request", group, url, method, body or "")
+
+
+def locator_key(group: str, name: str, url: str, method: str, body: str | None, account: str = "") -> bytes:
+    """The key of a page of a locator, for the user whose credentials are sent."""
+    return _key("locator", group, name, url, method, body or "", *([account] if account else ()))
+
+
+def sitemap_key(group: str, name: str, url: str, body: str | None, account: str = "", rules: str = "") -> bytes:
+    """The key of a sitemap of a locator. `rules`: a hash of those for its entries; with others it is read again."""
+    plain = locator_key(group, name, url, "sitemap", body, account)
+    return _key("sitemap", plain.hex(), rules) if rules else plain
+
+
+def account_of(userinfo: str) -> str:
+    """The user of a `user:password`, part of the keys of what is fetched with it: each user may see another page."""
+    return userinfo.partition(":")[0]
+
+
+def robots_key(host: str) -> bytes:
+    """The key of the robots.txt of a host (`name:port`)."""
+    return _key("robots", host)
+
+
+def login_key(host: str) -> bytes:
+    """The key of the login to a host (`name:port`)."""
+    return _key("login", host)
+
+
+def file_key(url: str) -> bytes:
+    """The key of a file that a field names: one of a run, whatever pages name it."""
+    return _key("file", url)
+
+
+def document_key(url: str, method: str = "GET", body: str | None = None, variant: str = "") -> bytes:
+    """The key of a fetch: jobs with the same key share one document. `variant`: of the request, such as its headers."""
+    return _key("document", method, url, body or "", *([variant] if variant else ()))
+
+
+def quota(active: int, slots: int) -> int:
+    """Jobs that each of `active` sequences may run at once, of the `slots` of all nodes.
+
+    The rule of the SNIG services monitor: all slots for a single sequence, else `1 + ⌊slots/active⌋`.
+    """
+    return slots if active <= 1 else 1 + slots // active
+
+
+def lease_limit(*, active: int, slots: int, running: int, free: int, batch: int) -> int:
+    """Jobs one lease may take for a sequence with `running` jobs; never negative.
+
+    While there are other sequences a tenth of the quota stays free, with a floor of one job, so that a new sequence
+    gets a slot at once.
+    """
+    allowed = quota(active, slots)
+    if active > 1:
+        allowed = max(1, allowed * 9 // 10)
+    return max(0, min(free, batch, allowed - running))

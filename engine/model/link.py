@@ -1,10 +1,17 @@
-"""The links of a dataDef: which ones to follow, what each sends, and what it carries to the linked page."""
+"""The links of a page: which ones to follow, what each sends, and what it carries to the linked page."""
 
-from typing import Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct
+import orjson
+from msgspec import Struct, field
 
 from engine.model.stored_form import NO_POSITION, Later, SourcePosition
+
+FORM_TYPE = "application/x-www-form-urlencoded"
+JSON_TYPE = "application/json"
+
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -64,3 +71,136 @@ class NextPage(Struct, frozen=True, kw_only=True):
     until_empty: bool = False
     """Whether a page without a record or a followed link is the last."""
     place: SourcePosition = NO_POSITION
+
+
+BODY_PATH = "$[1]"
+"""Where the stored form of a request holds its body."""
+RELATION_PATH = "$[3]"
+MAX_CARRIED_BYTES = 4_096
+"""Of the values that a job carries, as JSON."""
+_MAX_DIGEST = 64
+
+Relation = Literal["link", "next", "canonical"]
+"""How a page leads to another: a link to follow, its next page, or the URL that it gives as its own."""
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+RELATIONS: tuple[Relation, ...] = ("link", "next", "canonical")
+
+
+def _nothing() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+class LinkRequest(Struct, frozen=True, kw_only=True):
+    """What a job sends, besides the URL; of a page in a series, its number."""
+
+    method: str = "GET"
+    body: str | None = None
+    content_type: str | None = None
+    relation: Relation = "link"
+    page: int | None = None
+    """In the series of a locator; None: it is in none."""
+
+    @property
+    def is_plain_get(self) -> bool:
+        """Whether a plain link sends the same."""
+        return self.method == "GET" and self.body is None
+
+    def to_json(self) -> str | None:
+        """The stored form; None: a plain link."""
+        if self == PLAIN_LINK:
+            return None
+        plain = (self.method, self.body, self.content_type, self.relation, self.page)
+        return orjson.dumps(plain).decode()
+
+    @classmethod
+    def from_json(cls, text: str | None) -> "LinkRequest":
+        """The request of a stored text; a plain link where there is none."""
+        if text is None:
+            return PLAIN_LINK
+        method, body, content_type, relation, page = orjson.loads(text)
+        return cls(method=method, body=body, content_type=content_type, relation=relation, page=page)
+
+
+PLAIN_LINK = LinkRequest()
+
+
+class Carried(Struct, frozen=True, kw_only=True):
+    """The values that a page sends along with a link."""
+
+    values: Mapping[str, str] = field(default_factory=_nothing)
+    """By the name of their field."""
+    blocks: str = ""
+    """Of a page in a series that ends with an empty page: a digest of its blocks. The next page must not repeat it."""
+
+    def to_json(self) -> str:
+        """The stored form."""
+        return orjson.dumps([dict(self.values), self.blocks]).decode()
+
+    @classmethod
+    def from_json(cls, text: str | None) -> "Carried":
+        """The values of a stored text."""
+        if text is None:
+            return NOTHING_CARRIED
+        values, blocks = orjson.loads(text)
+        return cls(values=MappingProxyType(values), blocks=blocks)
+
+
+NOTHING_CARRIED = Carried()
+
+
+class LinkDetails(NamedTuple):
+    """What a link has besides its URL. Most links have none."""
+
+    request: LinkRequest = PLAIN_LINK
+    carried: str | None = None
+    """As `Carried.to_json` writes it."""
+
+    def to_line(self) -> str:
+        """A line of JSON."""
+        return orjson.dumps([self.request.to_json(), self.carried]).decode()
+
+    @classmethod
+    def from_line(cls, line: str) -> "LinkDetails":
+        """The details of a line from a process that is not trusted. Raises ValueError or TypeError."""
+        stored, carried = orjson.loads(line)
+        request = LinkRequest.from_json(stored)
+        if request.method not in METHODS or request.relation not in RELATIONS or request.page is not None:
+            raise ValueError("not the request of a link")
+        for text in (request.body, request.content_type, carried):
+            if text is not None and type(text) is not str:
+                raise TypeError("not a text")
+        if request.content_type is not None and not request.content_type.isprintable():
+            raise ValueError("not a header")
+        if carried is not None:
+            _check_carried(carried)
+        return cls(request, carried)
+
+    @property
+    def stays_at_depth(self) -> bool:
+        """Whether its page is as far from the locator as the page that leads to it."""
+        return self.request.relation != "link"
+
+
+def _check_carried(text: str) -> None:
+    values, blocks = orjson.loads(text)
+    if type(values) is not dict or type(blocks) is not str or any(type(value) is not str for value in values.values()):
+        raise TypeError("not carried values")
+    if len(blocks) > _MAX_DIGEST or len(text.encode()) > MAX_CARRIED_BYTES + _MAX_DIGEST:
+        raise ValueError("more than a link carries")
+
+
+class PageBlocks(NamedTuple):
+    """What tells whether a page is the last of a series."""
+
+    present: bool
+    """Whether a block matched, or a link is followed."""
+    digest: str
+    """Of its blocks; of its links where no dataDef has blocks."""
+
+    @classmethod
+    def from_plain(cls, value: Any) -> "PageBlocks":
+        """Of the JSON list. Raises ValueError or TypeError for any other value."""
+        present, digest = value
+        if type(present) is not bool or type(digest) is not str or len(digest) > _MAX_DIGEST:
+            raise TypeError("not the blocks of a page")
+        return cls(present, digest)

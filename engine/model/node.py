@@ -1,6 +1,9 @@
-"""States, roles and heartbeat states of a node, and their transitions."""
+"""A node: its states, roles and heartbeat states with their transitions, and how many nodes a run has."""
 
+import re
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class NodeState(StrEnum):
@@ -80,3 +83,38 @@ HEARTBEAT_TRANSITIONS: dict[HeartbeatState, frozenset[HeartbeatState]] = {
 
 KILLED_BY_OPERATOR = "killed by an operator"
 """The reason of a node's end that an operator ordered."""
+
+
+_TEXT = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
+
+
+class NodeRange(Struct, frozen=True):
+    """The least and the most runners, at least 1; equal where the number is fixed."""
+
+    least: int
+    most: int
+
+    @classmethod
+    def parse(cls, text: str) -> "NodeRange":
+        """The range of a text such as `4` or `1-4`. Raises ValueError."""
+        match = _TEXT.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(text)
+        least = int(match[1])
+        most = int(match[2] or least)
+        if not 1 <= least <= most:
+            raise ValueError(text)
+        return cls(least, most)
+
+    def __str__(self) -> str:
+        """The text that `parse` reads."""
+        return f"{self.least}-{self.most}" if self.is_elastic else str(self.least)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the number may vary."""
+        return self.least < self.most
+
+    def clamp(self, count: int) -> int:
+        """The number within the range that is closest to `count`."""
+        return max(self.least, min(self.most, count))

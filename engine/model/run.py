@@ -1,6 +1,8 @@
-"""States of a run, stages of its supervisor, and their transitions."""
+"""A run: its states, the stages of its supervisor, their transitions, and the estimate of its end."""
 
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class RunState(StrEnum):
@@ -74,3 +76,19 @@ STAGE_TRANSITIONS: dict[Stage, frozenset[Stage]] = {
     _G.RELEASING_LOCK: frozenset({_G.SHUTDOWN_COMPLETE}),
     _G.SHUTDOWN_COMPLETE: frozenset(),
 }
+
+
+class Eta(Struct, frozen=True):
+    """An estimate. Field names and their order are the keys of `eta` in `status --json`."""
+
+    seconds: float | None = None
+    """None: unknown, paused, or nothing runs."""
+    bound_by: str | None = None
+    """The host (`name:port`) whose pages end last; `nodes`, a limit of the run, or `paused`."""
+    exact: bool = False
+    """Whether no new pages appear: else it will take at least as long."""
+    reason: str | None = None
+    """What holds that host back: its delay or its backoff."""
+
+
+NO_ETA = Eta()

@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from engine.model.job import LeasedJob, StoredPage
-from engine.model.job_key import link_key
+from engine.model.job import LeasedJob, StoredPage, link_key
+from engine.model.locator import Series, SitemapRules
 from engine.model.record import ExtractedLink
-from engine.model.series import Series
-from engine.model.sitemap_rules import SitemapRules
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import document_links, documents

@@ -4,7 +4,7 @@ from engine import urls
 from engine.extract.context import Context
 from engine.fetch.robots import product_token
 from engine.model.job import LeasedJob
-from engine.model.link_request import Carried
+from engine.model.link import Carried
 from engine.node.def_cache import DefCache
 from engine.settings import Settings
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from engine.append.row_json import decode_as_text, split_fields
-from engine.model.text_value import to_text
+from engine.model.record import to_text
 
 
 class RowChange(Struct, frozen=True, kw_only=True):

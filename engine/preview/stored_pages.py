@@ -11,7 +11,7 @@ from msgspec import Struct
 from engine.defs.table_settings import complete_tables
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
-from engine.model.link_request import Carried
+from engine.model.link import Carried
 from engine.model.record import Rejection
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, groups_using

@@ -6,7 +6,7 @@ import shutil
 import threading
 from pathlib import Path
 
-from engine.model.stored_file import FILES_FOLDER
+from engine.model.file import FILES_FOLDER
 
 _PARTS = ".part"
 

@@ -4,8 +4,7 @@ import time
 from typing import Protocol
 
 from engine.errors import UsageError
-from engine.model.node import Role
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange, Role
 from engine.store.db.connector import Database
 from engine.store.tables import commands, events, host_control, runs, sequences
 from engine.store.tables.commands import Command

@@ -5,8 +5,7 @@ from collections import deque
 
 from msgspec import Struct
 
-from engine.model.eta import NO_ETA, Eta
-from engine.model.run import RunState
+from engine.model.run import NO_ETA, Eta, RunState
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.read import pace

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeState, Role
-from engine.model.node_range import NodeRange
+from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
 from engine.model.secret import SecretVault
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange
 
 
 class NodeLoad(Struct, frozen=True, kw_only=True):

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from heapq import nlargest
 
+from engine.model.host import count_by_class
 from engine.model.run import Stage
-from engine.model.status_class import count_by_class
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import host_speeds, metrics, rows, runs, samples, sequences, supervisors

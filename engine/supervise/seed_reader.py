@@ -11,7 +11,7 @@ from engine.defs.url_list import read_urls, shown_path
 from engine.defs.url_patterns import expand
 from engine.model.definition import Locator
 from engine.model.job import JobKind
-from engine.model.series import Series
+from engine.model.locator import Series
 from engine.supervise.seed_secrets import Seed, SeedSecrets
 
 _BATCH_SIZE = 2000

@@ -10,8 +10,8 @@ from engine import urls
 from engine.defs.url_list import read_urls
 from engine.errors import UsageError
 from engine.model.definition import LocatorGroup
+from engine.model.locator import Series
 from engine.model.secret import SecretVault
-from engine.model.series import Series
 
 _SLICE_SECONDS = 0.1
 

@@ -21,10 +21,9 @@ import time
 from pathlib import Path
 
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.eta import NO_ETA
-from engine.model.job_key import link_key
+from engine.model.job import link_key
 from engine.model.node import Role
-from engine.model.run import RunState, Stage
+from engine.model.run import NO_ETA, RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases

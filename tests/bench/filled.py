@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from engine import urls
-from engine.model.job_key import link_key
+from engine.model.job import link_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import linked_jobs, runs

@@ -27,8 +27,7 @@ from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode
 from engine.fetch.response import FetchResponse
 from engine.model.definition import DataDef
-from engine.model.job import Request
-from engine.model.job_key import link_key
+from engine.model.job import Request, link_key
 from engine.settings import Settings
 from tests.bench.contest import write_defs
 from tests.bench.report import machine, machine_line, put, table

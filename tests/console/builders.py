@@ -2,8 +2,7 @@
 
 from msgspec.structs import replace
 
-from engine.model.eta import Eta
-from engine.model.run import RunState, Stage
+from engine.model.run import Eta, RunState, Stage
 from engine.store.read.browse import JobLine
 from engine.store.read.data_warnings import DataWarning
 from engine.store.read.history import PastRun, RunReport

@@ -8,7 +8,7 @@ from msgspec.structs import fields
 
 from console.cli.main import crawl_console
 from engine import __version__
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange
 from engine.settings import Settings, resolve_settings
 
 from .doc_pages import SETTINGS, blocks, table

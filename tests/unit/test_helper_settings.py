@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import UsageError
 from engine.model.helper import Helper
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange
 from engine.settings import Settings, load_settings
 
 from .doc_pages import ROOT, blocks

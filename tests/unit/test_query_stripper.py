@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.model.definition import DataDef, Definitions, HostRule, Link, Task, TaskGroup
-from engine.model.fingerprint import PreparedDefs
-from engine.model.query_rules import list_query_rules
+from engine.model.fingerprint import PreparedDefs, list_query_rules
 from engine.query_stripper import QueryStripper
 from engine.urls import normalize
 

@@ -7,7 +7,7 @@ from msgspec.structs import fields
 
 from engine import __version__, settings
 from engine.errors import UsageError
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange
 from engine.setting_values import duration_seconds
 from engine.settings import Settings, default_nodes, load_settings, parse_assignment, resolve_settings
 

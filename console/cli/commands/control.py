@@ -9,7 +9,7 @@ import click
 from console.cli.options import Nodes, common_options, validate_assignments
 
 if TYPE_CHECKING:
-    from engine.model.node_range import NodeRange
+    from engine.model.node import NodeRange
 
 
 def send_and_print(data: Path, assign: Sequence[str], name: str, **arguments: Any) -> int:

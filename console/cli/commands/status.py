@@ -43,7 +43,7 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]:
     """The object of `status --json`."""
     from console.client import supervisor_pid
-    from engine.model.eta import NO_ETA
+    from engine.model.run import NO_ETA
     from engine.store.read.snapshot import build_report, rows_as_dicts
 
     pid = supervisor_pid(view)

@@ -130,7 +130,7 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
 
 
 def _link_as_dict(link: "ExtractedLink") -> dict[str, Any]:
-    from engine.model.link_request import Carried
+    from engine.model.link import Carried
 
     shown: dict[str, Any] = {"url": link.url, "group": link.group, "priority": link.priority}
     if link.details is not None:

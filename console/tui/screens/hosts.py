@@ -14,7 +14,7 @@ from console.tui.widgets.host_spans import failed_span, latency_trend, next_span
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from engine.errors import UsageError
-from engine.model.status_class import STATUS_CLASSES
+from engine.model.host import STATUS_CLASSES
 from engine.setting_values import parse_seconds
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import Snapshot

@@ -13,8 +13,8 @@ from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
 from engine.append.row_json import split_fields
-from engine.model.headers import SAFE_HEADERS
-from engine.model.link_request import Carried
+from engine.model.host import SAFE_HEADERS
+from engine.model.link import Carried
 from engine.model.secret import find_ids
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail

@@ -16,8 +16,7 @@ from console.format import (
 from console.tui.state.rates import pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
-from engine.model.eta import NO_ETA
-from engine.model.run import Stage
+from engine.model.run import NO_ETA, Stage
 from engine.store.read.data_warnings import FAILING_SHARE
 
 _WIDE = 120

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from engine import urls
-from engine.model.job import LeasedJob
-from engine.model.job_key import link_key, locator_key
-from engine.model.link_request import Carried, LinkRequest, PageBlocks
+from engine.model.job import LeasedJob, link_key, locator_key
+from engine.model.link import Carried, LinkRequest, PageBlocks
+from engine.model.locator import Series
 from engine.model.record import ExtractedLink
-from engine.model.series import Series
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.link_columns import LinkColumns

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from engine.model.job_key import KEY_BYTES
-from engine.model.link_request import LinkDetails
+from engine.model.job import KEY_BYTES
+from engine.model.link import LinkDetails
 from engine.model.record import ExtractedLink, Texts, as_text
 from engine.node.extraction.wire_values import count_of, integer_of, text_of
 from engine.node.lines import pack_lines, read_lines

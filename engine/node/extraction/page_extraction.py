@@ -21,7 +21,7 @@ from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.xhtml import to_html
 from engine.fetch.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type
 from engine.model.definition import TaskGroup
-from engine.model.link_request import PageBlocks
+from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
 from engine.model.step import StepResult
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from engine.extract.selection import SelectionResult
 from engine.fetch.byte_budget import BodyShare
 from engine.model.definition import Definitions, HostRule, TaskGroup
-from engine.model.query_rules import list_query_rules
+from engine.model.fingerprint import list_query_rules
 from engine.model.step import ChainStep, StepKind
 from engine.node.extraction import wire
 from engine.node.extraction.board import CONVERTERS

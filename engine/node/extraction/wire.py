@@ -12,7 +12,7 @@ import orjson
 from msgspec import Struct
 
 from engine.extract.selection import SelectionResult, result_from_fields
-from engine.model.link_request import PageBlocks
+from engine.model.link import PageBlocks
 from engine.model.record import RecordCounts, Rejection, Texts
 from engine.model.step import OUTCOMES, StepResult
 from engine.node.extraction.link_columns import LinkColumns, links_size, pack_links, unpack_links

@@ -1,8 +1,7 @@
 """The key of the document that the next request of a job fetches."""
 
 from engine.fetch.redirects import build_target_request
-from engine.model.job import LeasedJob
-from engine.model.job_key import document_key
+from engine.model.job import LeasedJob, document_key
 
 
 def next_document_key(job: LeasedJob) -> bytes:

@@ -10,9 +10,8 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.file_part import FilePart, PartInUse
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import classify_status
-from engine.model.file_names import bare_type, file_extension
+from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extension
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
-from engine.model.stored_file import FILES_FOLDER, StoredFile
 from engine.node.db_access import DbAccess
 from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.outcomes import OutcomeBuilder

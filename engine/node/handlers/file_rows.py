@@ -8,9 +8,8 @@ import orjson
 
 from engine import urls
 from engine.extract.page_urls import resolve_url
-from engine.model.file_values import MAX_FILES, FieldPath, list_file_fields, number_urls
-from engine.model.job import JobKind, LeasedJob
-from engine.model.job_key import KEY_BYTES, file_key
+from engine.model.file import MAX_FILES, FieldPath, list_file_fields, number_urls
+from engine.model.job import KEY_BYTES, JobKind, LeasedJob, file_key
 from engine.model.record import Texts, as_text
 from engine.node.def_cache import DefCache
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE

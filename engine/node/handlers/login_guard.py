@@ -1,8 +1,8 @@
 """Tells what the defs say about the login of a job's host, and whether a redirect leads to its login page."""
 
 from engine import urls
+from engine.model.host import LoginRule
 from engine.model.job import JobKind, LeasedJob
-from engine.model.login import LoginRule
 from engine.node.def_cache import DefCache
 from engine.store.transactions.logins import login_page_url
 

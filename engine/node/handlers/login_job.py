@@ -9,10 +9,10 @@ from engine.fetch.credentials import may_carry_credentials
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import expand_env
 from engine.fetch.response import FetchResponse
-from engine.model.content_types import FORM_TYPE
 from engine.model.definition import HostRule
+from engine.model.host import LoginRule
 from engine.model.job import JobState, LeasedJob, Request
-from engine.model.login import LoginRule
+from engine.model.link import FORM_TYPE
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent

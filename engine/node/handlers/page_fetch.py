@@ -10,8 +10,7 @@ from engine.fetch.redirects import build_target_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import FOUND, NOT_MODIFIED, classify_status
 from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
-from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
-from engine.model.job_key import document_key
+from engine.model.job import JobKind, JobState, LeasedJob, StoredPage, document_key
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
 from engine.node.handlers.login_guard import LoginGuard

@@ -9,8 +9,8 @@ from msgspec import Struct
 from engine import urls
 from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.model.definition import definition_hash
+from engine.model.locator import SitemapRules
 from engine.model.record import Texts, as_text
-from engine.model.sitemap_rules import SitemapRules
 from engine.node.extraction.page_extraction import UnreadablePage
 from engine.query_stripper import QueryStripper
 

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from engine.fetch.file_download import FileDownload, FileLimits
 from engine.fetch.file_part import FilePart
-from engine.model.job import LeasedJob
-from engine.model.job_key import file_key
+from engine.model.job import LeasedJob, file_key
 from engine.runtime.file_folder import FileFolder
 from engine.settings import Settings
 

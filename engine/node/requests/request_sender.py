@@ -14,8 +14,8 @@ from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
 from engine.fetch.robots_reader import ROBOTS_BYTES_READ
+from engine.model.host import CookieJarMode
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
-from engine.model.login import CookieJarMode
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache

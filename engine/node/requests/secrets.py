@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from engine import urls
 from engine.fetch.credentials import NOTHING, HostPart, host_part, may_carry_credentials
 from engine.fetch.errors import FetchFailed
-from engine.model.host_route import HostAuth, HostRoute
+from engine.model.host import HostAuth, HostRoute
 from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.model.secret import find_ids, open_placeholders
 from engine.node.def_cache import DefCache

@@ -7,7 +7,7 @@ from operator import attrgetter
 import orjson
 import zstandard
 
-from engine.model.job_key import link_key
+from engine.model.job import link_key
 from engine.model.record import ExtractedLink
 from engine.store.db.connector import Database
 

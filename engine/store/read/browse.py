@@ -162,7 +162,7 @@ class JobDetail(Struct, frozen=True):
     unlisted_results: tuple[step_results.ResultCount, ...] = ()
     """The results that are counted only."""
     carried: str | None = None
-    """What the page that leads to it gave it (`link_request.Carried`)."""
+    """What the page that leads to it gave it (`link.Carried`)."""
 
 
 def list_jobs(

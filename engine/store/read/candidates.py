@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from engine.model.job import JobKind, JobOrigin, LeasedJob
-from engine.model.link_request import BODY_PATH
+from engine.model.link import BODY_PATH
 from engine.store.db.connector import Database, id_list
 from engine.store.read.sent_request import SentRequest
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
-from engine.model.status_class import count_by_class
+from engine.model.host import count_by_class
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.tables import host_speeds, hosts

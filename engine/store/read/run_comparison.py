@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import orjson
 
-from engine.model.change_scope import ChangeScope
+from engine.model.fingerprint import ChangeScope
 from engine.store.db.connector import Database, id_list
 from engine.store.read.job_range import find_first_id
 from engine.store.tables import rows

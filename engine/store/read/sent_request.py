@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from engine import urls
 from engine.model.job import Request
-from engine.model.link_request import PLAIN_LINK, LinkRequest
+from engine.model.link import PLAIN_LINK, LinkRequest
 
 _PLAIN_REQUEST = Request()
 

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 import orjson
 from msgspec import Struct
 
-from engine.model.job import StoredPage
-from engine.model.job_key import link_key
+from engine.model.job import StoredPage, link_key
 from engine.store.db.connector import Database, placeholders
 from engine.store.read.job_range import find_first_id
 
@@ -55,7 +54,7 @@ class WorkedPage(Struct, frozen=True):
     pruned: bool = False
     """Whether the body of its document was deleted: its group keeps none."""
     carried: str | None = None
-    """What the page that leads to it gave it (`link_request.Carried`)."""
+    """What the page that leads to it gave it (`link.Carried`)."""
 
 
 def get_by_job(db: Database, job: int) -> WorkedPage | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from engine.model.stored_file import StoredFile
+from engine.model.file import StoredFile
 from engine.store.db.connector import Database, id_list
 
 _ADD = "INSERT INTO files (run, job, path, size, hash, type) {values}"

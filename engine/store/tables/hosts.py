@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from engine.model.login import LoginRule
+from engine.model.host import LoginRule
 from engine.store.db.connector import Database, id_list
 
 ROBOTS_MAX_AGE = 23 * 3600.0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from engine.model.link_request import BODY_PATH, RELATION_PATH
+from engine.model.link import BODY_PATH, RELATION_PATH
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.jobs import NOW
 
@@ -117,9 +117,9 @@ class NewLink(NamedTuple):
     parent: int | None = None
     """The job on whose page the link is."""
     request: str | None = None
-    """What it sends besides its URL (`link_request.LinkRequest`)."""
+    """What it sends besides its URL (`link.LinkRequest`)."""
     carried: str | None = None
-    """What its parent gives it (`link_request.Carried`)."""
+    """What its parent gives it (`link.Carried`)."""
     page_key: bytes | None = None
     """The identity of a plain link to the same page, if that differs."""
     fresh_since: float | None = None

@@ -2,8 +2,7 @@
 
 import orjson
 
-from engine.model.series import Series
-from engine.model.sitemap_rules import SitemapRules
+from engine.model.locator import Series, SitemapRules
 from engine.model.stored_form import from_plain
 from engine.store.db.connector import Database
 

@@ -8,8 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from engine.errors import CrawlError
-from engine.model.eta import NO_ETA, Eta
-from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
+from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Eta, RunState, Stage
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.db.transitions import source_states

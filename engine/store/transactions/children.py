@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.model.job import LeasedJob
-from engine.model.link_request import LinkRequest
+from engine.model.link import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.tables import extracts, jobs, linked_jobs, nodes, rings
 from engine.store.tables.linked_jobs import NewLink

@@ -6,8 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine.model.job import JobKind, LeasedJob
-from engine.model.quota import lease_limit, quota
+from engine.model.job import JobKind, LeasedJob, lease_limit, quota
 from engine.store.db.connector import Database
 from engine.store.read import candidates, stale_pages
 from engine.store.tables import hosts, jobs, nodes, rings

@@ -4,9 +4,8 @@ import time
 from collections.abc import Iterable, Sequence
 
 from engine import urls
-from engine.model.job import JobKind, JobState
-from engine.model.job_key import login_key
-from engine.model.login import LoginRule
+from engine.model.host import LoginRule
+from engine.model.job import JobKind, JobState, login_key
 from engine.store.db.connector import Database
 from engine.store.tables import cookie_jars, events, host_logins, jobs, sequences, session_losses
 from engine.store.tables.events import Event, Level

@@ -7,7 +7,7 @@ own. A node's death undoes nothing of this: the finished page is worked again, a
 from msgspec import Struct
 
 from engine.model.job import LeasedJob
-from engine.model.link_request import LinkRequest
+from engine.model.link import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.read import candidates
 from engine.store.tables import jobs, linked_jobs, nodes, rings

@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple, Protocol
 from msgspec import Struct, field
 
 from engine.model.content_digest import Digests
+from engine.model.file import StoredFile
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
-from engine.model.stored_file import StoredFile
 from engine.store.db.connector import Database
 from engine.store.pages.documents import CheckedDocument, NewDocument
 from engine.store.tables.events import Event
@@ -28,9 +28,9 @@ class ChildJob(NamedTuple):
     kind: JobKind = JobKind.PAGE
     may_leave_host: bool = False
     request: str | None = None
-    """What it sends besides its URL (`link_request.LinkRequest`)."""
+    """What it sends besides its URL (`link.LinkRequest`)."""
     carried: str | None = None
-    """What its parent gives it (`link_request.Carried`)."""
+    """What its parent gives it (`link.Carried`)."""
     page_key: bytes | None = None
     """The identity of a plain link to the same page, if that differs."""
     in_series: bool = False

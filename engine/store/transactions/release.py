@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 import orjson
 
 from engine.model.content_digest import row_digests
-from engine.model.file_values import fill_row
-from engine.model.job import OPEN_STATES, JobKind
-from engine.model.job_key import KEY_BYTES
+from engine.model.file import fill_row
+from engine.model.job import KEY_BYTES, OPEN_STATES, JobKind
 from engine.model.record import as_text
 from engine.store.db.connector import Database
 from engine.store.tables import content_sums, files, held_rows, rows

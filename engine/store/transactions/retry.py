@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import UsageError
-from engine.model.job_key import document_key
+from engine.model.job import document_key
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import Database, id_list, placeholders

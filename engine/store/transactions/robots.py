@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from engine import urls
-from engine.model.job import JobKind, JobState
-from engine.model.job_key import robots_key
+from engine.model.job import JobKind, JobState, robots_key
 from engine.store.db.connector import Database
 from engine.store.tables import hosts, jobs, sequences
 from engine.store.transactions.outcome import JobOutcome, RobotsResult

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from engine.model.job import JobKind
-from engine.model.quota import lease_limit, quota
+from engine.model.job import JobKind, lease_limit, quota
 from engine.store.db.connector import Database
 from engine.store.tables import host_logins, rings
 from engine.store.transactions import page_limit

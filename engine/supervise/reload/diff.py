@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Definitions, Locator, TaskGroup, definition_hash
-from engine.model.fingerprint import PreparedDefs
-from engine.model.query_rules import list_query_rules
+from engine.model.fingerprint import PreparedDefs, list_query_rules
 from engine.model.step import PluginFile
 
 _MAX_NAMED = 3

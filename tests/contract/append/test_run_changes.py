@@ -11,10 +11,10 @@ import pytest
 
 from engine.append.change_lines import create_change_encoder
 from engine.append.run_changes import ComparedDef, RowComparison, Undecided
-from engine.model.change_scope import ChangeScope
 from engine.model.content_digest import Digests, row_digests
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.job_key import link_key, locator_key
+from engine.model.fingerprint import ChangeScope
+from engine.model.job import link_key, locator_key
 from engine.model.link import Link
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases

@@ -7,10 +7,8 @@ from typing import Any
 import orjson
 
 from engine import urls
-from engine.model.file_values import number_urls
-from engine.model.job import JobKind, JobState, LeasedJob
-from engine.model.job_key import file_key
-from engine.model.stored_file import StoredFile
+from engine.model.file import StoredFile, number_urls
+from engine.model.job import JobKind, JobState, LeasedJob, file_key
 from engine.store.transactions.outcome import ChildJob, HeldRows, JobOutcome
 from tests.contract.store.harness import StoreHarness
 

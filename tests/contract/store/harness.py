@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from engine import urls
 from engine.model.definition import DataDef, Definitions, Field, definition_hash
-from engine.model.job import JobKind, JobState, LeasedJob
-from engine.model.job_key import document_key, link_key, locator_key
+from engine.model.job import JobKind, JobState, LeasedJob, document_key, link_key, locator_key
 from engine.model.node import Role
 from engine.model.run import RunState
 from engine.store.db.connector import Database

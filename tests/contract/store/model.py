@@ -11,10 +11,8 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from engine.errors import Fenced
-from engine.model.job import JobKind, JobState, LeasedJob
-from engine.model.job_key import link_key
+from engine.model.job import JobKind, JobState, LeasedJob, link_key, quota
 from engine.model.node import HeartbeatState, NodeState, Role
-from engine.model.quota import quota
 from engine.store.tables import hosts, jobs, nodes, rings, runs, sequences
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.next_page import lease_next_page

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from console.filter_syntax import parse
-from engine.model.job import JobState
-from engine.model.job_key import document_key
+from engine.model.job import JobState, document_key
 from engine.store.pages import documents
 from engine.store.tables import content_sums
 from engine.store.transactions.outcome import ExtractedRows

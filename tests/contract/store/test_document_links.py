@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.model.job_key import link_key
+from engine.model.job import link_key
 from engine.model.record import ExtractedLink
 from engine.store.pages import document_links
 from engine.store.pages.body import new_compressor

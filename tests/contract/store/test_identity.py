@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from engine.model.job import StoredPage
-from engine.model.job_key import document_key
+from engine.model.job import StoredPage, document_key
 from engine.store.pages import documents
 from engine.store.pages.documents import CheckedDocument, PageStore
 from tests.contract.store.harness import Page, StoreHarness, again, document

@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine import urls
-from engine.model.job import JobState, LeasedJob
-from engine.model.job_key import link_key, locator_key, request_key
-from engine.model.link_request import Carried, LinkRequest
+from engine.model.job import JobState, LeasedJob, link_key, locator_key, request_key
+from engine.model.link import Carried, LinkRequest
 from engine.store.read import browse
 from engine.store.transactions.children import commit_children
 from engine.store.transactions.outcome import ChildJob

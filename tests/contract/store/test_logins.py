@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.model.login import LoginRule
 from engine.store.db.filter import JobFilter
 from engine.store.tables import host_control, host_logins, hosts, rings
 from engine.store.tables.cookie_jars import EncryptedJar, list_newer, put

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.model.job_key import document_key
+from engine.model.job import document_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, PAGES, migrate_databases
 from engine.store.pages import documents

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.model.eta import NO_ETA
 from engine.model.job import JobState
+from engine.model.run import NO_ETA
 from engine.store.read import snapshot
 from engine.store.tables import metrics, runs
 from engine.store.tables.metrics import FetchStats, GroupTotals, build_metrics

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.fetch.robots import is_readable
-from engine.model.job import JobKind, JobState
-from engine.model.job_key import link_key, locator_key
+from engine.model.job import JobKind, JobState, link_key, locator_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import hosts, jobs, linked_jobs, locators

@@ -6,9 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine.errors import Fenced
-from engine.model.job import JobOrigin, LeasedJob
-from engine.model.job_key import link_key
-from engine.model.link_request import LinkRequest
+from engine.model.job import JobOrigin, LeasedJob, link_key
+from engine.model.link import LinkRequest
 from engine.model.node import NodeState
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL

@@ -7,8 +7,7 @@ import pytest
 
 from console.filter_syntax import job_filter, parse
 from engine.errors import UsageError
-from engine.model.job import JobState, LeasedJob
-from engine.model.job_key import document_key
+from engine.model.job import JobState, LeasedJob, document_key
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.pages import documents

@@ -5,9 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from engine import urls
-from engine.model.job import LeasedJob, Request
-from engine.model.job_key import document_key, link_key, locator_key, request_key
-from engine.model.link_request import LinkRequest
+from engine.model.job import LeasedJob, Request, document_key, link_key, locator_key, request_key
+from engine.model.link import LinkRequest
 from engine.store.pages import documents
 from engine.store.read.sent_request import SentRequest
 from engine.store.transactions.outcome import ChildJob

@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.model.eta import NO_ETA
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
+from engine.model.run import NO_ETA
 from engine.store.pages import documents
 from engine.store.read import snapshot
 from engine.store.tables import jobs, nodes, outputs, rings, runs, sequences, supervisors, versions

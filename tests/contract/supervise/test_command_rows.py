@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange
 from engine.model.secret import SecretVault
 from engine.settings import Settings
 from engine.store.db.connector import Database

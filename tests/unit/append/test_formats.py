@@ -21,7 +21,7 @@ from engine.append.row_json import NumberLiteral
 from engine.append.sqlite import OutputTable
 from engine.errors import CrawlError
 from engine.model.output_type import OUTPUT_TYPES, OutputTypeName, output_type_for_suffix
-from engine.model.text_value import to_text
+from engine.model.record import to_text
 from engine.store.db.connector import sqlite3
 from engine.store.tables.outputs import Output
 

@@ -10,7 +10,7 @@ from engine.extract.context import Context
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
 from engine.model.definition import Definitions
-from engine.model.text_value import to_text
+from engine.model.record import to_text
 from engine.settings import Settings
 
 CSS, XPATH = "jsoupDefault", "htmlUnitDefault"

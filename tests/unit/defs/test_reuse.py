@@ -7,7 +7,7 @@ import pytest
 from engine.defs.loader import load
 from engine.errors import DefsError
 from engine.model.definition import DataDef, Definitions, Field, FilterRule, Task, TaskGroup
-from engine.model.recrawl import Recrawl
+from engine.model.locator import Recrawl
 from engine.model.row_reuse import list_copied_data_defs, list_volatile_variables
 
 from .test_strictness import load_problems, marked, write_defs

@@ -7,7 +7,7 @@ import pytest
 from engine.defs.loader import load
 from engine.errors import DefsError
 from engine.model.definition import Definitions, Locator, definition_hash
-from engine.model.sitemap_rules import SitemapLink, SitemapRules
+from engine.model.locator import SitemapLink, SitemapRules
 from engine.model.stored_form import to_plain
 
 DEFS = """\

@@ -8,7 +8,7 @@ import trustme
 from engine.defs.loader import load
 from engine.defs.sealing import seal_definitions
 from engine.model.definition import Definitions, HostRule
-from engine.model.host_route import HostAuth, HostRoute, TlsRule
+from engine.model.host import HostAuth, HostRoute, TlsRule
 from engine.model.secret import SecretVault, open_placeholders
 from tests.process.certificates import Authority
 

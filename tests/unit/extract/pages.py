@@ -6,7 +6,7 @@ from engine.extract.context import Context
 from engine.extract.page import Page, PageKind
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
-from engine.model.job_key import link_key
+from engine.model.job import link_key
 from engine.model.record import ExtractedLink, Extraction
 
 URL = "https://shop.example/catalogue/page-1.html"

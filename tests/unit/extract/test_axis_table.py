@@ -17,7 +17,7 @@ from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
 from engine.model.definition import DataDef
-from engine.model.job_key import locator_key
+from engine.model.job import locator_key
 from engine.model.record import Extraction
 
 CONTEXT = Context(group="g", locator="acme", locator_url="", depth=0, run="r", run_time="")

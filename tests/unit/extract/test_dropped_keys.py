@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from engine.extract.records import RecordExtractor
 from engine.model.axis import Axis, AxisTable
 from engine.model.definition import DataDef, Field, Link
-from engine.model.job_key import link_key, locator_key
+from engine.model.job import link_key, locator_key
 from engine.node.extraction.steps.context import PageContext
 from engine.query_stripper import QueryStripper
 from tests.unit.extract.pages import CONTEXT, URL, page

@@ -10,8 +10,7 @@ from engine.extract.html_form import MAX_FIELDS, is_form, read_form, with_query
 from engine.extract.scope import Scope
 from engine.extract.selectors import compile_selector
 from engine.model.definition import DataDef
-from engine.model.link import Link, RequestTemplate
-from engine.model.link_request import PLAIN_LINK, LinkRequest
+from engine.model.link import PLAIN_LINK, Link, LinkRequest, RequestTemplate
 from engine.model.record import ExtractedLink
 from tests.unit.extract.pages import URL, extract, page
 

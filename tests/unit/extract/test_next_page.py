@@ -10,9 +10,8 @@ from engine.extract.canonical import find_canonical
 from engine.extract.page import PageKind
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
-from engine.model.job_key import link_key, request_key
-from engine.model.link import Link, NextPage, RequestTemplate
-from engine.model.link_request import Carried, LinkRequest
+from engine.model.job import link_key, request_key
+from engine.model.link import Carried, Link, LinkRequest, NextPage, RequestTemplate
 from engine.model.record import ExtractedLink
 from engine.node.extraction.page_extraction import REPEATED, ExtractedPage, apply_data_defs
 from engine.query_stripper import QueryStripper

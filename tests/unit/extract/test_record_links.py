@@ -10,9 +10,8 @@ from engine.extract.context import Context
 from engine.extract.page import PageKind, PageTooCostly
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule
-from engine.model.job_key import link_key, request_key
-from engine.model.link import Link, RequestTemplate
-from engine.model.link_request import MAX_CARRIED_BYTES, PLAIN_LINK, Carried
+from engine.model.job import link_key, request_key
+from engine.model.link import MAX_CARRIED_BYTES, PLAIN_LINK, Carried, Link, RequestTemplate
 from engine.model.record import ExtractedLink, Extraction
 from engine.model.stored_form import SourcePosition
 from tests.unit.extract.pages import CONTEXT, URL, extract, page

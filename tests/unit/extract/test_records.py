@@ -13,9 +13,8 @@ from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule
 from engine.model.link import Link
-from engine.model.record import RecordCounts
+from engine.model.record import RecordCounts, to_text
 from engine.model.stored_form import SourcePosition
-from engine.model.text_value import to_text
 from tests.process.stopwatch import Stopwatch
 from tests.unit.extract.pages import CONTEXT, extract, link_to, page
 

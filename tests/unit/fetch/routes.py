@@ -8,7 +8,7 @@ import pytest
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.fetch.response import FetchResponse
-from engine.model.host_route import HostRoute, TlsRule
+from engine.model.host import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy

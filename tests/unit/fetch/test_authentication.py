@@ -10,7 +10,7 @@ import pytest
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.fetch.response import FetchResponse
-from engine.model.host_route import HostAuth, HostRoute, TlsRule
+from engine.model.host import HostAuth, HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.proxy import ForwardProxy
 from tests.process.site import Page, Site

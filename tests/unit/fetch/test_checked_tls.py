@@ -13,7 +13,7 @@ import pytest
 import uvloop
 
 from engine.fetch.errors import FetchFailed
-from engine.model.host_route import HostRoute
+from engine.model.host import HostRoute
 from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.unit.fetch.routes import trusting

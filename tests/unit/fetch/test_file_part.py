@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.fetch.file_part import FilePart, PartInUse, PartNote
-from engine.model.stored_file import StoredFile
+from engine.model.file import StoredFile
 from engine.runtime.file_folder import FileFolder, remove_dead_parts
 
 NOTE = PartNote("url", '"v"', 10)

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.fetch.request import build_request
-from engine.model.headers import FIXED_HEADERS
+from engine.model.host import FIXED_HEADERS
 from engine.model.job import Request
 
 

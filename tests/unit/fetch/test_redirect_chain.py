@@ -7,8 +7,7 @@ import pytest
 from engine.fetch.errors import FetchFailed
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
 from engine.fetch.response import FetchResponse
-from engine.model.job import Request
-from engine.model.job_key import document_key
+from engine.model.job import Request, document_key
 from engine.query_stripper import QueryStripper
 
 

@@ -14,7 +14,7 @@ from engine.fetch.client import Fetcher
 from engine.fetch.errors import AddressRefused
 from engine.fetch.request import OutgoingRequest
 from engine.fetch.routed_transport import RoutedTransport
-from engine.model.host_route import HostRoute, TlsRule
+from engine.model.host import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy, serve_proxy

@@ -21,7 +21,7 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.http2_connection import Http2Connection
 from engine.fetch.httpcore_failures import to_fetch_failed
 from engine.fetch.response import FetchResponse
-from engine.model.host_route import HostRoute, TlsRule
+from engine.model.host import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.http2_connection import frame

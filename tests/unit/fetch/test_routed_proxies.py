@@ -7,7 +7,7 @@ import pytest
 from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import AddressRefused, FetchFailed, ProxiedNameRefused
-from engine.model.host_route import HostRoute, TlsRule
+from engine.model.host import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy, serve_proxy

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from engine.fetch.errors import FetchFailed
-from engine.model.host_route import HostRoute
+from engine.model.host import HostRoute
 from engine.model.job import Request
 from tests.unit.fetch.server import LoopbackFetcher
 

@@ -23,11 +23,9 @@ from engine.model.definition import (
     TaskGroup,
     definition_hash,
 )
-from engine.model.host_route import HostAuth, HostRoute, TlsRule
+from engine.model.host import HostAuth, HostRoute, LoginRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate
-from engine.model.login import LoginRule
-from engine.model.recrawl import Recrawl
-from engine.model.sitemap_rules import SitemapLink, SitemapRules
+from engine.model.locator import Recrawl, SitemapLink, SitemapRules
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import render, variable_names

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.file_names import bare_type, file_extension, refuse_page, url_extension
+from engine.model.file import bare_type, file_extension, refuse_page, url_extension
 
 HTML = b"<!DOCTYPE html><html><body>"
 LOGIN = HTML + b"<form><input name=u><input class='x'\n type = 'password'></form>"

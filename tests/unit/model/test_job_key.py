@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.job import Request
-from engine.model.job_key import document_key, link_key, locator_key, robots_key
+from engine.model.job import Request, document_key, link_key, locator_key, robots_key
 
 URL = "http://a/1"
 

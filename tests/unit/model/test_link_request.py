@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.model.link_request import (
+from engine.model.link import (
     METHODS,
     NOTHING_CARRIED,
     PLAIN_LINK,
@@ -16,7 +16,7 @@ from engine.model.link_request import (
     LinkRequest,
     PageBlocks,
 )
-from engine.model.series import MAX_SERIES_PAGES, Series
+from engine.model.locator import MAX_SERIES_PAGES, Series
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 requests = st.builds(

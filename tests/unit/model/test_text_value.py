@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.text_value import to_text
+from engine.model.record import to_text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.model.node_range import NodeRange
+from engine.model.node import NodeRange
 from engine.supervise.node_scaling import NodeLoad, NodeScaler, PoolLoad, ScalingDecision
 
 SLOTS = 4

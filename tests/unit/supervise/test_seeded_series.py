@@ -8,9 +8,9 @@ import pytest
 
 from engine.defs.bodies import FORM_TYPE, JSON_TYPE
 from engine.model.definition import Locator, LocatorGroup
-from engine.model.job_key import link_key, locator_key
+from engine.model.job import link_key, locator_key
+from engine.model.locator import Series
 from engine.model.secret import SecretVault
-from engine.model.series import Series
 from engine.store.tables import locators
 from engine.supervise.seed_reader import SeedReader
 from engine.supervise.seed_secrets import Seed, SeedSecrets

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from engine.errors import UsageError
 from engine.model.definition import Locator, LocatorGroup, TaskGroup
+from engine.model.locator import SitemapRules
 from engine.model.run import RunState
 from engine.model.secret import SecretVault
-from engine.model.sitemap_rules import SitemapRules
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import checkpoints, locators, runs, sequences

@@ -18,7 +18,7 @@ from engine.model.definition import (
     TaskGroup,
 )
 from engine.model.link import Link
-from engine.model.sitemap_rules import SitemapLink, SitemapRules
+from engine.model.locator import SitemapLink, SitemapRules
 from engine.model.stored_form import SourcePosition
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 

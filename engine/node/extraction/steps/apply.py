@@ -16,9 +16,8 @@ from engine.extract.quoting import quote_text
 from engine.extract.records import RecordExtractor
 from engine.extract.user_converter import FieldConverter
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup
-from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
+from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
 from engine.model.step import StepResult
-from engine.model.text_value import to_text
 from engine.node.extraction.board import Phase, ProgressSlot
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import ExtractedPage, apply_data_defs, encode_row, failed_parser

@@ -6,7 +6,7 @@ from typing import Any
 from engine.extract.context import Context
 from engine.extract.page_urls import resolve_url
 from engine.extract.quoting import quote_text
-from engine.model.job_key import link_key
+from engine.model.job import link_key
 from engine.model.record import ExtractedLink
 from engine.plugins.contracts import StepError
 from engine.query_stripper import QueryStripper

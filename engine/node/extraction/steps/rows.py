@@ -9,8 +9,7 @@ from typing import Any
 from engine.extract.convert import default_converter_for
 from engine.extract.quoting import quote_text
 from engine.model.definition import DataDef, Field
-from engine.model.record import RecordCounts, Rejection
-from engine.model.text_value import to_text
+from engine.model.record import RecordCounts, Rejection, to_text
 
 _MAX_DEPTH = 50
 _INT_RANGE = 2**63

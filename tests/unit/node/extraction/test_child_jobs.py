@@ -6,11 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from engine.model.definition import Definitions, TaskGroup
-from engine.model.job import LeasedJob, Request
-from engine.model.job_key import link_key, locator_key, request_key
-from engine.model.link_request import PLAIN_LINK, Carried, LinkDetails, LinkRequest, PageBlocks
+from engine.model.job import LeasedJob, Request, link_key, locator_key, request_key
+from engine.model.link import PLAIN_LINK, Carried, LinkDetails, LinkRequest, PageBlocks
+from engine.model.locator import Series
 from engine.model.record import ExtractedLink
-from engine.model.series import Series
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE, ChildJobs
 from engine.node.extraction.link_columns import pack_links, unpack_links
 from engine.node.seen_set import SeenSet

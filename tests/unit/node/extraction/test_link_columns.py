@@ -5,7 +5,7 @@ import random
 import orjson
 import pytest
 
-from engine.model.link_request import Carried, LinkDetails, LinkRequest, PageBlocks
+from engine.model.link import Carried, LinkDetails, LinkRequest, PageBlocks
 from engine.model.record import ExtractedLink
 from engine.node.extraction import wire
 from engine.node.extraction.link_columns import pack_links, unpack_links

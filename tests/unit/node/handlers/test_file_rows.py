@@ -8,8 +8,7 @@ import orjson
 import pytest
 
 from engine.model.definition import DataDef, Definitions, Field, HostRule
-from engine.model.job import JobKind, LeasedJob
-from engine.model.job_key import file_key
+from engine.model.job import JobKind, LeasedJob, file_key
 from engine.node.extraction.extractor import PageExtraction
 from engine.node.handlers.file_rows import FileRows
 from engine.node.lines import Lines

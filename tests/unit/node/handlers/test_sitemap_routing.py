@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from engine import urls
 from engine.fetch.byte_budget import ByteBudget
 from engine.model.definition import Definitions, TaskGroup, definition_hash
-from engine.model.job import JobKind
-from engine.model.job_key import link_key, sitemap_key
-from engine.model.sitemap_rules import SitemapLink, SitemapRules
+from engine.model.job import JobKind, link_key, sitemap_key
+from engine.model.locator import SitemapLink, SitemapRules
 from engine.node.extraction.page_extraction import UnreadablePage
 from engine.node.extraction.result import SitemapUrls
 from engine.node.handlers import sitemap_routing

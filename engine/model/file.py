@@ -1,7 +1,35 @@
-"""Names downloaded files, and recognizes an HTML page where a file was expected. Pure functions."""
+"""Downloaded files: their names, their stored form, and the places of their URLs in the JSON of a row."""
 
+import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import orjson
+from msgspec import Struct
+
+from engine.model.definition import DataDef, Field
+
+FILES_FOLDER = "files"
+"""The folder of the files in the output folder of a run."""
+
+
+class StoredFile(Struct, frozen=True):
+    """A complete file."""
+
+    path: str
+    """Relative to the output folder of the run."""
+    size: int
+    hash: str
+    """SHA-256 of the content, in hex."""
+    type: str
+    """Content type, without parameters; empty: the site named none."""
+
+    def to_value(self) -> dict[str, Any]:
+        """The value of a field, in the order in which it is written."""
+        return {"path": self.path, "size": self.size, "hash": self.hash, "type": self.type or None}
+
 
 _EXTENSIONS = {
     "application/epub+zip": "epub",
@@ -133,3 +161,74 @@ def refuse_page(url: str, content_type: str, start: bytes) -> str | None:
 
 def _is_binary(head: bytes) -> bool:
     return head.startswith(b"%pdf") or b"\0" in head
+
+
+MAX_FILES = 5_000
+"""Files of one page, and of one field of a record: each is a job, with a row of its own that waits for it."""
+
+FieldPath = tuple[str, ...]
+"""The names that lead to a field of the type `file`."""
+Place = tuple[str | int, ...]
+
+_decoder = json.JSONDecoder(parse_float=orjson.Fragment, parse_int=orjson.Fragment, strict=False)
+"""Numbers stay as they are written, with all their digits."""
+
+
+def list_file_fields(data_def: DataDef) -> tuple[FieldPath, ...]:
+    """The fields of the type `file` of a dataDef, nested ones included."""
+    return tuple(_iter_file_fields(data_def.fields, ()))
+
+
+def number_urls(
+    row: str, paths: Sequence[FieldPath], number_of: Callable[[str], int | None]
+) -> tuple[str, list[tuple[Place, int]]]:
+    """The places of the URLs of files in a row, in order, with their numbers; and the row.
+
+    It has null in the place of a URL without a number.
+    """
+    value = _decoder.decode(row)
+    numbers: list[tuple[Place, int]] = []
+    is_changed = False
+    for path in paths:
+        for holder, place, url in _iter_urls(value, path, ()):
+            number = number_of(url)
+            if number is None:
+                holder[place[-1]] = None
+                is_changed = True
+            else:
+                numbers.append((place, number))
+    return orjson.dumps(value).decode() if is_changed else row, numbers
+
+
+def fill_row(row: str, values: Mapping[Place, Any]) -> str:
+    """The row with these values in their places."""
+    value = _decoder.decode(row)
+    for place, new in values.items():
+        holder = value
+        for key in place[:-1]:
+            holder = holder[key]
+        holder[place[-1]] = new
+    return orjson.dumps(value).decode()
+
+
+def _iter_file_fields(fields: Sequence[Field], path: FieldPath) -> Iterator[FieldPath]:
+    for field in fields:
+        if field.fields:
+            yield from _iter_file_fields(field.fields, (*path, field.name))
+        elif field.type == "file":
+            yield (*path, field.name)
+
+
+def _iter_urls(value: Any, path: FieldPath, place: Place) -> Iterator[tuple[Any, Place, str]]:
+    """The list or object that holds a URL, the URL's place in the row, and the URL."""
+    if isinstance(value, list):
+        steps: Iterable[tuple[str | int, Any]] = enumerate(value)
+    elif path and isinstance(value, dict):
+        steps, path = [(path[0], value.get(path[0]))], path[1:]
+    else:
+        return
+    for step, inner in steps:
+        if not path and isinstance(inner, str):
+            yield value, (*place, step), inner
+        else:
+            yield from _iter_urls(inner, path, (*place, step))
