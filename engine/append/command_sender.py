@@ -14,8 +14,7 @@ from typing import IO, Any
 
 import orjson
 
-from engine.append.delivery_batch import DeliveryBatch
-from engine.append.delivery_target import DeliveryFailed
+from engine.append.delivery_batch import DeliveryBatch, DeliveryFailed
 from engine.append.stop_signal import StopSignal
 from engine.append.turn_result import SupervisorGone
 

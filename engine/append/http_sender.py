@@ -5,6 +5,7 @@ headers with credentials would reach another host.
 """
 
 import asyncio
+import hashlib
 import time
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -12,8 +13,7 @@ from http import HTTPStatus
 
 import httpx
 
-from engine.append.delivery_batch import DeliveryBatch
-from engine.append.delivery_target import DeliveryFailed
+from engine.append.delivery_batch import DeliveryBatch, DeliveryFailed
 from engine.append.sender_texts import SenderTexts
 from engine.append.stop_signal import StopSignal
 from engine.append.turn_result import SupervisorGone
@@ -40,7 +40,7 @@ class HttpSender:
 
     def deliver(self, batch: DeliveryBatch, data_def: str) -> None:  # noqa: ARG002 - each object names its own
         """Post the batch. Raises DeliveryFailed, SupervisorGone."""
-        self._runner.run(self._deliver(batch.key, b"[" + b",\n".join(batch.lines) + b"]"))
+        self._runner.run(self._deliver(b"[" + b",\n".join(batch.lines) + b"]"))
 
     def close(self) -> None:
         """Close the connection."""
@@ -49,8 +49,8 @@ class HttpSender:
             self._runner.run(client.aclose())
         self._runner.close()
 
-    async def _deliver(self, key: str, body: bytes) -> None:
-        response = await self._wait_for(asyncio.ensure_future(self._send(key, body)))
+    async def _deliver(self, body: bytes) -> None:
+        response = await self._wait_for(asyncio.ensure_future(self._send(body)))
         try:
             await _read_rest(response)
         finally:
@@ -58,10 +58,11 @@ class HttpSender:
         if not response.is_success:
             raise DeliveryFailed(_describe_refusal(response), retry_after=_retry_after(response))
 
-    async def _send(self, key: str, body: bytes) -> httpx.Response:
+    async def _send(self, body: bytes) -> httpx.Response:
         """The answer as soon as its status is there. Raises DeliveryFailed."""
         if self._client is None:
             self._client = httpx.AsyncClient(trust_env=False, timeout=None)
+        key = hashlib.blake2b(body, digest_size=16).hexdigest()
         headers = {"Content-Type": "application/json"} | self._texts.open_headers() | {"Idempotency-Key": key}
         try:
             encoded = httpx.Headers(headers, encoding="utf-8")

@@ -13,8 +13,7 @@ from engine.append.chosen_outputs import loop_kind
 from engine.append.class_process import ClassProcess
 from engine.append.command_sender import CommandSender
 from engine.append.delivery import DeliveryLoop
-from engine.append.delivery_batch import DeliveryBatch
-from engine.append.delivery_target import DeliveryTarget
+from engine.append.delivery_batch import DeliveryBatch, DeliveryTarget
 from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
 from engine.append.output_dir import OutputDir

@@ -21,6 +21,8 @@ class Receiver:
         """What it holds, by id: the objects as they came."""
         self.bodies: dict[str, bytes] = {}
         """The content of each key."""
+        self.contents: dict[int, dict[str, Any]] = {}
+        """The content of each row that ever came, by id."""
         self.violations: list[str] = []
         self.counts: Counter[str] = Counter()
         """How often it stored, and each fault."""
@@ -79,6 +81,8 @@ class Receiver:
                 else:
                     if change.keys() != {"id", "run", "dataDef", "row"}:
                         self.violations.append(f"bad row: {change}")
+                    if self.contents.setdefault(change["id"], change) != change:
+                        self.violations.append(f"two contents: {change}")
                     self.rows[change["id"]] = change
 
     def values(self) -> Counter[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Delivery to a users' Appender: at least once, in order, in batches that never change, whatever is killed when."""
+"""Delivery to a users' Appender: at least once, in order, no id with two contents, whatever is killed when."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from engine.append import delivery as delivery_module
 from engine.append.class_process import ClassProcess
-from engine.append.delivery_batch import ChangeReader, build_batch
+from engine.append.delivery_batch import DeliveryBatch, build_batch, read_changes
 from engine.append.turn_result import TurnResult
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
@@ -89,10 +89,10 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("taken_back", [1, 2, 3])
-def test_rows_that_are_taken_back_after_a_crash_change_no_batch(
+def test_rows_that_are_taken_back_after_a_crash_follow_as_deleted(
     harness: ClassHarness, taken_back: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batch was delivered, and not acknowledged: the rest follows in other batches, then the deletion."""
+    """The batch was delivered, and not acknowledged: the rows that are left come again, then the deletion."""
     jobs = [harness.add(books(1, start=i)) for i in range(3)]
     ask = ClassProcess.ask
 
@@ -107,14 +107,16 @@ def test_rows_that_are_taken_back_after_a_crash_change_no_batch(
     assert harness.batches() == [[[1, True], [2, True], [3, True]]]
     harness.add([], job=jobs[taken_back - 1])
     harness.deliver()
-    harness.assert_batches_stable()
+    left = [[id_, True] for id_ in (1, 2, 3) if id_ != taken_back]
+    assert [change for batch in harness.batches()[1:] for change in batch] == [*left, [taken_back, False]]
+    harness.assert_contents_stable()
     assert harness.sink_rows() == harness.stored_rows()
     assert len(harness.stored_rows()) == 2
     assert harness.output("sink").rows == 2
 
 
 @pytest.mark.sweep
-def test_a_kill_at_any_step_loses_nothing_and_changes_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_at_any_step_loses_nothing_and_changes_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after each commit of the loop, and each request to the class."""
     left = -1
 
@@ -166,7 +168,7 @@ def test_a_kill_at_any_step_loses_nothing_and_changes_no_batch(tmp_path: Path, m
         harness.deliver()
         assert harness.sink_rows() == harness.stored_rows(), f"killed at step {steps}"
         assert harness.output("sink").rows == len(harness.stored_rows())
-        harness.assert_batches_stable()
+        harness.assert_contents_stable()
         harness.db.close()
         if not killed:
             break
@@ -258,7 +260,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(tmp_path: Path, seed: i
         expected = "".join(f"<{row['title']}|{row['price']!r}>" for row in stored_books(harness, name))
         content = Path(harness.output("lines", name).path).read_bytes().decode()
         assert content == " ".join(COLUMNS) + "\n" + expected
-    harness.assert_batches_stable()
+    harness.assert_contents_stable()
 
 
 def stored_books(harness: ClassHarness, name: str) -> Iterator[dict[str, Any]]:
@@ -285,20 +287,36 @@ def _children(pid: int) -> Iterator[int]:
             yield int(path.parent.name)
 
 
-def test_the_key_of_a_batch_names_its_first_and_last_change(harness: ClassHarness) -> None:
+def test_a_withdrawal_is_a_change_of_a_batch(harness: ClassHarness) -> None:
     job = harness.add(books(2))
     harness.deliver()
     harness.add(books(1, start=7), job=job)
-    reader = ChangeReader(harness.db, harness.run.seq)
     delivery = deliveries.get(harness.db, harness.run.seq, "sink", "book")
     assert delivery is not None
-    changes = reader.read_next(delivery, "book", 100)
-    batch = build_batch("r", harness.output("sink"), changes, changes.rows)
-    assert batch.key == "r-d1-3"
+    changes = read_changes(harness.db, harness.run.seq, delivery, "book", 100)
+    batch = build_batch("r", "book", changes, changes.rows)
     assert [json.loads(line)["id"] for line in batch.lines] == [1, 2, 3]
-    assert build_batch("r", harness.output("sink"), changes, []).key == "r-d1-d2"
-    first = reader.read_next(delivery, "book", 1)
+    assert (batch.rows, batch.row, batch.withdrawal) == ([3], 3, 2)
+    assert [change.row for change in build_batch("r", "book", changes, []).changes] == [1, 2]
+    first = read_changes(harness.db, harness.run.seq, delivery, "book", 1)
     assert (len(first.rows), len(first.withdrawals)) == (0, 1)
+
+
+def test_rows_are_offered_before_they_are_sent(harness: ClassHarness) -> None:
+    """Another connection sees it while the target has the batch."""
+    harness.add(books(3))
+    offered = []
+
+    class Looks:
+        def deliver(self, sent: DeliveryBatch, data_def: str) -> None:
+            offered.append(harness.db.one("SELECT offered, cursor FROM deliveries WHERE data_def = ?", (data_def,)))
+
+        def close(self) -> None: ...
+
+    with closing(harness.delivery_loop()) as loop:
+        loop._create_target = lambda *_: Looks()
+        run_until_delivered(loop)
+    assert offered == [(3, 0)]
 
 
 def test_parts_of_the_changes_keep_their_order(harness: ClassHarness) -> None:
@@ -308,21 +326,19 @@ def test_parts_of_the_changes_keep_their_order(harness: ClassHarness) -> None:
     for i, job in enumerate([2, 0, 3, 0]):
         harness.add(books(2, start=100 + 10 * i), job=jobs[job])
         harness.add(books(1, start=200 + i))
-    reader = ChangeReader(harness.db, harness.run.seq)
     delivery = deliveries.get(harness.db, harness.run.seq, "sink", "book")
     assert delivery is not None
-    output = harness.output("sink")
 
     def lines_of(limit: int) -> list[bytes]:
         lines: list[bytes] = []
         at = delivery
         while True:
-            changes = reader.read_next(at, "book", limit)
-            batch = build_batch("r", output, changes, changes.rows)
-            if not batch.lines and changes.record.row == at.cursor:
+            changes = read_changes(harness.db, harness.run.seq, at, "book", limit)
+            batch = build_batch("r", "book", changes, changes.rows)
+            if not batch.lines and changes.row == at.cursor:
                 return lines
             lines += batch.lines
-            at = replace(at, cursor=changes.record.row, withdrawal=changes.record.withdrawal)
+            at = replace(at, cursor=changes.row, withdrawal=changes.withdrawal)
 
     whole = lines_of(1000)
     assert [b"deleted" in line for line in whole].count(True) == 9

@@ -1,4 +1,4 @@
-"""What senders do with one batch: acknowledgements in part, other bytes under a key, texts of secrets."""
+"""What senders do with one batch: acknowledgements in part, its key, texts of secrets."""
 
 import json
 import sys
@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from engine.append.command_sender import CommandSender
-from engine.append.delivery_batch import Change, DeliveryBatch
-from engine.append.delivery_target import DeliveryFailed
+from engine.append.delivery_batch import Change, DeliveryBatch, DeliveryFailed
 from engine.append.http_sender import HttpSender
 from engine.append.lifeline import Lifeline
 from engine.append.sender_texts import SenderTexts
 from engine.append.stop_signal import LoopControl
 from engine.append.turn_result import SupervisorGone
-from engine.store.tables import deliveries
-from engine.store.tables.deliveries import BatchRecord
 from tests.process.raw_server import serve_raw
 from tests.process.receiver import Receiver
 
@@ -42,8 +39,7 @@ def receiver() -> Iterator[Receiver]:
 
 def batch(*ids: int) -> DeliveryBatch:
     lines = [json.dumps({"id": id_, "run": "r", "dataDef": "d", "row": {}}).encode() for id_ in ids]
-    record = BatchRecord(row=ids[-1], withdrawal=0, rows=len(ids))
-    return DeliveryBatch(key=f"r-{ids[0]}-{ids[-1]}", lines=lines, changes=[Change(id_) for id_ in ids], record=record)
+    return DeliveryBatch([Change(id_, line) for id_, line in zip(ids, lines, strict=True)], ids[-1], 0)
 
 
 def command(control: LoopControl, program: str, limit: float = 5) -> CommandSender:
@@ -174,7 +170,7 @@ class Partial:
 
     def deliver(self, sent: DeliveryBatch, data_def: str) -> None:
         assert data_def == "book"
-        self.got.append([str(change) for change in sent.changes])
+        self.got.append([f"d{change.row}" if change.withdrawal else str(change.row) for change in sent.changes])
         if len(sent.changes) > self.taken:
             raise DeliveryFailed("full", delivered=self.taken)
 
@@ -201,38 +197,10 @@ def test_what_was_acknowledged_is_not_sent_again(tmp_path: Path, monkeypatch: py
     assert harness.output("sink").cursor == 5
 
 
-def test_other_bytes_go_under_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after an upgrade that writes rows in another way: a key never has two contents."""
-    harness = ClassHarness(tmp_path)
-    harness.add(books(2))
-    keys: list[str] = []
-
-    class Dies:
-        def deliver(self, sent: DeliveryBatch, data_def: str) -> None:
-            keys.append(sent.key)
-            raise KeyboardInterrupt
-
-        def close(self) -> None: ...
-
-    def begin() -> None:
-        with closing(harness.delivery_loop()) as loop, monkeypatch.context() as patch:
-            patch.setattr(loop, "_target_for", lambda *_: Dies())
-            with pytest.raises(KeyboardInterrupt):
-                loop.run_turn()
-
-    begin()
-    begin()
-    assert keys[0] == keys[1]
-    with harness.db.transaction():
-        harness.db.execute("UPDATE rows SET data = replace(data, 'Title', 'Titel')")
-        harness.db.execute('UPDATE rows SET data = \'{"title":"other"}\' WHERE id = 1')
-    begin()
-    begin()
-    assert keys[2].startswith(keys[0] + "-")
-    assert keys[3] == keys[2]
-    record = deliveries.get(harness.db, 1, "sink", "book")
-    assert record is not None
-    assert record.batch is not None
-    assert record.batch.key == keys[2]
-    harness.deliver()
-    assert harness.sink_rows() == harness.stored_rows()
+def test_the_key_of_a_batch_is_a_hash_of_its_bytes(control: LoopControl, receiver: Receiver) -> None:
+    with closing(http(control, receiver.url)) as sender:
+        for sent in (batch(1, 2), batch(1, 2), batch(1)):
+            sender.deliver(sent, "d")
+    assert receiver.counts["posts"] == 3
+    assert len(receiver.bodies) == 2
+    assert not receiver.violations
