@@ -2,9 +2,10 @@
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,11 +15,38 @@ from console.tui.host import AppHost
 from console.tui.screens.dialogs import confirm_dialog, kill_dialog
 from console.tui.state.control import ControlClient, Retried
 from console.tui.state.source import PollResult
-from console.tui.undo import Command, UndoStack, UndoStep
 from console.tui.widgets.bars import HintBar
 from engine.errors import CrawlError, UsageError
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
 from engine.store.transactions.exclude import queued_filter
+
+Command = Callable[[], tuple[bool, str]]
+"""Sends an order; returns whether it succeeded, and the answer."""
+
+_MAX_STEPS = 20
+
+
+class UndoStep(NamedTuple):
+    """How to take back one order. `label`: what it takes back."""
+
+    label: str
+    command: Command
+
+
+class UndoStack:
+    """The newest steps, the last one first to go."""
+
+    def __init__(self) -> None:
+        self._steps: deque[UndoStep] = deque(maxlen=_MAX_STEPS)
+
+    def push(self, label: str, command: Command) -> None:
+        """Remember how to take back an order that succeeded."""
+        self._steps.append(UndoStep(label, command))
+
+    def pop(self) -> UndoStep | None:
+        """The step to take now; None: there is nothing to take back."""
+        return self._steps.pop() if self._steps else None
+
 
 _MAX_LINES = 8
 """Groups that a question lists."""

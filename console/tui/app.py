@@ -12,6 +12,7 @@ from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.filter import LineFilter
+from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
@@ -19,15 +20,12 @@ from console.format import plural
 from console.reports.alarms import Alarm, current_alarms
 from console.sanitize import clean
 from console.tui.actions import Actions
-from console.tui.announce import announce
-from console.tui.app_keys import app_handlers
-from console.tui.ascii_filter import AsciiFilter
 from console.tui.bindings import fallback_bindings, key_labels, key_to_press, resolve_keymap
-from console.tui.config import save_state
+from console.tui.config import Config, save_state
 from console.tui.desktop import DesktopActions
 from console.tui.frame import Frame
 from console.tui.host import Answer
-from console.tui.messages import Polled, PollFailed
+from console.tui.keys import UnhandledKeys, app_handlers
 from console.tui.navigation import Navigation
 from console.tui.options import ConsoleOptions
 from console.tui.quit import QuitFlow
@@ -39,11 +37,46 @@ from console.tui.state.log_buffer import LogBuffer
 from console.tui.state.poller import Poller
 from console.tui.state.rates import Rates
 from console.tui.state.source import AcceptedDefs, DataSource, PollResult
-from console.tui.themes import THEMES, ThemeStyles, textual_theme
-from console.tui.unhandled_keys import UnhandledKeys
+from console.tui.themes import THEMES, AsciiFilter, ThemeStyles, textual_theme
 from console.tui.widgets.bars import Tabs
 from console.tui.widgets.line_canvas import Canvas
 from engine.errors import CrawlError
+
+
+class Polled(Message, namespace="console"):
+    """A poll succeeded."""
+
+    def __init__(self, result: PollResult) -> None:
+        super().__init__()
+        self.result = result
+
+    def can_replace(self, message: Message) -> bool:
+        """Of several queued results only the newest is shown."""
+        return isinstance(message, Polled)
+
+
+class PollFailed(Message, namespace="console"):
+    """A poll failed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+_MAX_CHARS = 200
+
+
+def announce(app: Any, alarms: Sequence[Alarm], config: Config) -> None:
+    """Ring the bell, and send the worst of the alarms as a notification of the terminal (OSC 9)."""
+    if not alarms:
+        return
+    worst = min(alarms, key=lambda alarm: alarm.level != "bad")
+    if config.bell:
+        app.bell()
+    driver = getattr(app, "_driver", None)  # private: Textual has no public way to write an escape sequence
+    if config.notify and driver is not None:
+        driver.write(f"\x1b]9;crawl-console: {clean(worst.text)[:_MAX_CHARS]}\x07")
+
 
 Clock = Callable[[], float]
 
@@ -296,7 +329,7 @@ class Console(App[int], inherit_bindings=False):
 
     def show_palette(self) -> None:
         """Show the command palette."""
-        from console.tui.palette import palette_commands
+        from console.tui.screens.palette import palette_commands
 
         self.prompt.close()
         self.push_screen(PalettePanel(palette_commands(self)), self._run_palette_command)

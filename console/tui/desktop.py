@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from typing import Any
 from console.format import plural
 from console.sanitize import clean
 from console.tui.host import AppHost
-from console.tui.state.file_line import find_file_line
 
 _MAX_COPY_CHARS = 100_000
 
@@ -120,3 +120,12 @@ def _editor_args(editor: str, path: Path, line: int) -> list[str]:
     if name in ("vi", "vim", "nvim", "nano", "emacs", "emacsclient", "kak", "joe", "mg", "ee", "ne"):
         return [f"+{line}", str(path)]
     return [str(path)]
+
+
+_FILE_LINE = re.compile(r"(\S+\.ya?ml):(\d+)")
+
+
+def find_file_line(text: str) -> tuple[Path, int] | None:
+    """Return the first file and line in a text."""
+    match = _FILE_LINE.search(text)
+    return (Path(match[1]), int(match[2])) if match else None

@@ -97,7 +97,7 @@ class Navigation:
 
     def choose_columns(self, table: Widget) -> None:
         """Open the panel that chooses the columns of a table."""
-        from console.tui.screens.columns import ColumnsPanel
+        from console.tui.screens.dialogs import ColumnsPanel
         from console.tui.widgets.line_table import LineTable
 
         assert isinstance(table, LineTable)

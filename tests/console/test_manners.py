@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from console.cli.main import main
 from console.terminal import ascii_only, unsupported_reason
-from console.tui.ascii_filter import AsciiFilter
+from console.tui.themes import AsciiFilter
 from tests.console.builders import run, snapshot
 from tests.console.fakes import open_console
 

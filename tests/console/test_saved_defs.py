@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.tui.state.saved_preview import SavedPreview
+from console.tui.state.live_preview import SavedPreview
 from tests.console.builders import snapshot
 from tests.console.fakes import FakeSource, open_console
 

@@ -22,7 +22,7 @@ from console.tui.widgets.text_view import TextView
 from engine.defs.shown_text import shown_lines
 
 if TYPE_CHECKING:
-    from console.tui.state.saved_preview import SavedPreview
+    from console.tui.state.live_preview import SavedPreview
 
 _MAX_LINES = 2_000
 _COMPARING: Span = ("comparing stored pages…", "accent")
@@ -147,7 +147,7 @@ class DefsView(View):
 
     def _compare_saved(self, saved_hash: str) -> None:
         """Compare stored pages with the saved defs, on a thread; one comparison at a time."""
-        from console.tui.state.saved_preview import SavedPreview, preview_saved_defs
+        from console.tui.state.live_preview import SavedPreview, preview_saved_defs
 
         app, options = self.console_app, self.console_app.options
         self._compared_hash, self._comparing = saved_hash, True

@@ -11,12 +11,32 @@ from textual.message import Message
 from console.filter_syntax import SearchPattern
 from console.format import format_time, shorten_line
 from console.sanitize import clean
-from console.tui.state.log_buffer import LEVELS, MAX_LINES, LogBuffer, LogFilter, compile_pattern, newest_first
-from console.tui.state.log_folding import FoldedLines
-from console.tui.widgets.highlight import highlight
+from console.tui.state.log_buffer import (
+    LEVELS,
+    MAX_LINES,
+    FoldedLines,
+    LogBuffer,
+    LogFilter,
+    compile_pattern,
+    newest_first,
+)
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.scroll_pane import ScrollPane
 from engine.store.tables.events import Event
+
+
+def highlight(text: str, role: str, pattern: SearchPattern | None) -> list[Span]:
+    """The text, with what a search finds in it marked."""
+    if pattern is None:
+        return [(text, role)]
+    spans: list[Span] = []
+    end = 0
+    for match in pattern.finditer(text):
+        if match.end() > match.start():
+            spans += [(text[end : match.start()], role), (match.group(), "match")]
+            end = match.end()
+    return [*spans, (text[end:], role)]
+
 
 _LEVEL_ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
 _LEVEL_LABELS = {"INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR"}

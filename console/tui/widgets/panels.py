@@ -163,7 +163,7 @@ class ThroughputPane(Pane):
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Draw the rule with the figures and the plot below it."""
-        from console.tui.widgets.braille import braille_plot
+        from console.tui.widgets.chart import braille_plot
 
         pages = format_rate(pages_per_s(self.last_poll)) if self.last_poll else "-"
         rows = format_rate(rows_per_s(self.last_poll)) if self.last_poll else "-"
