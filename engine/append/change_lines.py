@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from engine.append.csv import CsvEncoder
-from engine.append.row_json import split_fields, to_one_line
+from engine.append.formats.csv import CsvEncoder
+from engine.append.formats.row_json import split_fields, to_one_line
 from engine.append.run_changes import ChangeKind, ComparedDef, RunChange
 
 CHANGE = "change"

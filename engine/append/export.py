@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from engine.append.only_new import SeenRows
-from engine.append.registry import create_encoder
-from engine.append.sqlite import OutputTable, fill_table
-from engine.append.writer import Batch
+from engine.append.formats.sqlite import OutputTable, fill_table
+from engine.append.formats.writer import Batch, create_encoder
+from engine.append.loop.only_new import SeenRows
 from engine.model.output_type import default_delimiter
 from engine.store.db.connector import Database
 from engine.store.tables import rows

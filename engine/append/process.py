@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.append.appender import AppenderLoop
-from engine.append.beat_thread import AppenderHeartbeat
-from engine.append.chosen_outputs import BuiltInOutputs, OtherLoops
-from engine.append.lifeline import Lifeline
-from engine.append.output_dir import OutputDir
+from engine.append.loop.appender import AppenderLoop
+from engine.append.loop.chosen_outputs import BuiltInOutputs, OtherLoops
+from engine.append.loop.heartbeat import AppenderHeartbeat
+from engine.append.loop.lifeline import Lifeline
+from engine.append.loop.output_dir import OutputDir
 from engine.errors import CrawlError, Fenced
 from engine.runtime import log_dedup
 from engine.runtime.log_file import redirect_output
@@ -75,7 +75,7 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: S
             heartbeat.pause(_RETRY_SECONDS)
 
         def create_loops() -> OtherLoops:
-            from engine.append.output_loops import OutputLoops  # 40 ms of imports, which most runs need not pay
+            from engine.append.send.output_loops import OutputLoops  # 40 ms of imports, which most runs need not pay
 
             return OutputLoops(data, run, epoch, settings, heartbeat, lifeline)
 

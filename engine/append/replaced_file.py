@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.append.files import fsync_dir
+from engine.append.formats.file_writer import fsync_dir
 from engine.errors import StorageError
 from engine.runtime.file_lock import try_lock_file
 

@@ -7,7 +7,7 @@ from typing import Literal
 import orjson
 from msgspec import Struct
 
-from engine.append.row_json import decode_as_text, split_fields
+from engine.append.formats.row_json import decode_as_text, split_fields
 from engine.model.content_digest import row_digest
 from engine.model.fingerprint import ChangeScope
 from engine.store.db.connector import Database

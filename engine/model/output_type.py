@@ -1,4 +1,4 @@
-"""The types of outputs. A type of files is implemented by the module `engine/append/<name>.py`."""
+"""The types of outputs. A type of files is implemented by the module `engine/append/formats/<name>.py`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

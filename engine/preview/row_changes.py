@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from engine.append.row_json import decode_as_text, split_fields
+from engine.append.formats.row_json import decode_as_text, split_fields
 from engine.model.record import to_text
 
 

@@ -49,7 +49,7 @@ def test_valid_defs_are_loaded_without_a_search_for_plugins(tmp_path):
 
 def test_an_appender_starts_without_what_few_runs_need():
     names = loaded("import engine.append.process")
-    rare = {"ssl", "asyncio", "httpx", "engine.append.class_process", "engine.append.output_loops"}
+    rare = {"ssl", "asyncio", "httpx", "engine.append.send.class_process", "engine.append.send.output_loops"}
     assert names & (RARE | rare) == set()
 
 

@@ -118,7 +118,7 @@ def journal_rows(project: Project) -> dict[int, tuple[str, ...]]:
 
 def class_processes(project: Project) -> list[int]:
     """Pids of the processes of users' classes."""
-    return [pid for pid, line in project.live_processes().items() if "engine.append.class_host" in line]
+    return [pid for pid, line in project.live_processes().items() if "engine.append.send.class_host" in line]
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ SQL = re.compile(
     r"|CREATE\s+(TEMP\s+)?(TABLE|INDEX|TRIGGER|VIEW)\s|DROP\s+(TABLE|INDEX)\s|PRAGMA\s+\w|BEGIN\s+IMMEDIATE|WITH\s+\w+\s+AS\s)",
     re.DOTALL,
 )
-SQL_OWNERS = ("engine.store.", "engine.append.sqlite", "engine.queue")
+SQL_OWNERS = ("engine.store.", "engine.append.formats.sqlite", "engine.queue")
 """The store; the file of the sqlite output; `queue.db`, which is Huey's own file."""
 
 

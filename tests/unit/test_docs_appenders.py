@@ -4,9 +4,8 @@ import contextlib
 import sqlite3
 from decimal import Decimal
 
-from engine.append import delivery, users_encoder
-from engine.append.patience import GIVE_UP_SECONDS
-from engine.append.retries import MAX_BACKOFF_SECONDS
+from engine.append.loop.turns import GIVE_UP_SECONDS, MAX_BACKOFF_SECONDS
+from engine.append.send import delivery, users_encoder
 from engine.defs.language import AppenderTerm
 from engine.defs.loader import load
 

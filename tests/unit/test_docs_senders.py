@@ -4,8 +4,8 @@ import json
 import subprocess
 import sys
 
-from engine.append import delivery
-from engine.append.retries import MAX_BACKOFF_SECONDS
+from engine.append.loop.turns import MAX_BACKOFF_SECONDS
+from engine.append.send import delivery
 from engine.defs.appenders import COMMAND_KEYS, HTTP_KEYS
 from engine.defs.loader import load
 from engine.settings import Settings

@@ -17,7 +17,7 @@ from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import OUTPUT_TYPES, SCOOPI, output_type_for_suffix
 
 if TYPE_CHECKING:
-    from engine.append.only_new import SeenRows
+    from engine.append.loop.only_new import SeenRows
     from engine.model.definition import DataDef, Definitions
     from engine.store.db.connector import Database
     from engine.store.tables.runs import Run
@@ -187,7 +187,7 @@ class _Rows(Struct, frozen=True):
 @contextlib.contextmanager
 def _open_seen_rows(db: "Database", data: Path, since: "Run", data_defs: "Sequence[DataDef]") -> "Iterator[SeenRows]":
     """The keys of the rows of that run and all earlier ones; in a temporary file where the data dir is read-only."""
-    from engine.append.only_new import SeenRows
+    from engine.append.loop.only_new import SeenRows
     from engine.store.tables.rowkeys import KEYS, RowKeys
 
     with contextlib.ExitStack() as stack:

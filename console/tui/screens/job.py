@@ -14,7 +14,7 @@ from console.tui.screens.result_table import result_lines
 from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
-from engine.append.row_json import split_fields
+from engine.append.formats.row_json import split_fields
 from engine.model.host import SAFE_HEADERS
 from engine.model.link import Carried
 from engine.model.secret import find_ids

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from engine.append.files import FileFormat
-from engine.append.registry import load_format
-from engine.append.writer import RowEncoder
+from engine.append.formats.file_writer import FileFormat
+from engine.append.formats.writer import RowEncoder, load_format
 from engine.store.tables.outputs import Output
 
 _PIECE_BYTES = 64 * 1024

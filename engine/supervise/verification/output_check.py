@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine.append.only_new import OnlyNewFilter
-from engine.append.output_dir import present_path
+from engine.append.loop.only_new import OnlyNewFilter
+from engine.append.loop.output_dir import present_path
 from engine.errors import StorageError
 from engine.model.output_type import OUTPUT_TYPES
 from engine.model.run import RunState

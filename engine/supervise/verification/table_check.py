@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.append.sqlite import TableReader, table_of
+from engine.append.formats.sqlite import TableReader, table_of
 from engine.store.tables.outputs import Output
 from engine.supervise.verification.file_check import MAX_DIFFERENCES, CheckedRow, Difference
 

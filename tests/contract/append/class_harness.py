@@ -8,12 +8,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from engine.append.delivery import DeliveryLoop
-from engine.append.lifeline import Lifeline
-from engine.append.only_new import OnlyNewFilter
-from engine.append.output_loops import _TargetFactory
-from engine.append.stop_signal import LoopControl
-from engine.append.turn_result import TurnResult
+from engine.append.loop.lifeline import Lifeline, LoopControl
+from engine.append.loop.only_new import OnlyNewFilter
+from engine.append.loop.turns import TurnResult
+from engine.append.send.delivery import DeliveryLoop
+from engine.append.send.output_loops import _TargetFactory
 from engine.model.definition import AppenderDef, DataDef, Definitions, Field
 from engine.model.step import PluginFile
 from engine.settings import Settings

@@ -11,11 +11,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from engine.append.appender import AppenderLoop
-from engine.append.beat_thread import AppenderHeartbeat
-from engine.append.lifeline import Lifeline
-from engine.append.output_dir import OutputDir
-from engine.append.turn_result import TurnResult
+from engine.append.loop.appender import AppenderLoop
+from engine.append.loop.heartbeat import AppenderHeartbeat
+from engine.append.loop.lifeline import Lifeline
+from engine.append.loop.output_dir import OutputDir
+from engine.append.loop.turns import TurnResult
 from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.turn_result import TurnResult
+from engine.append.loop.turns import TurnResult
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
 from engine.store.tables import outputs, rows, runs

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.append.class_process import ClassFailed, ClassProcess, ClassSpec
-from engine.append.lifeline import Lifeline
-from engine.append.stop_signal import LoopControl
-from engine.append.turn_result import SupervisorGone
+from engine.append.loop.lifeline import Lifeline, LoopControl
+from engine.append.loop.turns import SupervisorGone
+from engine.append.send.class_process import ClassFailed, ClassProcess, ClassSpec
 from engine.model.step import PluginFile
 
 START = "import asyncio, os, sys, time, pathlib\n"

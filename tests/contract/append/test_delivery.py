@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.append import delivery as delivery_module
-from engine.append.class_process import ClassProcess
-from engine.append.delivery_batch import DeliveryBatch, build_batch, read_changes
-from engine.append.turn_result import TurnResult
+from engine.append.loop.turns import TurnResult
+from engine.append.send import delivery as delivery_module
+from engine.append.send.class_process import ClassProcess
+from engine.append.send.delivery_batch import DeliveryBatch, build_batch, read_changes
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import deliveries, nodes, outputs, rows
@@ -67,7 +67,7 @@ def test_a_row_that_is_taken_back_before_it_is_delivered_leaves_no_trace(harness
 
 
 def test_a_failed_batch_is_sent_again_as_it_was(harness: ClassHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.append.retries.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("engine.append.loop.turns.RETRY_SECONDS", 0.0)
     fail = harness.folder / "batches.jsonl.fail"
     job = harness.add(books(3))
     fail.touch()

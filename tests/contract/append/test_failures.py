@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine.append import retries
-from engine.append import sqlite as sqlite_output
-from engine.append.turn_result import TurnResult
+from engine.append.formats import sqlite as sqlite_output
+from engine.append.loop import turns as retries
+from engine.append.loop.turns import TurnResult
 from engine.errors import Fenced
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
@@ -205,8 +205,8 @@ def test_a_fence_during_a_write_records_nothing(harness: Harness, monkeypatch: p
 
 
 def test_memory_is_bounded_by_the_size_of_rows(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.append.appender.BATCH_CHARACTERS", 20_000)
-    monkeypatch.setattr("engine.append.appender.FIRST_ROWS", 20)
+    monkeypatch.setattr("engine.append.loop.appender.BATCH_CHARACTERS", 20_000)
+    monkeypatch.setattr("engine.append.loop.appender.FIRST_ROWS", 20)
     harness.add([book(i, title="x" * 1000) for i in range(200)])
     with closing(harness.appender()) as appender:
         run_until_idle(appender)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.command_sender import CommandSender
-from engine.append.delivery_batch import Change, DeliveryBatch, DeliveryFailed
-from engine.append.http_sender import HttpSender
-from engine.append.lifeline import Lifeline
-from engine.append.sender_texts import SenderTexts
-from engine.append.stop_signal import LoopControl
-from engine.append.turn_result import SupervisorGone
+from engine.append.loop.lifeline import Lifeline, LoopControl
+from engine.append.loop.turns import SupervisorGone
+from engine.append.send.command_sender import CommandSender
+from engine.append.send.delivery_batch import Change, DeliveryBatch, DeliveryFailed
+from engine.append.send.http_sender import HttpSender
+from engine.append.send.sender_texts import SenderTexts
 from tests.process.raw_server import serve_raw
 from tests.process.receiver import Receiver
 
@@ -180,7 +179,7 @@ class Partial:
 @pytest.mark.parametrize("taken", [1, 2, 4])
 def test_what_was_acknowledged_is_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
     """Rows and deletions: the position moves over those that were taken, and the rest comes in a batch of its own."""
-    monkeypatch.setattr("engine.append.retries.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("engine.append.loop.turns.RETRY_SECONDS", 0.0)
     harness, target = ClassHarness(tmp_path), Partial(9)
     first = harness.add(books(2))
     with closing(harness.delivery_loop()) as loop:

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from engine.append.class_rows import RowReader
+from engine.append.send.class_host import RowReader
 
 
 def test_values_have_the_types_of_their_fields() -> None:

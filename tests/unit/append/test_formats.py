@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.append import row_json
-from engine.append.csv import CsvEncoder
-from engine.append.jsonl import JsonlEncoder
-from engine.append.registry import create_encoder, create_writer, load_format
-from engine.append.row_json import NumberLiteral
-from engine.append.sqlite import OutputTable
+from engine.append.formats import row_json
+from engine.append.formats.csv import CsvEncoder
+from engine.append.formats.jsonl import JsonlEncoder
+from engine.append.formats.row_json import NumberLiteral
+from engine.append.formats.sqlite import OutputTable
+from engine.append.formats.writer import create_encoder, create_writer, load_format
 from engine.errors import CrawlError
 from engine.model.output_type import OUTPUT_TYPES, OutputTypeName, output_type_for_suffix
 from engine.model.record import to_text

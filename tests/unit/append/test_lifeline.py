@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.lifeline import Lifeline
+from engine.append.loop.lifeline import Lifeline
 from engine.runtime.clock import boot_id
 from engine.runtime.process_identity import identity_of
 

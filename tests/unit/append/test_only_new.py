@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.append import only_new
-from engine.append.only_new import SeenRows, digest
+from engine.append.loop import only_new
+from engine.append.loop.only_new import SeenRows, digest
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables.rowkeys import KEYS, RowKeys

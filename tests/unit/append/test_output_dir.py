@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.output_dir import OutputDir
+from engine.append.loop.output_dir import OutputDir
 from engine.errors import StorageError
 
 
@@ -67,7 +67,7 @@ def test_what_was_deleted_is_created_again(tmp_path: Path, output: OutputDir, lo
 def test_a_link_that_fails_once_is_made_at_a_later_turn(
     output: OutputDir, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("engine.append.output_dir._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("engine.append.loop.output_dir._RETRY_SECONDS", 0.0)
     with monkeypatch.context() as patch:
 
         def fail(*_: object) -> None:

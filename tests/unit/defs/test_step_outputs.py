@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.registry import create_encoder
+from engine.append.formats.writer import create_encoder
 from engine.defs.loader import LoadedDefs, load
 from engine.errors import DefsError
 from engine.supervise.outputs import output_settings

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterable, Sequence
 
-from engine.append.files import FileFormat
-from engine.append.row_json import decode_as_text, is_subsequence, split_fields, to_one_line
+from engine.append.formats.file_writer import FileFormat
+from engine.append.formats.row_json import decode_as_text, is_subsequence, split_fields, to_one_line
 
 
 class JsonlEncoder:

@@ -12,16 +12,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from engine.append.chosen_outputs import BuiltInOutputs, ChosenOutputs
-from engine.append.fence import Fence
-from engine.append.files import inode_of
-from engine.append.only_new import OnlyNewFilter
-from engine.append.output_dir import OutputDir
-from engine.append.retries import OutputRetries
-from engine.append.stop_signal import Monitor, StopSignal
-from engine.append.turn_result import ClassFailed, SupervisorGone, TurnResult
-from engine.append.turns import run_turns
-from engine.append.writer import Batch, FileState, Writer
+from engine.append.formats.file_writer import inode_of
+from engine.append.formats.writer import Batch, FileState, Writer
+from engine.append.loop.chosen_outputs import BuiltInOutputs, ChosenOutputs
+from engine.append.loop.lifeline import Monitor, StopSignal
+from engine.append.loop.only_new import OnlyNewFilter
+from engine.append.loop.output_dir import OutputDir
+from engine.append.loop.turns import ClassFailed, Fence, OutputRetries, SupervisorGone, TurnResult, run_turns
 from engine.errors import CrawlError, StorageError
 from engine.model.output_type import is_shared_file
 from engine.store.db.connector import Database, DatabaseBusy

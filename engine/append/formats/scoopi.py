@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from engine.append.files import FileFormat
-from engine.append.row_json import decode_as_text
+from engine.append.formats.file_writer import FileFormat
+from engine.append.formats.row_json import decode_as_text
 
 _NULL = "null"
 _TAGS = ("1", "1", "1")

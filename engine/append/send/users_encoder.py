@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from engine.append.chosen_outputs import loop_kind
-from engine.append.class_process import ClassProcess, ClassSpec
-from engine.append.files import FileWriter
-from engine.append.registry import file_mode
-from engine.append.row_json import to_one_line
-from engine.append.writer import Writer
+from engine.append.formats.file_writer import FileWriter
+from engine.append.formats.row_json import to_one_line
+from engine.append.formats.writer import Writer, file_mode
+from engine.append.loop.chosen_outputs import loop_kind
+from engine.append.send.class_process import ClassProcess, ClassSpec
 from engine.store.tables.outputs import Output
 
 CHUNK_ROWS, CHUNK_CHARACTERS = 500, 4_000_000

@@ -7,20 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from engine.append.appender import AppenderLoop
-from engine.append.beat_thread import AppenderHeartbeat
-from engine.append.chosen_outputs import loop_kind
-from engine.append.class_process import ClassProcess
-from engine.append.command_sender import CommandSender
-from engine.append.delivery import DeliveryLoop
-from engine.append.delivery_batch import DeliveryBatch, DeliveryTarget
-from engine.append.lifeline import Lifeline
-from engine.append.only_new import OnlyNewFilter
-from engine.append.output_dir import OutputDir
-from engine.append.patience import GIVE_UP_SECONDS
-from engine.append.sender_texts import SenderTexts
-from engine.append.stop_signal import LoopControl
-from engine.append.users_encoder import EncodedOutput, class_spec
+from engine.append.loop.appender import AppenderLoop
+from engine.append.loop.chosen_outputs import loop_kind
+from engine.append.loop.heartbeat import AppenderHeartbeat
+from engine.append.loop.lifeline import Lifeline, LoopControl
+from engine.append.loop.only_new import OnlyNewFilter
+from engine.append.loop.output_dir import OutputDir
+from engine.append.loop.turns import GIVE_UP_SECONDS
+from engine.append.send.class_process import ClassProcess
+from engine.append.send.command_sender import CommandSender
+from engine.append.send.delivery import DeliveryLoop
+from engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget
+from engine.append.send.sender_texts import SenderTexts
+from engine.append.send.users_encoder import EncodedOutput, class_spec
 from engine.model.step import PluginFile
 from engine.plugins.materialize import PLUGINS, resolve_arguments
 from engine.settings import Settings
@@ -134,7 +133,9 @@ class _TargetFactory:
         limit = settings["limit"] or self._settings.deadline
         match type_:
             case "http":
-                from engine.append.http_sender import HttpSender  # httpx takes 0.1 s, which other runs need not pay
+                from engine.append.send.http_sender import (
+                    HttpSender,  # httpx takes 0.1 s, which other runs need not pay
+                )
 
                 texts = SenderTexts(settings["url"], settings["headers"], self._secrets)
                 return HttpSender(texts, limit=limit, stop=self._control)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from engine.append.registry import create_writer
-from engine.append.writer import Writer
+from engine.append.formats.writer import Writer, create_writer
 from engine.store.tables.outputs import Output
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.append.row_json import NumberLiteral, decode_values, is_nested, split_fields, to_one_line
-from engine.append.writer import Batch, FileState
+from engine.append.formats.row_json import NumberLiteral, decode_values, is_nested, split_fields, to_one_line
+from engine.append.formats.writer import Batch, FileState
 from engine.errors import StorageError
 from engine.model.record import to_text
 from engine.store.db.connector import Database, has_no_wal, sqlite3

@@ -11,8 +11,8 @@ from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any
 
-from engine.append.row_json import decode_as_text
-from engine.append.writer import Batch
+from engine.append.formats.row_json import decode_as_text
+from engine.append.formats.writer import Batch
 from engine.store.db.connector import Database
 from engine.store.tables import rows
 from engine.store.tables.outputs import Output

@@ -4,15 +4,14 @@ import threading
 import time
 from pathlib import Path
 
-from engine.append.lifeline import Lifeline
-from engine.append.stop_signal import LoopControl, LoopState
+from engine.append.loop.lifeline import Lifeline, LoopControl, Monitor
 from engine.runtime.beat_file import INTERVAL, Beat, BeatWriter, resident_bytes
 
 STALL_SECONDS = 30.0
 """Seconds without a tick of the loop after which the beat stops."""
 
 
-class AppenderHeartbeat:
+class AppenderHeartbeat(Monitor):
     """The appender's heartbeat. The loop sets the attributes and ticks."""
 
     def __init__(self, path: Path, lifeline: Lifeline) -> None:
@@ -23,12 +22,6 @@ class AppenderHeartbeat:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
         self._parts: list[LoopControl] = []
-        self.state: LoopState = "STARTING"
-        self.flush_ms = 0.0
-        self.rows = 0
-        self.bytes = 0
-        self.problem = ""
-        """What keeps the appender from writing; empty if nothing does."""
 
     def start(self) -> None:
         """Start beating."""

@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from engine.append.files import FileFormat
-from engine.append.row_json import (
+from engine.append.formats.file_writer import FileFormat
+from engine.append.formats.row_json import (
     NumberLiteral,
     decode_as_text,
     decode_values,

@@ -9,11 +9,12 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import orjson
 
-from engine.append.class_rows import RowReader
+from engine.append.formats.row_json import NumberLiteral, decode_values
 from engine.plugins.awaiter import Awaiter
 from engine.plugins.file_text import decode_files
 from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
@@ -22,6 +23,30 @@ from engine.runtime.child_limits import die_with_parent, ignore_stop_signals, li
 from engine.runtime.frames import encode_frame, receive_frame
 
 _ROW = b',"row":'
+
+
+class RowReader:
+    """Reads stored rows of one dataDef: every column in written order, numbers by the types of their fields.
+
+    `types` and `item_types`: of fields, and of the items of fields with `all`.
+    """
+
+    def __init__(self, columns: Sequence[str], types: Mapping[str, str], item_types: Mapping[str, str]) -> None:
+        self._columns = [(name, _reader_of(types.get(name)), _reader_of(item_types.get(name))) for name in columns]
+
+    def read(self, text: str) -> dict[str, Any]:
+        """The row; None where a value is missing."""
+        fields = decode_values(text)
+        row: dict[str, Any] = {}
+        for name, read_value, read_item in self._columns:
+            value = fields.get(name)
+            if isinstance(value, NumberLiteral):
+                row[name] = read_value(value)
+            elif isinstance(value, list):
+                row[name] = [read_item(item) if isinstance(item, NumberLiteral) else _plain(item) for item in value]
+            else:
+                row[name] = _plain(value)
+        return row
 
 
 class AnswerInvalid(Exception):
@@ -97,9 +122,38 @@ class ClassHost:
         return self._awaiter.finish(getattr(self._instance, method)(*arguments))
 
 
+def _number(literal: NumberLiteral) -> int | float | Decimal:
+    """A number without a declared type: no digit is lost."""
+    value = literal.to_value()
+    return Decimal(literal) if isinstance(value, str) else value
+
+
+_READERS: Mapping[str, Callable[[NumberLiteral], int | float | Decimal]] = {
+    "int": lambda literal: int(str(literal)),
+    "float": lambda literal: float(str(literal)),
+    "decimal": Decimal,
+}
+
+
+def _reader_of(type_: str | None) -> Callable[[NumberLiteral], int | float | Decimal]:
+    return _READERS.get(type_ or "", _number)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, NumberLiteral):
+        return _number(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the process."""
-    parser = argparse.ArgumentParser(prog="engine.append.class_host", description="Run a users' Encoder or Appender.")
+    parser = argparse.ArgumentParser(
+        prog="engine.append.send.class_host", description="Run a users' Encoder or Appender."
+    )
     parser.add_argument("--socket", type=int, required=True, help="the descriptor of the socket to the appender")
     parser.add_argument("--parent", type=int, required=True, help="the appender's process id")
     parser.add_argument("--data", required=True, help="the data dir, to tell processes apart")

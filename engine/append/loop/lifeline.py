@@ -4,12 +4,44 @@ import os
 import signal
 import threading
 import time
+from typing import Literal, Protocol
 
 from engine.runtime.lifeline_reader import LifelineReader
 from engine.runtime.wakeup import Wakeup
 
+LoopState = Literal["STARTING", "READY", "DONE", "SHUTDOWN"]
+_SLICE_SECONDS = 0.1
 EXIT_SECONDS = 2.5
 """Seconds from the end of the pipe to a forced exit, in case the loop hangs."""
+
+
+class StopSignal(Protocol):
+    """When a loop ends."""
+
+    @property
+    def supervisor_gone(self) -> bool:
+        """Write nothing more."""
+
+    @property
+    def draining(self) -> bool:
+        """Write all remaining rows, then end."""
+
+
+class Monitor(Protocol):
+    """What a loop reports: it sets the attributes and ticks."""
+
+    state: LoopState = "STARTING"
+    flush_ms: float = 0.0
+    rows: int = 0
+    bytes: int = 0
+    problem: str = ""
+    """What keeps the loop from writing; empty if nothing does."""
+
+    def tick(self) -> None:
+        """Record that the loop is alive."""
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, ticking; ends early if the supervisor is gone or a drain is requested."""
 
 
 class Lifeline:
@@ -57,3 +89,34 @@ class Lifeline:
 
     def _on_sigterm(self, *_: object) -> None:
         self.draining = True
+
+
+class LoopControl(Monitor):
+    """The stop signal and the monitor of a loop in a thread of its own; another thread may stop it."""
+
+    def __init__(self, lifeline: Lifeline) -> None:
+        self._lifeline = lifeline
+        self._stopped = threading.Event()
+
+    @property
+    def supervisor_gone(self) -> bool:
+        """Write nothing more: the supervisor is gone, or the output is removed."""
+        return self._lifeline.supervisor_gone or self._stopped.is_set()
+
+    @property
+    def draining(self) -> bool:
+        """Write all remaining rows, then end."""
+        return self._lifeline.draining
+
+    def tick(self) -> None:
+        """Nothing: the heartbeat is that of the process; a slow class must not end it."""
+
+    def pause(self, seconds: float) -> None:
+        """Sleep; ends early if the loop is stopped, the supervisor is gone or a drain is requested."""
+        end, was_draining = time.monotonic() + seconds, self.draining
+        while (left := end - time.monotonic()) > 0 and not self.supervisor_gone and self.draining == was_draining:
+            self._stopped.wait(min(left, _SLICE_SECONDS))
+
+    def stop(self) -> None:
+        """End the loop: its output is removed, or the process ends."""
+        self._stopped.set()

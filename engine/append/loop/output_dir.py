@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from engine.append.files import fsync_dir
+from engine.append.formats.file_writer import fsync_dir
 from engine.runtime.file_lock import try_lock_file
 
 LATEST = "latest"

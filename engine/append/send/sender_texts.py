@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
-from engine.append.delivery_batch import DeliveryFailed
+from engine.append.send.delivery_batch import DeliveryFailed
 from engine.model.secret import open_placeholders
 from engine.model.variables import UnusableVariable, render_environment
 

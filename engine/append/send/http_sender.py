@@ -13,10 +13,10 @@ from http import HTTPStatus
 
 import httpx
 
-from engine.append.delivery_batch import DeliveryBatch, DeliveryFailed
-from engine.append.sender_texts import SenderTexts
-from engine.append.stop_signal import StopSignal
-from engine.append.turn_result import SupervisorGone
+from engine.append.loop.lifeline import StopSignal
+from engine.append.loop.turns import SupervisorGone
+from engine.append.send.delivery_batch import DeliveryBatch, DeliveryFailed
+from engine.append.send.sender_texts import SenderTexts
 
 _SLICE_SECONDS = 0.1
 _BODY_SECONDS, _BODY_BYTES = 1.0, 64 * 1024

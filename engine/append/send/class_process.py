@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from engine.append.stop_signal import StopSignal
-from engine.append.turn_result import ClassFailed, SupervisorGone
+from engine.append.loop.lifeline import StopSignal
+from engine.append.loop.turns import ClassFailed, SupervisorGone
 from engine.model.step import PluginFile
 from engine.plugins.file_text import encode_files
 from engine.runtime.frames import PREFIX, encode_frame
@@ -68,11 +68,6 @@ class ClassProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._header = b""
-
-    @property
-    def spec(self) -> ClassSpec:
-        """What the class is created with."""
-        return self._spec
 
     def header(self) -> bytes:
         """The first bytes of an encoder's file. Raises ClassFailed, SupervisorGone."""
@@ -128,7 +123,7 @@ class ClassProcess:
         arguments = ["--socket", fd, "--parent", os.getpid(), "--data", self._data, "--output", self._output]
         with _blocked(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # until it ignores them
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "engine.append.class_host", *map(str, arguments)],
+                [sys.executable, "-P", "-m", "engine.append.send.class_host", *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[fd],
             )

@@ -14,9 +14,9 @@ from typing import IO, Any
 
 import orjson
 
-from engine.append.delivery_batch import DeliveryBatch, DeliveryFailed
-from engine.append.stop_signal import StopSignal
-from engine.append.turn_result import SupervisorGone
+from engine.append.loop.lifeline import StopSignal
+from engine.append.loop.turns import SupervisorGone
+from engine.append.send.delivery_batch import DeliveryBatch, DeliveryFailed
 
 CLOSE_SECONDS = 5.0
 """A program has so long to end after its input has."""

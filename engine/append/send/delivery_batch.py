@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from engine.append.row_json import to_one_line
-from engine.append.writer import Batch
+from engine.append.formats.row_json import to_one_line
+from engine.append.formats.writer import Batch
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
 from engine.store.tables import deliveries, rows

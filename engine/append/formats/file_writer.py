@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from engine.append.writer import Batch, FileState, RowEncoder
+from engine.append.formats.writer import Batch, FileState, RowEncoder
 from engine.store.tables.outputs import Output
 
 

@@ -8,14 +8,10 @@ meanwhile follow as deleted.
 import time
 from collections.abc import Callable, Sequence
 
-from engine.append.delivery_batch import DeliveryBatch, DeliveryFailed, DeliveryTarget, build_batch, read_changes
-from engine.append.fence import Fence
-from engine.append.only_new import OnlyNewFilter
-from engine.append.patience import GIVE_UP_SECONDS
-from engine.append.retries import OutputRetries
-from engine.append.stop_signal import LoopControl
-from engine.append.turn_result import ClassFailed, TurnResult
-from engine.append.turns import run_turns
+from engine.append.loop.lifeline import LoopControl
+from engine.append.loop.only_new import OnlyNewFilter
+from engine.append.loop.turns import GIVE_UP_SECONDS, ClassFailed, Fence, OutputRetries, TurnResult, run_turns
+from engine.append.send.delivery_batch import DeliveryBatch, DeliveryFailed, DeliveryTarget, build_batch, read_changes
 from engine.store.db.connector import Database
 from engine.store.tables import deliveries, outputs, rows
 from engine.store.tables.deliveries import Delivery

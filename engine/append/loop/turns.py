@@ -1,0 +1,192 @@
+"""What every loop of the appender shares: its turns, its fence, and the retries of outputs that fail."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Protocol
+
+from engine.append.loop.lifeline import Monitor, StopSignal
+from engine.errors import CrawlError, Fenced, StorageError
+from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.tables import nodes, outputs
+from engine.store.tables.outputs import Output
+
+FLUSH_SECONDS = 0.2
+"""Seconds between two flushes while rows arrive slowly."""
+IDLE_MIN_SECONDS, IDLE_MAX_SECONDS = 0.02, 0.1
+GIVE_UP_SECONDS = 5.0
+"""How long an appender that has nothing else to do retries an output that cannot be written."""
+RETRY_SECONDS = 1.0
+"""Seconds before a failed output is retried."""
+MAX_BACKOFF_SECONDS = 30.0
+_ERROR_CHARACTERS = 1_000
+
+_log = logging.getLogger("appender")
+
+
+class TurnResult(Enum):
+    """The result of one turn of the loop."""
+
+    MORE = "more rows are waiting"
+    WROTE = "all new rows are written"
+    IDLE = "there was nothing to write"
+    BLOCKED = "the remaining work has to wait"
+
+
+class ClassFailed(CrawlError):
+    """A users' class raised an error, took too long, or its process ended."""
+
+
+class SupervisorGone(Exception):
+    """The supervisor ended while a file was being rebuilt: the old file stays."""
+
+
+class Fence:
+    """The fence of one appender epoch, for one database connection."""
+
+    def __init__(self, db: Database, epoch: int) -> None:
+        self._db = db
+        self._epoch = epoch
+
+    def check(self) -> None:
+        """Raise Fenced if another appender has taken over."""
+        if not nodes.is_appender_alive(self._db, self._epoch):
+            raise Fenced(f"appender {self._epoch}: its epoch has ended", "Another appender writes the rows.")
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One write transaction of this epoch. Raises Fenced."""
+        with self._db.transaction():
+            self.check()
+            yield
+
+
+class OutputRetries:
+    """The failed outputs of one loop. `backoff`: each retry of users' classes waits twice as long as the one before."""
+
+    def __init__(self, db: Database, monitor: Monitor, *, backoff: bool = False) -> None:
+        self._db = db
+        self._monitor = monitor
+        self._factor = 2.0 if backoff else 1.0
+        self._retry_at: dict[int, float] = {}
+        self._failures: dict[int, int] = {}
+        self.written_at = 0.0
+        """When rows were last written to an output; monotonic seconds."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether an output waits for its next attempt."""
+        return bool(self._retry_at)
+
+    def is_waiting(self, output: Output) -> bool:
+        """Whether the next attempt at an output is not due yet."""
+        if self._retry_at.get(output.id, 0.0) > time.monotonic():
+            return True
+        self._retry_at.pop(output.id, None)
+        return False
+
+    def add(self, output: Output, name: str, message: str, *, retry_after: float = 0.0) -> None:
+        """Record a failed attempt; the next one is at least `retry_after` seconds later."""
+        failures = self._failures[output.id] = self._failures.get(output.id, 0) + 1
+        delay = min(MAX_BACKOFF_SECONDS, RETRY_SECONDS * self._factor ** (failures - 1))
+        self._retry_at[output.id] = time.monotonic() + max(delay, retry_after)
+        self.report(f"{name}: {message}")
+        if output.error != (text := message[:_ERROR_CHARACTERS]):
+            self._set_errors([output], text)
+
+    def clear(self, written: Iterable[Output]) -> None:
+        """Forget the failures of outputs that were written."""
+        self.written_at = time.monotonic()
+        self._set_errors([o for o in written if self._failures.pop(o.id, None) or o.error], None)
+
+    def begin_drain(self) -> None:
+        """Make the next attempt at every output due, and wait less from now on: the loop ends soon."""
+        self._factor = 1.0
+        self._retry_at = dict.fromkeys(self._retry_at, 0.0)
+
+    def report(self, problem: str) -> None:
+        """Show a problem in the beat; log it once."""
+        if problem != self._monitor.problem:
+            _log.warning("%s; retrying", problem)
+        self._monitor.problem = problem
+
+    def _set_errors(self, changed: list[Output], text: str | None) -> None:
+        if changed:
+            with contextlib.suppress(DatabaseBusy, StorageError), self._db.transaction():
+                for output in changed:
+                    outputs.set_error(self._db, output.id, text)
+
+
+class Turns(Protocol):
+    """A loop, turn by turn."""
+
+    def run_turn(self) -> TurnResult:
+        """Do the next part of the work. Raises DatabaseBusy, SupervisorGone, Fenced."""
+
+
+def run_turns(
+    loop: Turns,
+    retries: OutputRetries,
+    monitor: Monitor,
+    stop: StopSignal,
+    *,
+    give_up_seconds: float = GIVE_UP_SECONDS,
+) -> None:
+    """Write until drained or stopped. Raises Fenced if another appender has taken over.
+
+    `give_up_seconds`: while draining, how long outputs may fail with nothing written.
+    """
+    idle, patience, was_draining = IDLE_MIN_SECONDS, _Patience(give_up_seconds), False
+    while not stop.supervisor_gone:
+        monitor.tick()
+        if stop.draining and not was_draining:
+            was_draining, patience = True, _Patience(give_up_seconds)
+            retries.begin_drain()
+        try:
+            turn = loop.run_turn()
+        except DatabaseBusy as busy:
+            retries.report(busy.message)
+            monitor.pause(RETRY_SECONDS)
+            continue
+        except SupervisorGone:
+            return
+        if not retries.failing:
+            monitor.problem = ""
+        if turn is TurnResult.IDLE and stop.draining:
+            return
+        if (
+            patience.is_over(failing=retries.failing, written_at=retries.written_at)
+            and stop.draining
+            and turn is TurnResult.BLOCKED
+        ):
+            return
+        monitor.state = "DONE" if turn is TurnResult.IDLE else "READY"
+        if turn is TurnResult.IDLE or turn is TurnResult.BLOCKED:
+            monitor.pause(idle)
+            idle = min(IDLE_MAX_SECONDS, idle * 1.2)
+            continue
+        idle = IDLE_MIN_SECONDS
+        if turn is TurnResult.WROTE and not stop.draining:
+            monitor.pause(FLUSH_SECONDS)
+
+
+class _Patience:
+    """Ends when outputs have failed for some seconds, and nothing was written: the next run writes their rows."""
+
+    def __init__(self, seconds: float = GIVE_UP_SECONDS) -> None:
+        self._seconds = seconds
+        self._failing_since: float | None = None
+
+    def is_over(self, *, failing: bool, written_at: float) -> bool:
+        """Whether outputs have failed for so long.
+
+        `failing`: whether one fails now. `written_at`: when rows were last written to one, in monotonic seconds.
+        """
+        if not failing:
+            self._failing_since = None
+            return False
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+        return time.monotonic() - max(self._failing_since, written_at) >= self._seconds

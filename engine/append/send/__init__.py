@@ -1,0 +1,1 @@
+"""Gives rows to receivers, programs and users' classes."""
