@@ -75,7 +75,7 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: S
             heartbeat.pause(_RETRY_SECONDS)
 
         def create_loops() -> OtherLoops:
-            from engine.append.send.output_loops import OutputLoops  # 40 ms of imports, which most runs need not pay
+            from engine.append.send.output_loops import OutputLoops  # most runs save these imports
 
             return OutputLoops(data, run, epoch, settings, heartbeat, lifeline)
 

@@ -128,7 +128,7 @@ class FileFormat(Struct, frozen=True):
 
 
 def inode_of(path: str) -> int | None:
-    """The inode of the file with this name; None if there is none."""
+    """The inode of the file with this name; None if it is missing."""
     try:
         return Path(path).stat().st_ino
     except OSError:

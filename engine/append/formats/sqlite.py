@@ -94,9 +94,9 @@ class OutputTable:
 
 
 class TableReader:
-    """Reads the table of a dataDef from the database at `path`, and what its rows are to be there.
+    """Reads the table of a dataDef from the database at `path`, and makes the rows that it should hold.
 
-    Raises StorageError if the file is missing or damaged, or is no database.
+    Raises StorageError if the file is missing or damaged, or is not a database.
     """
 
     def __init__(self, path: Path, table: OutputTable) -> None:
@@ -108,7 +108,7 @@ class TableReader:
         self._expected.execute(table.create_sql())
 
     def has_table(self, run: str) -> bool:
-        """Whether the table is there with the columns it was made with, and holds rows of this run."""
+        """Whether the table exists with its columns, and holds rows of this run."""
         if not self._db.one(_EXISTS, ("_crawl_console",)) or not self._db.one(_EXISTS, (self._table.name,)):
             return False
         width = self._db.value("SELECT count(*) FROM pragma_table_info(?)", (self._table.name,))

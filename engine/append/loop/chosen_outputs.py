@@ -1,4 +1,4 @@
-"""Which outputs a loop writes, and with what."""
+"""Chooses the outputs that a loop writes, and creates their writers."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ class ChosenOutputs(Protocol):
     """Chooses outputs, and creates their writers."""
 
     runs_users_code: bool
-    """Whether their failures are the users' own: each retry waits longer than the one before."""
+    """Whether users' code writes them: each retry waits longer than the one before."""
 
     def choose(self, declared: Sequence[Output]) -> list[Output]:
         """Those of the declared outputs that the loop writes."""
@@ -22,7 +22,7 @@ class ChosenOutputs(Protocol):
 
 
 class OtherLoops(Protocol):
-    """The loops that write what this one does not."""
+    """The loops that write the other outputs."""
 
     def sync(self, declared: Sequence[Output]) -> None:
         """Start and stop loops, so that each of these outputs has one."""
@@ -40,7 +40,7 @@ class BuiltInOutputs:
     runs_users_code = False
 
     def __init__(self, create_others: Callable[[], OtherLoops] | None = None) -> None:
-        """`create_others` is called for the first output of another kind: most runs have none."""
+        """`create_others` is called for the first output of another kind, which most runs lack."""
         self._create_others = create_others
         self._others: OtherLoops | None = None
 
@@ -54,7 +54,7 @@ class BuiltInOutputs:
         return [output for output in declared if not loop_kind(output)]
 
     def wait_drained(self) -> None:
-        """Wait until the other loops have written what they can. Raises what ended one of them."""
+        """Wait until the other loops have written what they can. Raises the error that ended one."""
         if self._others is not None:
             self._others.wait_drained()
 

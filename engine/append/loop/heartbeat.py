@@ -32,7 +32,7 @@ class AppenderHeartbeat(Monitor):
         self._parts = [*self._parts, part]
 
     def remove_part(self, part: LoopControl) -> None:
-        """Report no longer on a loop; what it wrote still counts."""
+        """Stop reporting on a loop; its counts stay."""
         self._parts = [other for other in self._parts if other is not part]
         self.rows += part.rows
         self.bytes += part.bytes

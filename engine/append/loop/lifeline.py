@@ -92,7 +92,7 @@ class Lifeline:
 
 
 class LoopControl(Monitor):
-    """The stop signal and the monitor of a loop in a thread of its own; another thread may stop it."""
+    """The stop signal and the monitor of a loop in its own thread; another thread may stop it."""
 
     def __init__(self, lifeline: Lifeline) -> None:
         self._lifeline = lifeline
@@ -109,7 +109,7 @@ class LoopControl(Monitor):
         return self._lifeline.draining
 
     def tick(self) -> None:
-        """Nothing: the heartbeat is that of the process; a slow class must not end it."""
+        """Do nothing: the process has a heartbeat of its own, which a slow class must not end."""
 
     def pause(self, seconds: float) -> None:
         """Sleep; ends early if the loop is stopped, the supervisor is gone or a drain is requested."""

@@ -57,7 +57,7 @@ class SeenRows:
         self._batch_limit = max(MIN_ROWS, min(STEP_ROWS, limit * STEP_CHARACTERS // max(1, characters)))
 
     def unseen(self, data_def: str, batch: Batch) -> Batch:
-        """The rows of a later batch that no earlier run has. To be called once all of these are loaded."""
+        """The rows of a later batch that no earlier run has. Call it once all of these are loaded."""
         if not self._has_earlier(data_def):
             return batch
         fields = self._key_fields[data_def]
@@ -66,7 +66,7 @@ class SeenRows:
         return [(id_, row) for key, id_, row in keyed if key not in seen]
 
     def _has_earlier(self, data_def: str) -> bool:
-        """Whether an earlier run has a row of the dataDef: in a first run none has."""
+        """Whether an earlier run has a row of the dataDef: a first run has no earlier rows."""
         if data_def not in self._earlier:
             self._earlier[data_def] = self._keys.has_earlier(self._scopes[data_def], self._before_run)
         return self._earlier[data_def]

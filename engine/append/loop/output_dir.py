@@ -61,7 +61,7 @@ class OutputDir:
         fsync_dir(self.path.parent)
 
     def repair(self) -> None:
-        """Create what is missing: the folder with its lock, and the link. Cheap if nothing is; needs the lock.
+        """Create what is missing: the folder with its lock, and the link. Cheap if nothing is missing; needs the lock.
 
         What fails is logged once, and tried again a second later.
         """

@@ -50,7 +50,7 @@ class RowReader:
 
 
 class AnswerInvalid(Exception):
-    """The class returned what it may not; the text says what it must return."""
+    """The class returned a value of a wrong type; the text says what it must return."""
 
 
 class ClassHost:
@@ -185,4 +185,4 @@ def _lines(body: bytes) -> Iterator[bytes]:
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
-    os._exit(code)  # threads of the class do not keep it
+    os._exit(code)  # does not wait for threads of the class

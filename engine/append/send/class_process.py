@@ -42,8 +42,6 @@ class ClassSpec(Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any]
     data_defs: Mapping[str, Mapping[str, Any]]
     """By dataDef: `columns`, `types` and `item_types`."""
-    code: str
-    """A hash of its code: another one needs another process."""
     limit: float
     """Seconds for one request."""
     memory: int

@@ -46,7 +46,7 @@ class CommandSender:
         try:
             exchange.run()
         except DeliveryFailed:
-            self._kill()  # what it would still answer belongs to no batch
+            self._kill()  # a late answer would count for the next batch
             raise
         except EOFError:
             raise DeliveryFailed(self._describe_end(process), delivered=exchange.acknowledged) from None

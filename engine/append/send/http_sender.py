@@ -1,6 +1,6 @@
 """Posts the rows of an appender of the type `http` to its receiver: a JSON array for each batch.
 
-Whatever has a status of 200 to 299 acknowledges the batch. Redirects are not followed: a POST would become a GET, and
+A status of 200 to 299 acknowledges the batch. Redirects are not followed: a POST would become a GET, and
 headers with credentials would reach another host.
 """
 
@@ -20,7 +20,7 @@ from engine.append.send.sender_texts import SenderTexts
 
 _SLICE_SECONDS = 0.1
 _BODY_SECONDS, _BODY_BYTES = 1.0, 64 * 1024
-"""What is read of an answer, so that its connection can be used again."""
+"""How much of an answer is read, so that its connection can be used again."""
 _MAX_RETRY_AFTER = 600.0
 _ENDED = ("Server disconnected", "peer closed connection")
 """How the library says that a connection ended."""
@@ -72,7 +72,7 @@ class HttpSender:
             raise DeliveryFailed(_describe(error)) from None
 
     async def _wait_for(self, sending: "asyncio.Future[httpx.Response]") -> httpx.Response:
-        """What is being sent, within the limit. Raises DeliveryFailed, SupervisorGone."""
+        """The answer, if it comes within the limit. Raises DeliveryFailed, SupervisorGone."""
         deadline = time.monotonic() + self._limit
         while not sending.done():
             if self._stop.supervisor_gone or time.monotonic() >= deadline:
@@ -86,7 +86,7 @@ class HttpSender:
 
 
 async def _read_rest(response: httpx.Response) -> None:
-    """Read the body, whatever it is: what is longer or slower costs the connection."""
+    """Read the body; a longer or slower one costs the connection."""
     read = 0
     with suppress(httpx.HTTPError, httpx.StreamError, TimeoutError):
         async with asyncio.timeout(_BODY_SECONDS):
@@ -123,7 +123,7 @@ def _describe_refusal(response: httpx.Response) -> str:
 
 
 def _retry_after(response: httpx.Response) -> float:
-    """The seconds of `Retry-After`, a number or a date (RFC 9110, 10.2.3); 0: there is none."""
+    """The seconds of `Retry-After`, a number or a date (RFC 9110, 10.2.3); 0 if it is missing or invalid."""
     value = response.headers.get("Retry-After", "").strip()
     seconds = 0.0
     if value.isascii() and value.isdigit():

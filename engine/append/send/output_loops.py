@@ -52,7 +52,7 @@ class OutputLoops:
         self._threads: dict[_Key, _LoopThread] = {}
 
     def sync(self, declared: Sequence[Output]) -> None:
-        """Start and stop loops, so that each of these outputs has one. Raises what ended a loop."""
+        """Start and stop loops, so that each of these outputs has one. Raises the error that ended a loop."""
         self._raise_failures()
         keys = {_key_of(output) for output in declared}
         for key in [key for key in self._threads if key not in keys]:
@@ -63,7 +63,7 @@ class OutputLoops:
             self._start(key)
 
     def wait_drained(self) -> None:
-        """Wait until all loops have written what they can, or the supervisor is gone. Raises what ended a loop."""
+        """Wait until all loops are drained, or the supervisor is gone. Raises the error that ended a loop."""
         while any(thread.is_alive for thread in self._threads.values()) and not self._lifeline.supervisor_gone:
             self._heartbeat.tick()
             self._lifeline.wait(_WAIT_SECONDS)
@@ -110,7 +110,7 @@ class OutputLoops:
 
 
 class _TargetFactory:
-    """Creates what writes or takes rows, with the plugin files of the defs in force."""
+    """Creates processes of classes and targets of rows, with the plugin files of the current defs."""
 
     def __init__(
         self, db: Database, run: int, data: Path, settings: Settings, control: LoopControl, secrets: Mapping[str, str]
@@ -123,18 +123,18 @@ class _TargetFactory:
         self._secrets = secrets
 
     def create_process(self, type_: str, output: str, declared: Sequence[Output]) -> ClassProcess:
-        """The process of a class, for outputs that differ in their dataDefs alone."""
+        """The process of a class, for outputs that differ only in their dataDefs."""
         spec = class_spec(type_, declared, limit=self._settings.parse_limit, memory=self._settings.parse_memory)
         return ClassProcess(spec, self._data, output, self._load_files, self._control)
 
     def create(self, type_: str, output: str, declared: Sequence[Output]) -> DeliveryTarget:
-        """What the rows of these outputs, which differ in their dataDefs alone, are delivered to."""
+        """The target of the rows of these outputs, which differ only in their dataDefs."""
         settings = declared[0].settings
         limit = settings["limit"] or self._settings.deadline
         match type_:
             case "http":
                 from engine.append.send.http_sender import (
-                    HttpSender,  # httpx takes 0.1 s, which other runs need not pay
+                    HttpSender,  # httpx takes long to import: other runs save it
                 )
 
                 texts = SenderTexts(settings["url"], settings["headers"], self._secrets)

@@ -57,7 +57,7 @@ class EncodedOutput:
         return [o for o in declared if (o.appender, o.data_def) == self._key and loop_kind(o) == "encoder"]
 
     def create_writer(self, output: Output, *, run: str, folder: Path) -> Writer:  # noqa: ARG002 - of databases
-        """The writer of the file; a new process takes the place of the one of the settings before."""
+        """The writer of the file; a new process replaces the one of the old settings."""
         self.close()
         self._process = self._create_process(output.type, "/".join(self._key), [output])
         encoder = UsersEncoder(self._process)
@@ -71,7 +71,7 @@ class EncodedOutput:
 
 
 def class_spec(type_: str, declared: Sequence[Output], *, limit: float, memory: int) -> ClassSpec:
-    """What the class of these outputs, which differ in their dataDefs alone, is created with.
+    """How the class of these outputs is created. They differ only in their dataDefs.
 
     `limit`: seconds for one request where the defs set none.
     """
@@ -88,7 +88,6 @@ def class_spec(type_: str, declared: Sequence[Output], *, limit: float, memory: 
             }
             for output in declared
         },
-        code=settings["code"],
         limit=settings["limit"] or limit,
         memory=memory,
     )

@@ -163,7 +163,7 @@ def mark_corrupt(db: Database, output: int) -> None:
 
 
 def set_pending(db: Database, output: int, file_state: Mapping[str, int] | None) -> None:
-    """Record a rebuilt file before it is renamed over the old one (None: there is none)."""
+    """Record a rebuilt file before it is renamed over the old one ; None removes it."""
     db.execute(_SET_PENDING, (orjson.dumps(file_state).decode() if file_state else None, output))
 
 
@@ -183,9 +183,9 @@ def list_later_paths(db: Database, run: int) -> set[str]:
 
 
 def find_backlog(db: Database, run: int, last_row: int) -> tuple[str, str | None] | None:
-    """An output that lacks a row or must be rebuilt, as APPENDER/DATADEF, and why it cannot be written if it cannot.
+    """An output that lacks a row or must be rebuilt, as APPENDER/DATADEF, and why it cannot be written.
 
-    None: there is no such output.
+    None if every output is complete.
     """
     row = db.one(_BACKLOG, (run, last_row))
     return None if row is None else (f"{row[0]}/{row[1]}", row[2])

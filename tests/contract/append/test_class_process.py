@@ -29,7 +29,7 @@ def create(tmp_path: Path, control: LoopControl) -> Iterator[Create]:
 
     def build(source: str, *, kind: str = "encoder", limit: float = 5.0, **options: Any) -> ClassProcess:
         spec = ClassSpec(
-            name="out.Out", kind=kind, options=options, code="", limit=limit, memory=200_000_000,
+            name="out.Out", kind=kind, options=options, limit=limit, memory=200_000_000,
             data_defs={"book": {"columns": ["a", "b"], "types": {"a": "int"}, "item_types": {}}},
         )  # fmt: skip
         file = PluginFile(path="out.py", text=START + source)
