@@ -49,7 +49,7 @@ _IGNORED = frozenset({"scoopi.defs.dir"})
 """Keys that are answered by the command line."""
 
 _WITHOUT_MEANING: Mapping[str, str] = {
-    "scoopi.persist.data": "rows are extracted again from stored pages; `persist: {data: true}` of a task copies them",
+    "scoopi.persist.data": "the rows of stored pages are extracted again",
     "scoopi.persist.dataDef": "the defs of every run are stored",
     "scoopi.defs.defaultStepsFile": "the default steps are built in; write other ones under `steps` in the defs",
     "scoopi.defs.definedSchema": "`crawl-console schema` prints the schema of the defs",

@@ -150,19 +150,16 @@ def _task_group(
     name: str, term: TaskGroupTerm, entry: Entry, chains: Mapping[str, tuple[ChainStep, ...]], catalog: Catalog, *,
     keep_documents: bool,
 ) -> TaskGroup:  # fmt: skip
-    documents = _or_default(term.documents, keep_documents)
-    asks_again = bool(term.revalidate or term.recrawl)
     return TaskGroup(
         name=name,
         tasks=tuple(
-            _task(key, task, entry.node.entries[key], chains[key], catalog, documents=documents, persists=asks_again)
-            for key, task in term.tasks.items()
+            _task(key, task, entry.node.entries[key], chains[key], catalog) for key, task in term.tasks.items()
         ),
         live=_or_default(term.live, None),
         max_depth=term.max_depth,
         max_pages=term.max_pages,
         priority=_or_default(term.priority, 0),
-        documents=documents,
+        documents=_or_default(term.documents, keep_documents),
         canonical=_or_default(term.canonical, False),
         revalidate=_or_default(term.revalidate, False),
         recrawl=_recrawl(term.recrawl) if term.recrawl else None,
@@ -179,12 +176,7 @@ def _recrawl(term: RecrawlTerm) -> Recrawl:
     )
 
 
-def _task(
-    name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog, *, documents: bool,
-    persists: bool,
-) -> Task:  # fmt: skip
-    """`documents`: whether its group keeps them; else no rows are copied. `persists`: whether they are by default."""
-    persist: bool | None = getattr(term.persist, "data", None)
+def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog) -> Task:
     classes = [step.class_name for step in chain if step.kind in ("parser", "step")]
     names_file = any(is_plugin_path(argument) for step in chain for argument in step.run)
     files = [file.path for file in catalog.files] if names_file else []  # the program may read any of them
@@ -192,8 +184,6 @@ def _task(
         name=name,
         data_def=term.data_def,
         steps=entry.node.text_of("steps"),
-        persist=persist is not False,
-        copy_rows=documents and (persists if persist is None else persist),
         chain=chain,
         code=catalog.code_hash(classes, files),
         loader_code=catalog.code_hash(step.class_name for step in chain if step.kind == "loader"),

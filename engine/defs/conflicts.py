@@ -8,23 +8,29 @@ from engine.defs.language import AXES
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host, shown_key
 from engine.defs.yaml_node import YamlNode
+from engine.errors import UsageError
 from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.model.host import FIXED_HEADERS
+from engine.model.locator import Recrawl
 from engine.model.stored_form import SourcePosition
+from engine.setting_values import duration_seconds
 from engine.urls import bare_host, host_of, normalize
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _JSON_OF_HTML = (JSONLD_PREFIX, EMBEDDED_PREFIX)
 
 
-def check(root: YamlNode, problems: Problems) -> None:
-    """Checks each locator, dataDef and host."""
+def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
+    """Check each locator, task group, dataDef and host. `keep_documents`: of groups without `documents`."""
     for _, group in root.entries_of("locatorGroups"):
         if group.node.get("locators") and not group.node.list_of("locators"):
             _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
     login_checks.check_sessions(root, problems)
+    for name, group in root.entries_of("taskGroups"):
+        _check_recrawl(group.node, problems)
+        _check_documents(name, group.node, problems, keep_documents=keep_documents)
     for name, data_def in root.entries_of("dataDefs"):
         _check_data_def(name, data_def.place, data_def.node, problems)
     hosts: dict[str, SourcePosition] = {}
@@ -109,6 +115,50 @@ def _explain_fixed_header(name: str) -> str:
     if name.lower() == "host":
         return f"`{name}` cannot be set: it follows from the URL; write that host in `url`"
     return f"`{name}` cannot be set: it belongs to the connection, and the crawler sets it where it is needed"
+
+
+def _check_recrawl(group: YamlNode, problems: Problems) -> None:
+    recrawl = group.get("recrawl")
+    if recrawl is None:
+        return
+    if "live" in group.entries:
+        message = "`recrawl` says for each page how long it stays; remove `live`, or `recrawl`"
+        _add_at_key(problems, group, "live", "conflict", message)
+    defaults = Recrawl()
+    least, most = _read_seconds(recrawl, "min", defaults.min), _read_seconds(recrawl, "max", defaults.max)
+    if least is not None and most is not None and least > most:
+        message = f"`min` ({least:g} s) is longer than `max` ({most:g} s); change one of them"
+        _add_at_key(problems, recrawl, "min" if "min" in recrawl.entries else "max", "conflict", message)
+
+
+def _read_seconds(node: YamlNode, key: str, default: float) -> float | None:
+    """The seconds of a duration; None for an invalid one, which is a problem of its own."""
+    text = node.text_of(key)
+    try:
+        return default if text is None else duration_seconds(text)
+    except UsageError:
+        return None
+
+
+def _check_documents(name: str, group: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
+    """Check that a group without documents reuses no document.
+
+    A conflict within the group is refused. Keys that the setting leaves without effect are a warning.
+    """
+    documents = group.get("documents")
+    if (keep_documents if documents is None else documents.value()) is not False:
+        return
+    for key in ("live", "revalidate", "recrawl"):
+        if key not in group.entries or group.entries[key].node.value() is False:
+            continue
+        message = f"`{key}` reuses stored pages, and {{}} deletes them at the end of the run"
+        if documents is not None:
+            cause = message.format("`documents: false`")
+            _add_at_key(problems, group, key, "conflict", f"{cause}; remove it, or `documents: false` of '{name}'")
+        else:
+            cause = message.format("the setting `documents = false`")
+            remedy = f"write `documents: true` in '{name}' to keep them"
+            problems.warn(group.key_place(key), "no-effect", f"{cause}; {remedy}")
 
 
 def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: Problems) -> None:

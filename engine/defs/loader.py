@@ -18,7 +18,6 @@ from engine.defs import (
     plugin_files,
     pydantic_errors,
     references,
-    reuse,
     series_checks,
     sources,
     step_outputs,
@@ -73,12 +72,11 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     added = step_outputs.read(root, chains, problems)
     group_loaders.check(root, chains, problems)
     converters.check(root, catalog, problems)
-    conflicts.check(root, problems)
+    conflicts.check(root, problems, keep_documents=keep_documents)
     paths = {source.display_path: source.path for source in def_files}
     transport_checks.check(root, paths, problems)
     link_checks.check(root, problems)
     series_checks.check(root, problems)
-    reuse.check(root, problems, keep_documents=keep_documents)
     appenders.check(root, catalog, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
@@ -88,7 +86,6 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     definitions = build_definitions(
         terms, root, files, paths, chains, catalog, tables, added, keep_documents=keep_documents
     )
-    reuse.warn_of_volatile_rows(definitions, root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:
             _check_seed_file(locator, problems)

@@ -8,9 +8,9 @@ from engine.defs.scalars import Duration, NonNegativeInteger, PositiveInteger, P
 
 
 class PersistTerm(Term):
-    """What later jobs may reuse."""
+    """A key of Scoopi."""
 
-    data: bool = optional("Whether rows are copied while the document and the dataDef are unchanged; default false.")
+    data: bool = optional("Without effect: the rows of a stored document are extracted again.")
 
 
 class TaskTerm(Term):
@@ -21,7 +21,7 @@ class TaskTerm(Term):
         "The name of a step set, or a set with the steps to change in it.",
         json_schema_extra={"type": ["string", "object"]},
     )
-    persist: PersistTerm = optional("What later jobs may reuse of this task.")
+    persist: PersistTerm = optional("A key of Scoopi, without effect: `live` decides whether a stored document serves.")
 
 
 class RecrawlTerm(Term):

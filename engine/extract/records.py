@@ -97,19 +97,9 @@ class RecordExtractor:
         return bool(self._readers) or (table is not None and not table.makes_links)
 
     @property
-    def has_links(self) -> bool:
-        """Whether it follows links."""
-        return bool(self._data_def.links)
-
-    @property
     def sends_values(self) -> bool:
         """Whether its links carry or send values of the page, or lead to a next one."""
         return self.next_page is not None or bool(self._record_links)
-
-    @property
-    def counted_fields(self) -> tuple[str, ...]:
-        """The fields that may be missing: those without a `value`."""
-        return self._counted_fields
 
     @cached_property
     def cost(self) -> Cost:

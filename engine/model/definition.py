@@ -107,10 +107,6 @@ class Task(Struct, frozen=True, kw_only=True):
     name: str
     data_def: str
     steps: str | None = None
-    persist: bool = True
-    """Whether the defs say nothing against it. Without effect: the hashes of stored defs have it."""
-    copy_rows: Later[bool] = False
-    """`persist: {data: true}`: rows are copied while the document and the dataDef are the same."""
     chain: Later[tuple[ChainStep, ...]] = ()
     """The main line, then side branches; empty: the default chain."""
     code: Later[str] = ""

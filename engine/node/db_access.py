@@ -9,10 +9,9 @@ from typing import Literal
 
 from engine.model.job import LeasedJob, StoredPage, link_key
 from engine.model.locator import Series, SitemapRules
-from engine.model.record import ExtractedLink
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.pages import document_links, documents
+from engine.store.pages import documents
 from engine.store.pages.documents import PageStore, StoredBody
 from engine.store.tables import (
     answers,
@@ -22,12 +21,10 @@ from engine.store.tables import (
     jobs,
     linked_jobs,
     locators,
-    row_sources,
     step_values,
 )
 from engine.store.tables.host_logins import HostLogin
 from engine.store.tables.hosts import StoredRobots
-from engine.store.tables.row_sources import RowSource
 from engine.store.transactions import page_limit
 
 _BUSY_SECONDS, _BUSY_PAUSE = 5.0, 0.5
@@ -117,14 +114,6 @@ class DbAccess:
     def file_path(self, run: int, digest: str) -> str | None:
         """Where a run has a file with that content; None: nowhere."""
         return files.find_path(self._reader, run, digest)
-
-    def row_sources(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], RowSource]:
-        """By stored page and id of the dataDef: the job whose rows of the page may be copied."""
-        return row_sources.find(self._reader, pairs)
-
-    def document_links(self, page: int, context: bytes) -> list[ExtractedLink] | None:
-        """The kept links of a stored page; None: they are not kept."""
-        return document_links.get(self._reader, page, context)
 
     def read(self, work: Callable[[Database], None]) -> None:
         """Call `work` with the reader."""

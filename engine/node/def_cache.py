@@ -1,6 +1,5 @@
 """Caches the defs in a node: reads each version once from the store, compiles each dataDef once."""
 
-import hashlib
 import threading
 
 from msgspec import Struct
@@ -9,11 +8,9 @@ from engine.extract.records import RecordExtractor
 from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
-from engine.fetch.robots import product_token
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
 from engine.model.fingerprint import ExtractionUnit, list_units
 from engine.model.job import LeasedJob
-from engine.model.row_reuse import list_copied_data_defs
 from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -58,8 +55,6 @@ class DefCache:
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
         self._compiled_by_hash: dict[tuple[str, str, str], CompiledDataDef] = {}
         self._task_groups: dict[tuple[int, str], TaskGroup] = {}
-        self._copied_by_group: dict[tuple[int, str], frozenset[int]] = {}
-        self._link_rules: dict[tuple[int, str], tuple[str, bool]] = {}
         self._keeps_documents: dict[tuple[int, str], bool | None] = {}
         self._host_rules: dict[tuple[int, str], HostRule] = {}
         self._plain_hosts: dict[int, frozenset[str]] = {}
@@ -86,8 +81,7 @@ class DefCache:
         self._query_strippers.pop(version, None)
         self._priority_hashes.pop(version, None)
         for cache in (
-            self._task_groups, self._compiled_by_group, self._copied_by_group, self._link_rules,
-            self._keeps_documents, self._host_rules,
+            self._task_groups, self._compiled_by_group, self._keeps_documents, self._host_rules,
         ):  # fmt: skip
             for key in [key for key in list(cache) if key[0] == version]:
                 cache.pop(key, None)
@@ -120,45 +114,6 @@ class DefCache:
             units = list_units(definitions, self.task_group(*key))
             cached = self._compiled_by_group[key] = tuple(self._compile(key[0], unit) for unit in units)
         return cached
-
-    def copied_data_defs(self, job: LeasedJob) -> frozenset[int]:
-        """Ids of the dataDefs whose rows a job on a stored page may copy; empty where no task of its group persists."""
-        key = (job.defs_version, job.group)
-        cached = self._copied_by_group.get(key)
-        if cached is None:
-            names = list_copied_data_defs(self.definitions(job.defs_version), job.group)
-            compiled = self.compiled_data_defs(job) if names else ()
-            cached = self._copied_by_group[key] = frozenset(
-                one.id for one in compiled if one.data_def in names and not one.is_users_code
-            )
-        return cached
-
-    def link_context(self, job: LeasedJob, *, nofollow: bool) -> bytes | None:
-        """A hash of what decides, besides a page itself, which links it has; None: it has none.
-
-        `nofollow`: whether links and pages so marked are respected on its host.
-        """
-        key = (job.defs_version, job.group)
-        cached = self._link_rules.get(key)
-        if cached is None:
-            compiled, settings = self.compiled_data_defs(job), self._settings
-            data_defs = map(self.definitions(key[0]).data_def, [one.data_def for one in compiled])
-            links = [data_def.links for data_def in data_defs if data_def is not None]
-            priorities = dict(sorted(_priorities(self.definitions(key[0])).items()))
-            rules = [
-                [one.id for one in compiled], links, job.group, priorities, settings.max_links,
-                settings.meta_nofollow, product_token(settings.user_agent),
-            ]  # fmt: skip
-            stripper = self.query_stripper(key[0])
-            if stripper is not None:  # without rules, the links that older versions kept stay valid
-                rules.append(stripper.key)
-            has_depths = any(link.max_depth is not None for of_data_def in links for link in of_data_def)
-            cached = self._link_rules[key] = (definition_hash(rules) if any(links) else "", has_depths)
-        rules_hash, has_depths = cached
-        if not rules_hash:
-            return None
-        text = f"{rules_hash} {nofollow} {job.depth if has_depths else ''}"
-        return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def keeps_documents(self, job: LeasedJob) -> bool | None:
         """Whether the group of a job keeps documents beyond the end of the run; None: all groups do."""

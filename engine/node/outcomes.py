@@ -9,7 +9,7 @@ from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import OVERLOAD_STATUSES, retry_wait
-from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, StoredPage
+from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED
 from engine.node.extraction.result import PageExtraction
 from engine.runtime.clock import boottime
@@ -38,19 +38,15 @@ class OutcomeBuilder:
         fetch_time: str,
         size: int,
         hops: int,
-        copied: int = 0,
     ) -> JobOutcome:
-        """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`.
-
-        `copied`: further rows that the commit copies.
-        """
+        """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
         if extraction.replaced_by == REPEATED:
             return self._repeated(job, url, hops)
         if extraction.replaced_by == LOGGED_OUT:
             return self.logged_out(job, url, "the page lacks `check`")
         if extraction.replaced_by:
             return self._replaced(job, extraction, url, hops)
-        rows = sum([len(made.texts) for made in extraction.rows]) + copied
+        rows = sum([len(made.texts) for made in extraction.rows])
         if extraction.held:
             rows += sum(len(held.texts) for held in extraction.held)
         text = _describe_page(status, fetch_time, size, rows, url)
@@ -113,14 +109,6 @@ class OutcomeBuilder:
             job=job, state=JobState.READY, reason=reason, logged_out=on_lost, events=(event,),
             next_host=(urls.host_key(job.url), urls.origin(job.url)) if moved else None,
         )  # fmt: skip
-
-    def copied(
-        self, job: LeasedJob, stored: StoredPage, rows: int, *, hops: int, answer: tuple[int, str] | None = None
-    ) -> JobOutcome:
-        """DONE: the commit copies all its rows, and nothing is extracted. `answer`: see `Pipeline`."""
-        status, fetch_time = answer or (stored.status, "copied")
-        text = _describe_page(status, fetch_time, stored.size, rows, stored.url)
-        return JobOutcome(job=job, state=JobState.DONE, hops=hops, events=(self.event(job, "INFO", text),))
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
         """The document gives nothing: SKIPPED for a link, FAILED for a locator."""

@@ -23,7 +23,6 @@ from engine.node.handlers.reextraction import Reextractor
 from engine.node.handlers.revalidation import Revalidation
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.robots_job import RobotsHandler
-from engine.node.handlers.row_reuse import RowReuse
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
@@ -81,12 +80,11 @@ class Pipeline:
             shared_jars=shared_jars,
             file_parts=file_parts,
         )
-        self._row_reuse, file_rows = RowReuse(def_cache, db_access), FileRows(def_cache)
+        file_rows = FileRows(def_cache)
         self._reextractor = Reextractor(
             db_access=db_access,
             page_extractor=page_extractor,
             outcomes=self._outcomes,
-            row_reuse=self._row_reuse,
             file_rows=file_rows,
         )
         self._revalidation, login_guard = Revalidation(def_cache, db_access), LoginGuard(def_cache)
@@ -95,11 +93,9 @@ class Pipeline:
             db_access=db_access,
             page_extractor=page_extractor,
             outcomes=self._outcomes,
-            row_reuse=self._row_reuse,
             file_rows=file_rows,
             revalidation=self._revalidation,
             login_guard=login_guard,
-            meta_noindex=settings.meta_noindex,
         )
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, self._outcomes)
         agent = product_token(settings.user_agent)
@@ -136,9 +132,7 @@ class Pipeline:
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         """Read what the store has of the pages of these jobs, all at once. What cannot be read now, each job reads."""
         with contextlib.suppress(CrawlError):
-            versions = self._revalidation.load(jobs)
-            stored = [(job, page) for job in jobs if (page := job.stored or versions.get(job.lease_key)) is not None]
-            self._row_reuse.load(stored)
+            self._revalidation.load(jobs)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its request, if it sends one; or the outcome of one that sends none."""
@@ -179,7 +173,6 @@ class Pipeline:
         """Free what is kept of a job, however it ended."""
         self._sender.forget(job)
         self._revalidation.forget(job)
-        self._row_reuse.forget(job)
 
     async def aclose(self) -> None:
         """Close all connections, end the extraction processes."""

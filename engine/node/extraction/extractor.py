@@ -13,7 +13,7 @@ from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.decode import content_type_at
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
-from engine.model.record import ExtractedLink, RecordCounts, Texts
+from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import CompiledDataDef, DefCache
@@ -43,7 +43,6 @@ from engine.node.lines import take_first
 from engine.node.seen_set import SeenSet
 from engine.settings import Settings
 from engine.store.pages.body import Body
-from engine.store.pages.document_links import MAX_LINKS
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
 
 _SITEMAP_TYPE = "application/xml"
@@ -88,21 +87,18 @@ class PageExtractor:
         status: int,
         fetched_at: float,
         robots_tags: tuple[str, ...] = (),
-        copied: frozenset[int] | None = None,
         check: str = "",
     ) -> PageExtraction:
         """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
 
-        `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone. None: no rows of
-        the page will ever be copied. `check`: the selector of what it has while the login to its host lasts.
+        `check`: the selector of what it has while the login to its host lasts.
         """
         if job.link_request.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
             return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
         context = self._contexts.create(job, url)
         context.check = check
-        compiled = self._applicable_data_defs(job, copied)
-        made_before = self.unchanged_data_defs(job)
-        without_rows = copied.union(made_before) if copied else made_before
+        compiled = self._applicable_data_defs(job)
+        without_rows = self.unchanged_data_defs(job)
         runs_users_code = any(c.is_users_code for c in compiled)
         if not runs_users_code and may_be_inline(body.read(), content_type):
             page, damaged = parse_page(
@@ -151,7 +147,6 @@ class PageExtractor:
             share,
             _page_counts(compiled, answer.counts),
             later_children,
-            list(answer.links.to_links()) if copied is not None and len(answer.links.urls) <= MAX_LINKS else None,
             self._selector_warnings.warn(compiled, answer.page_kind, answer.faults),
             self._unit_results(job, compiled, answer.results),
             runs_users_code,
@@ -170,10 +165,6 @@ class PageExtractor:
         answer = await self._pool.work(request)
         assert isinstance(answer, wire.PageAnswer)
         return answer
-
-    def make_children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
-        """The links of a page that become jobs, as far as this node knows."""
-        return self._child_jobs.of_links(job, links)
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
@@ -211,11 +202,9 @@ class PageExtractor:
         self._users_code.close()
         self._pool.close()
 
-    def _applicable_data_defs(self, job: LeasedJob, copied: frozenset[int] | None) -> Sequence[CompiledDataDef]:
+    def _applicable_data_defs(self, job: LeasedJob) -> Sequence[CompiledDataDef]:
         """What to apply; in a re-extraction, a dataDef whose rows stay is applied only for its links."""
         compiled = self._def_cache.compiled_data_defs(job)
-        if copied:
-            return [data_def for data_def in compiled if data_def.id not in copied or data_def.extractor.has_links]
         made_before = self.unchanged_data_defs(job)
         if not made_before or job.links_stale:
             return compiled
@@ -259,7 +248,6 @@ class PageExtractor:
             extracted.dropped_links,
             extracted.noindex,
             counts=_page_counts(compiled, extracted.counts),
-            links=extracted.links if len(extracted.links) <= MAX_LINKS else None,
             warnings=self._selector_warnings.warn(compiled, page.kind, extracted.faults),
             results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
             replaced_by=extracted.replaced_by,

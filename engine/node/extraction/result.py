@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from engine.fetch.byte_budget import BodyShare
-from engine.model.record import ExtractedLink, Rejection, Texts
+from engine.model.record import Rejection, Texts
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows, PageCounts, UnitResult
 
 
@@ -32,8 +32,6 @@ class PageExtraction(Struct):
     """How the records were filled."""
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
     """Further children in pieces, made when they are committed."""
-    links: Sequence[ExtractedLink] | None = None
-    """All links of the page, where they are few enough to be kept."""
     warnings: tuple[str, ...] = ()
     """What the operator should know of these dataDefs."""
     results: tuple[UnitResult, ...] = ()

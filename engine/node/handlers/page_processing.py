@@ -13,7 +13,6 @@ from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.login_guard import LoginGuard
 from engine.node.handlers.page_fetch import FetchedPage
 from engine.node.handlers.revalidation import Revalidation, StoredVersion
-from engine.node.handlers.row_reuse import PageReuse, RowReuse
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
@@ -34,22 +33,17 @@ class PageProcessor:
         db_access: DbAccess,
         page_extractor: PageExtractor,
         outcomes: OutcomeBuilder,
-        row_reuse: RowReuse,
         file_rows: FileRows,
         revalidation: Revalidation,
         login_guard: LoginGuard,
-        meta_noindex: bool,
     ) -> None:
-        """`meta_noindex`: whether pages that ask not to be indexed give no rows."""
         self._sender = sender
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._outcomes = outcomes
-        self._row_reuse = row_reuse
         self._file_rows = file_rows
         self._revalidation = revalidation
         self._login_guard = login_guard
-        self._meta_noindex = meta_noindex
 
     async def process_fetched(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         """The outcome of a job from the final response of its fetch."""
@@ -75,7 +69,7 @@ class PageProcessor:
                 outcome = await self._extract(
                     job, StoredBody(document.body, robots_tags(response.headers)), response.content_type, document.url,
                     status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
-                    self._row_reuse.find(job, None), check=login.check or "" if login else "",
+                    check=login.check or "" if login else "",
                 )  # fmt: skip
                 if outcome.logged_out and login is not None:
                     outcome.logged_out = login.on_lost
@@ -129,12 +123,6 @@ class PageProcessor:
             return self._outcomes.not_a_page(job, f"HTTP {stored.status} (gone)", stored.url, hops=hops)
         if status_class != "ok":
             return self._outcomes.ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
-        reuse = self._row_reuse.find(job, stored)
-        if reuse is not None and reuse.links is not None:
-            outcome = self._outcomes.copied(job, stored, reuse.records, hops=hops, answer=answer)
-            outcome.children = self._page_extractor.make_children(job, reuse.links)
-            outcome.page, outcome.target, outcome.copies = stored.page, target, reuse.copies
-            return outcome
         share = self._sender.share(job)
         await share.grow(stored.size)
         share.finish_reading()
@@ -142,20 +130,9 @@ class PageProcessor:
         if body is None:
             return self._outcomes.ended(job, JobState.FAILED, "its stored page is missing", stored.url, hops=hops)
         outcome = await self._extract(
-            job,
-            body,
-            stored.content_type,
-            stored.url,
-            stored.status,
-            stored.fetched_at,
-            "stored",
-            hops,
-            reuse,
-            answer=answer,
+            job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops, answer=answer
         )
         outcome.page, outcome.target = stored.page, target
-        if reuse and outcome.state is JobState.DONE and not (outcome.noindex and self._meta_noindex):
-            outcome.copies = reuse.copies
         return outcome
 
     def _classify(self, job: LeasedJob, url: str, request: Request, status: int) -> StatusClass:
@@ -174,15 +151,13 @@ class PageProcessor:
         fetched_at: float,
         fetch_time: str,
         hops: int,
-        reuse: PageReuse | None = None,
         answer: tuple[int, str] | None = None,
         check: str = "",
     ) -> JobOutcome:
         try:
             extraction = await self._page_extractor.extract(
                 job, body=content.body, content_type=content_type, url=url, status=status, fetched_at=fetched_at,
-                robots_tags=content.robots_tags, copied=reuse.copied if reuse else None,
-                check=check,
+                robots_tags=content.robots_tags, check=check,
             )  # fmt: skip
         except UnsupportedContent as error:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
@@ -190,12 +165,9 @@ class PageProcessor:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         await self._file_rows.hold(job, extraction, url)
         shown_status, shown_time = answer or (status, fetch_time)
-        outcome = self._outcomes.extracted(
-            job, extraction, status=shown_status, url=url, fetch_time=shown_time, size=content.body.size, hops=hops,
-            copied=reuse.records if reuse else 0,
-        )  # fmt: skip
-        self._row_reuse.record(job, extraction, outcome, url)
-        return outcome
+        return self._outcomes.extracted(
+            job, extraction, status=shown_status, url=url, fetch_time=shown_time, size=content.body.size, hops=hops
+        )
 
 
 def _keep_answer(outcome: JobOutcome, document: NewDocument) -> JobOutcome:

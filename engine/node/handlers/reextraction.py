@@ -7,7 +7,6 @@ from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.handlers.file_rows import FileRows
-from engine.node.handlers.row_reuse import RowReuse
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.transactions.outcome import JobOutcome
 
@@ -16,13 +15,11 @@ class Reextractor:
     """One for each node, beside its pipeline."""
 
     def __init__(
-        self, *, db_access: DbAccess, page_extractor: PageExtractor, outcomes: OutcomeBuilder, row_reuse: RowReuse,
-        file_rows: FileRows,
-    ) -> None:  # fmt: skip
+        self, *, db_access: DbAccess, page_extractor: PageExtractor, outcomes: OutcomeBuilder, file_rows: FileRows
+    ) -> None:
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._outcomes = outcomes
-        self._row_reuse = row_reuse
         self._file_rows = file_rows
 
     async def reextract(self, job: LeasedJob, share: BodyShare) -> JobOutcome:
@@ -54,7 +51,6 @@ class Reextractor:
             job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=content.body.size, hops=0
         )
         outcome.noindex = False  # the page was counted when it was fetched
-        self._row_reuse.record(job, extraction, outcome, stored.url)
         outcome.kept_data_defs = self._page_extractor.unchanged_data_defs(job)
         return outcome
 

@@ -45,12 +45,11 @@ class Revalidation:
         self._loaded: dict[tuple[int, int], tuple[bytes, StoredVersion | None]] = {}
         """By lease key of a job: the key of its document, and what there is of it."""
 
-    def load(self, jobs: Iterable[LeasedJob]) -> dict[tuple[int, int], StoredPage]:
-        """Read the stored versions of the pages that these jobs ask for; returns them by lease key."""
+    def load(self, jobs: Iterable[LeasedJob]) -> None:
+        """Read the stored versions of the pages that these jobs ask for."""
         keys = {job.lease_key: next_document_key(job) for job in jobs if job.stored is None and self._compares(job)}
         versions = self._read(list(keys.values())) if keys else {}
         self._loaded |= {lease_key: (key, versions.get(key)) for lease_key, key in keys.items()}
-        return {lease_key: versions[key].stored for lease_key, key in keys.items() if key in versions}
 
     def forget(self, job: LeasedJob) -> None:
         """Free what was loaded for a job, however it ended."""

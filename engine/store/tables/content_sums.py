@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from engine.model.content_digest import Digests, add_digests, row_digest, sum_to_bytes
+from engine.model.content_digest import Digests, add_digests, sum_to_bytes
 from engine.store.db.connector import Database, placeholders
 
 _LIST = "SELECT grp, documents, document_sum, rows, row_sum FROM content_sums WHERE run = ?"
@@ -23,8 +23,6 @@ SELECT s.run, s.grp, r.digest FROM json_each(?) i CROSS JOIN rows r ON r.job = i
 CROSS JOIN jobs j ON j.id = r.job CROSS JOIN sequences s ON s.id = j.sequence
 WHERE r.data_def NOT IN (SELECT value FROM json_each(?))
 """
-_TEXT = "SELECT CAST(data AS TEXT) FROM rows WHERE id = ?"
-_SET_DIGEST = "UPDATE rows SET digest = ? WHERE id = ?"
 _HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = 'content_sums'"
 _IS_SUMMED = "SELECT summed FROM runs WHERE seq = ?"
 
@@ -85,20 +83,6 @@ def subtract_rows(db: Database, jobs: str, kept: str) -> None:
         change.row_sum -= add_digests(0, (digest,))
     for run, of_groups in changes.items():
         move(db, run, of_groups)
-
-
-def add_copied_rows(db: Database, run: int, data_def: str, copied: Iterable[tuple[str, int, bytes | None]]) -> None:
-    """Add rows of a dataDef that were copied: the group, id and digest of each.
-
-    Copies of rows without a digest, which were made before sums were recorded, get one.
-    """
-    changes: dict[str, ContentSum] = {}
-    for group, row, digest in copied:
-        if digest is None:
-            digest = row_digest(data_def, db.value(_TEXT, (row,)))
-            db.execute(_SET_DIGEST, (digest, row))
-        changes.setdefault(group, ContentSum()).add_row(digest)
-    move(db, run, changes)
 
 
 def list_sums(db: Database, run: int) -> dict[str, ContentSum]:

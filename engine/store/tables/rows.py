@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from itertools import chain, groupby, islice, repeat
 from typing import Any, NamedTuple
 
-import orjson
-
 from engine.model.content_digest import Digests
 from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
@@ -15,12 +13,6 @@ _ADD = "INSERT INTO rows (run, job, data_def, data, digest) {values}"
 _ADD_LARGE = (
     "INSERT INTO rows (run, job, data_def, data, digest) VALUES (?, ?, ?, zeroblob(?), zeroblob(?)) RETURNING id"
 )
-# CROSS JOIN: in the order of the jobs, and of each job's rows by the index of jobs
-_COPY = """
-INSERT INTO rows (run, job, data_def, data, digest)
-SELECT ?, c.value ->> 0, r.data_def, r.data, r.digest FROM json_each(?) c CROSS JOIN rows r ON r.job = c.value ->> 1
-WHERE r.data_def = ? RETURNING id, job, digest
-"""
 _BATCH = 1_024
 _COUNT = """
 INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
@@ -105,14 +97,6 @@ def _add_large(db: Database, run: int, job: int, data_def: int, text: Any, diges
     [(id_,)] = db.all(_ADD_LARGE, (run, job, data_def, len(text), len(digest or b"")))
     db.write_blob("rows", "data", id_, text)
     db.write_blob("rows", "digest", id_, memoryview(digest or b""))
-
-
-def copy(db: Database, run: int, data_def: int, jobs: Sequence[tuple[int, int]]) -> list[tuple[int, int, bytes | None]]:
-    """Append the rows that jobs made of a dataDef to other jobs: pairs of the new job and the source.
-
-    Returns id, job and digest of each. The ids are new: readers that continue by id read them like any others.
-    """
-    return db.all(_COPY, (run, orjson.dumps(jobs).decode(), data_def))
 
 
 def add_counts(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:

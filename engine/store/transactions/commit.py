@@ -30,7 +30,7 @@ from engine.store.tables.health import PageHealth
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import carried, copies, logins, release, robots, statistics, sums, supersede
+from engine.store.transactions import carried, logins, release, robots, statistics, sums, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -188,7 +188,6 @@ def _apply(
     touched_hosts = {f.job.host for f in outcomes}
     _readmit_named(db, run, outcomes)
     logins.settle_states(db, outcomes)
-    sources = copies.find_sources(db, outcomes)
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
     changed = carried.resolve_changed(db, outcomes)
     completed_extracts = {f.job.id for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE}
@@ -199,8 +198,6 @@ def _apply(
     documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
     documents.mark_checked(db, run, [f.checked for f in accepted if f.checked is not None])
     _mark_temporary(db, run, [f for f in accepted if f.keeps_document is not None])
-    if sources:  # before a re-extraction in this commit deletes them
-        copies.copy_rows(db, run, accepted, sources)
     if completed_extracts:
         supersede.delete_old_rows(db, run, [f for f in accepted if f.job.id in completed_extracts])
     rows.add(
@@ -217,7 +214,6 @@ def _apply(
         [PageHealth(f.job.page_job or f.job.id, f.job.host, *counted) for f in accepted for counted in f.counts],
     )
     _add_results(db, run, accepted)
-    copies.add_sources(db, accepted)
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     if changed:

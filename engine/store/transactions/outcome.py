@@ -79,17 +79,6 @@ class UnitResult(NamedTuple):
     result: StepResult
 
 
-class CopiedRows(NamedTuple):
-    """The rows of a dataDef that an earlier job made of the same document, to be copied by the commit."""
-
-    data_def: str
-    data_def_id: int
-    fields: tuple[str, ...] = ()
-    """The fields whose missing values are counted."""
-    defaulted: frozenset[str] = frozenset()
-    """The fields that have a default."""
-
-
 class RobotsResult(Struct, frozen=True):
     """A host's robots.txt: HTTP status (0: no answer), text, and its crawl delay in seconds."""
 
@@ -149,12 +138,6 @@ class JobOutcome(Struct, kw_only=True):
     """What users' steps store in the commit: JSON by key."""
     kept_data_defs: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs whose rows stay."""
-    copies: tuple[CopiedRows, ...] = ()
-    """Rows to copy from an earlier job on `page`. Where they are gone at the commit, the job is READY again."""
-    reusable: tuple[int, ...] = ()
-    """Ids of the dataDefs whose rows later jobs on the document may copy."""
-    kept_links: tuple[bytes, bytes] | None = None
-    """The links of its page for later jobs: their context and their encoding (pages.document_links)."""
     children: tuple[ChildJob, ...] = ()
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
     """Further children in pieces, of a page that has many: they are made when the pieces before are committed."""
@@ -229,8 +212,8 @@ class JobOutcome(Struct, kw_only=True):
 
     @property
     def row_data_defs(self) -> list[str]:
-        """The dataDefs of its rows, extracted and copied."""
-        return [made.data_def for of_kind in (self.rows, self.held, self.copies) for made in of_kind]
+        """The dataDefs of its rows."""
+        return [made.data_def for of_kind in (self.rows, self.held) for made in of_kind]
 
     def next_children(self) -> int:
         """Make the next children; returns how many. None are left after an empty piece."""

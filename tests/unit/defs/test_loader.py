@@ -46,7 +46,7 @@ def test_the_sample_project() -> None:
     books = defs.task_group("books")
     assert books is not None
     assert (books.live, books.max_depth, books.max_pages, books.priority) == (86_400, 5, None, 0)
-    assert [(t.name, t.data_def, t.steps, t.persist) for t in books.tasks] == [("list", "book", None, True)]
+    assert [(t.name, t.data_def, t.steps) for t in books.tasks] == [("list", "book", None)]
     book = defs.data_def("book")
     assert book is not None
     assert book.block == "article.product_pod"
@@ -226,12 +226,10 @@ def test_host_names_are_normalized_as_in_urls(tmp_path: Path) -> None:
     assert sorted(rule.name for rule in defs.hosts) == sorted(names.values())
 
 
-def test_persist_and_live(tmp_path: Path) -> None:
-    text = small().replace(
-        "{t: {dataDef: d}}", "{live: PT1H30M, priority: -5, t: {dataDef: d, persist: {data: false}}}"
-    )
+def test_live_and_priority(tmp_path: Path) -> None:
+    text = small().replace("{t: {dataDef: d}}", "{live: PT1H30M, priority: -5, t: {dataDef: d}}")
     (group,) = load(write_defs(tmp_path, a=text)).definitions.task_groups
-    assert (group.live, group.priority, group.tasks[0].persist) == (5_400, -5, False)
+    assert (group.live, group.priority) == (5_400, -5)
 
 
 def test_without_appenders_there_is_one_csv(tmp_path: Path) -> None:

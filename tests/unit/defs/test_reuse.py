@@ -1,4 +1,4 @@
-"""`persist` and `documents: false`: what is refused, what is warned of, and which rows may be copied."""
+"""The keys by which groups reuse stored pages: `live`, `recrawl`, `revalidate`, `documents`; `persist`."""
 
 from pathlib import Path
 
@@ -6,9 +6,8 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError
-from engine.model.definition import DataDef, Definitions, Field, FilterRule, Task, TaskGroup
+from engine.model.definition import Task
 from engine.model.locator import Recrawl
-from engine.model.row_reuse import list_copied_data_defs, list_volatile_variables
 
 from .test_strictness import load_problems, marked, write_defs
 
@@ -26,8 +25,7 @@ dataDefs:
     "keys",
     [
         "    documents: false\n    §live: P1D\n    t: {dataDef: d}",
-        "    documents: false\n    t: {dataDef: d, §persist: {data: true}}",
-        "    §live: PT1S\n    t: {dataDef: d, §persist: {data: true}}\n    documents: false",
+        "    §live: PT1S\n    t: {dataDef: d}\n    documents: false",
     ],
 )
 def test_a_group_without_documents_reuses_none(tmp_path: Path, keys: str) -> None:
@@ -41,9 +39,9 @@ def test_a_group_without_documents_reuses_none(tmp_path: Path, keys: str) -> Non
     ("keys", "kept"),
     [
         ("    t: {dataDef: d}", False),
-        ("    §live: PT1S\n    t: {dataDef: d, §persist: {data: true}}", False),
+        ("    §live: PT1S\n    t: {dataDef: d}", False),
         ("    documents: false\n    §live: PT1S\n    t: {dataDef: d}", None),
-        ("    documents: true\n    live: PT1S\n    t: {dataDef: d, persist: {data: true}}", True),
+        ("    documents: true\n    live: PT1S\n    t: {dataDef: d}", True),
     ],
 )
 def test_the_setting_documents_is_for_groups_that_do_not_say(tmp_path: Path, keys: str, kept: bool | None) -> None:
@@ -58,7 +56,7 @@ def test_the_setting_documents_is_for_groups_that_do_not_say(tmp_path: Path, key
         return
     loaded = load(path, keep_documents=False)
     (group,) = loaded.definitions.task_groups
-    assert (group.documents, group.tasks[0].copy_rows) == (kept, kept and "persist" in keys)
+    assert group.documents == kept
     assert [(p.code, (p.line, p.column)) for p in loaded.warnings] == [("no-effect", place) for place in places]
     assert all("write `documents: true` in 'g' to keep them" in p.message for p in loaded.warnings)
 
@@ -68,6 +66,7 @@ def test_the_setting_documents_is_for_groups_that_do_not_say(tmp_path: Path, key
     [
         "    documents: false\n    t: {dataDef: d}",
         "    documents: false\n    t: {dataDef: d, persist: {data: false}}",
+        "    documents: false\n    t: {dataDef: d, persist: {data: true}}",
         "    documents: true\n    live: P1D\n    t: {dataDef: d, persist: {data: true}}",
     ],
 )
@@ -75,7 +74,7 @@ def test_these_are_accepted(tmp_path: Path, keys: str) -> None:
     loaded = load(write_defs(tmp_path, DEFS.format(keys=keys, value="x")))
     (group,) = loaded.definitions.task_groups
     assert group.documents is ("documents: false" not in keys)
-    assert group.tasks[0].copy_rows is ("data: true" in keys)
+    assert group.tasks == (Task(name="t", data_def="d", place=group.tasks[0].place),), "`persist` has no effect"
     assert loaded.warnings == ()
 
 
@@ -85,51 +84,6 @@ def test_a_bad_value_is_refused(tmp_path: Path) -> None:
     )
     problems = load_problems(write_defs(tmp_path, text))
     assert [(p.code, (p.line, p.column)) for p in problems] == [("wrong-type", place) for place in places]
-
-
-@pytest.mark.parametrize("variable", ["run.id", "document.fetchedAt", "locator.name", "depth"])
-def test_persist_that_has_no_effect_is_warned_of(tmp_path: Path, variable: str) -> None:
-    keys = "    t: {dataDef: d, §persist: {data: true}}"
-    text, [place] = marked(DEFS.format(keys=keys, value=f"%{{{variable}}}"))
-    (warning,) = load(write_defs(tmp_path, text)).warnings
-    assert (warning.code, (warning.line, warning.column)) == ("no-effect", place)
-    assert f"`%{{{variable}}}` of 'd'" in warning.message
-
-
-def test_which_variables_differ_between_jobs() -> None:
-    nested = Field(name="f", selector="i", fields=(Field(name="n", value="%{locator.url}"),))
-    data_def = DataDef(
-        name="d",
-        fields=(Field(name="u", value="%{document.url} %{document.status} %%{run.id}"), nested),
-        filters=(FilterRule(field="u", pattern="x"),),
-    )
-    assert list_volatile_variables(data_def) == ("locator.url",)
-
-
-def test_which_rows_may_be_copied() -> None:
-    plain = DataDef(name="plain", fields=(Field(name="x"),))
-    timed = DataDef(name="timed", fields=(Field(name="x", value="%{run.time}"),))
-    links = DataDef(name="links")
-    files = DataDef(name="files", fields=(Field(name="f", selector="i", fields=(Field(name="n", type="file"),)),))
-
-    def copied(*tasks: Task) -> frozenset[str]:
-        return list_copied_data_defs(
-            Definitions(task_groups=(TaskGroup(name="g", tasks=tasks),), data_defs=(plain, timed, links, files)), "g"
-        )
-
-    assert copied(Task(name="a", data_def="plain")) == frozenset()
-    assert copied(*(Task(name=n, data_def=n, copy_rows=True) for n in ("plain", "timed", "links", "files"))) == {
-        "plain"
-    }
-    assert copied(Task(name="a", data_def="plain", copy_rows=True), Task(name="b", data_def="timed")) == {"plain"}
-    assert copied(Task(name="a", data_def="plain", copy_rows=True), Task(name="b", data_def="plain")) == frozenset()
-
-
-def test_the_keys_change_no_stored_hash() -> None:
-    text = Definitions(task_groups=(TaskGroup(name="g", tasks=(Task(name="t", data_def="d"),)),)).to_json()
-    assert "documents" not in text
-    assert '"persist":true' in text, "as earlier versions stored it"
-    assert "copy_rows" not in text
 
 
 RECRAWL = """\
@@ -161,16 +115,13 @@ def test_a_mistake_in_a_key_of_recrawl_is_one_problem(tmp_path: Path, keys: str,
     assert text in problem.message
 
 
-def test_the_keys_of_recrawl_are_read_and_their_rows_copied(tmp_path: Path) -> None:
+def test_the_keys_of_recrawl_are_read(tmp_path: Path) -> None:
     written = RECRAWL.replace("KEYS", "revalidate: true, recrawl: {min: PT10M, adapt: false}")
     loaded = load(write_defs(tmp_path, written))
     [group] = loaded.definitions.task_groups
     assert loaded.warnings == ()
     assert group.revalidate
     assert group.recrawl == Recrawl(min=600.0, max=30 * 86_400.0, adapt=False)
-    assert group.tasks[0].copy_rows
-    without = load(write_defs(tmp_path, written.replace("{dataDef: d}", "{dataDef: d, persist: {data: false}}")))
-    assert not without.definitions.task_groups[0].tasks[0].copy_rows
 
 
 @pytest.mark.parametrize("name", ["canonical", "revalidate", "recrawl"])
