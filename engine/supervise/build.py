@@ -17,10 +17,12 @@ from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
 from engine.fetch.host_policy import resolve_host_policy
 from engine.fetch.robots import product_token
+from engine.helpers.helper_pool import HelperPool
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import RunState
 from engine.model.secret import SecretVault
+from engine.processes.spawner import Spawner
 from engine.runtime.host_clock import HostClock, machine_path
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
@@ -33,22 +35,22 @@ from engine.store.tables import commands, events, hosts, jobs, outputs, rings, r
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.transactions import logins, placement, robots
-from engine.supervise.appender_process import AppenderProcess
+from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 from engine.supervise.checkpoints.tracker import CheckpointTracker
-from engine.supervise.command_handlers import CommandHandlers
+from engine.supervise.commands import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
-from engine.supervise.doorbell_repair import QueueMaintainer
-from engine.supervise.elastic_nodes import ElasticNodes
-from engine.supervise.helper_pool import HelperPool
 from engine.supervise.jar_key import jar_key_name, seal_for_nodes
-from engine.supervise.leftovers import clean_stored, fence_leftovers
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.node_pool import NodePool
+from engine.supervise.nodes.appender_process import AppenderProcess
+from engine.supervise.nodes.doorbell_repair import QueueMaintainer
+from engine.supervise.nodes.elastic_nodes import ElasticNodes
+from engine.supervise.nodes.leftovers import clean_stored, fence_leftovers
+from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.outputs import check_writable
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
@@ -56,11 +58,9 @@ from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
 from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
-from engine.supervise.run_stats import RunStats
-from engine.supervise.seed_jobs import create_placements
-from engine.supervise.seed_secrets import SeedSecrets
-from engine.supervise.seeding import Seeder, check_seedable
-from engine.supervise.spawner import Spawner
+from engine.supervise.seeding.seed_jobs import create_placements
+from engine.supervise.seeding.seed_secrets import SeedSecrets
+from engine.supervise.seeding.seeder import Seeder, check_seedable
 from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
 from engine.supervise.wal_guard import WalGuard

@@ -5,7 +5,7 @@ import time
 
 from engine.store.db import writer_lock
 from engine.store.db.connector import Database
-from engine.supervise.node_pool import NodePool
+from engine.supervise.nodes.node_pool import NodePool
 
 _log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 
 from engine.store.db.connector import DatabaseBusy
+from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints.tracker import CheckpointTracker
-from engine.supervise.node_pool import NodePool
-from engine.supervise.run_stats import RunStats
+from engine.supervise.nodes.node_pool import NodePool
 
 _RECORD_SECONDS = 1.0
 

@@ -12,12 +12,11 @@ from engine.store.tables import events, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import MissedExpectation, Run
 from engine.store.transactions import release
-from engine.supervise.baseline import build_baseline
+from engine.supervise.analysis.expectations import build_baseline
+from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints.tracker import CheckpointTracker
-from engine.supervise.exit_reason import FINAL_STATES, ExitReason
 from engine.supervise.reload.defs_sync import DefsSync
-from engine.supervise.run_stats import RunStats
-from engine.supervise.stages import StageTracker
+from engine.supervise.stages import FINAL_STATES, ExitReason, StageTracker
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):

@@ -1,11 +1,49 @@
-"""The stages of a run: they change in memory at once and are written as soon as the database is not busy."""
+"""The stages of a run, why it stops, and until when each stage of a stop may last."""
 
+import math
 import time
+from enum import StrEnum
 
-from engine.model.run import Stage
+from engine.model.run import RunState, Stage
+from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables import events, runs
 from engine.store.tables.events import Event
+
+
+class ExitReason(StrEnum):
+    """Why a run stops."""
+
+    COMPLETE = "complete"
+    EXTRACTED = "extracted"
+    """Every stored page is up to date; jobs that need a fetch stay for the next run."""
+    LIMIT = "limit"
+    SIGINT = "SIGINT"
+    SIGTERM = "SIGTERM"
+    FAILED = "failed"
+    KILLED = "killed"
+
+
+EXIT_CODES = {
+    ExitReason.COMPLETE: 0,
+    ExitReason.EXTRACTED: 0,
+    ExitReason.LIMIT: 0,
+    ExitReason.SIGINT: 130,
+    ExitReason.SIGTERM: 143,
+    ExitReason.FAILED: 3,
+    ExitReason.KILLED: 137,
+}
+
+FINAL_STATES = {
+    ExitReason.COMPLETE: RunState.DONE,
+    ExitReason.EXTRACTED: RunState.CANCELLED,
+    ExitReason.LIMIT: RunState.CANCELLED,
+    ExitReason.SIGINT: RunState.CANCELLED,
+    ExitReason.SIGTERM: RunState.CANCELLED,
+    ExitReason.FAILED: RunState.FAILED,
+    ExitReason.KILLED: RunState.KILLED,
+}
+
 
 _RETRY_SECONDS = 1.0
 
@@ -79,3 +117,53 @@ class StageTracker:
     def clear_pending(self) -> None:
         """Forget stages that `write_pending` wrote, after the commit."""
         self._pending.clear()
+
+
+_FORCE_SECONDS = 10.0
+"""For processes to end after they were asked again."""
+_COMMIT_SECONDS = 5.0
+"""Time that nodes have beyond the grace of their jobs: to commit and to report their end."""
+_MIN_FILE_SECONDS = 30.0
+
+
+class StopDeadlines:
+    """The deadlines of one supervisor. All times are monotonic seconds."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._end: float | None = None
+
+    def bound(self, now: float) -> None:
+        """Somebody asks for the stop. Does nothing at the second time."""
+        if self._end is None:
+            self._end = now + self._settings.stop_seconds
+
+    def nodes(self, now: float) -> float:
+        """Until when nodes that are asked to stop now may finish."""
+        limit = self._settings.node_drain if self._end is None else self._settings.job_grace + _COMMIT_SECONDS
+        return self._before_end(now + limit, 0.75)
+
+    def nodes_forced(self, now: float) -> float:
+        """When nodes that are asked again now are killed."""
+        return self._before_end(now + _FORCE_SECONDS, 0.5)
+
+    def files(self, now: float) -> float:
+        """Until when the appender may write what is left."""
+        limit = self._settings.file_drain if self._end is None else max(self._settings.grace, _MIN_FILE_SECONDS)
+        return self._before_end(now + limit, 0.25)
+
+    def files_forced(self, now: float) -> float:
+        """When the appender that is asked again now is killed."""
+        return self._before_end(now + _FORCE_SECONDS, 0.15)
+
+    def helpers(self) -> float:
+        """When helpers that still run are killed, whatever time of their own they have left."""
+        return self._before_end(math.inf, 0.1)
+
+    def busy(self, deadline: float, *, processes_alive: bool) -> float:
+        """Until when a database that is busy may delay a stage with this deadline."""
+        return self._before_end(deadline + (_FORCE_SECONDS if processes_alive else 0.0), 0.1)
+
+    def _before_end(self, moment: float, share: float) -> float:
+        """A moment, at most so early that this share of the reserve is left."""
+        return moment if self._end is None else min(moment, self._end - share * self._settings.stop_reserve)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError, UsageError
+from engine.helpers.helper_pool import HelperPool
 from engine.model.node import NodeState
 from engine.model.run import Stage
 from engine.settings import Settings
@@ -12,25 +13,29 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import checkpoint_wal
 from engine.store.tables.runs import Run
-from engine.supervise.command_handlers import CommandHandlers
+from engine.supervise.analysis.run_stats import RunStats
+from engine.supervise.commands import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.document_cleanup import delete_documents
-from engine.supervise.doorbell_repair import QueueMaintainer
-from engine.supervise.elastic_nodes import ElasticNodes
-from engine.supervise.exit_reason import EXIT_CODES, ExitReason
-from engine.supervise.helper_pool import HelperPool
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.node_pool import NodePool
+from engine.supervise.nodes.doorbell_repair import QueueMaintainer
+from engine.supervise.nodes.elastic_nodes import ElasticNodes
+from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
-from engine.supervise.run_stats import RunStats
-from engine.supervise.seeding import Seeder
-from engine.supervise.stages import ACTIVE_STAGES, FORCED_TRANSITIONS, StageTracker
-from engine.supervise.stop_deadlines import StopDeadlines
+from engine.supervise.seeding.seeder import Seeder
+from engine.supervise.stages import (
+    ACTIVE_STAGES,
+    EXIT_CODES,
+    FORCED_TRANSITIONS,
+    ExitReason,
+    StageTracker,
+    StopDeadlines,
+)
 from engine.supervise.wal_guard import WalGuard
 
 _KILL_RETRY_SECONDS = 3.0

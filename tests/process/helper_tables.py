@@ -59,7 +59,7 @@ class Helpers:
 
     def guards(self) -> list[int]:
         lines = self.project.live_processes()
-        return [pid for pid, line in lines.items() if "engine.supervise.helper_guard" in line]
+        return [pid for pid, line in lines.items() if "engine.helpers.guard" in line]
 
 
 def is_alive(pid: int) -> bool:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from engine.supervise import child_process
+from engine.processes import child as child_process
 from tests.bench.loop import MALLOC_ENV
 
 ENGINE = Path(child_process.__file__).parents[1]

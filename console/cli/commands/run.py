@@ -31,10 +31,10 @@ from console.cli.options import (
 from console.cli.output import write_stderr
 from console.terminal import interactive
 from engine.errors import Problem, StorageError, UsageError, suggest
+from engine.processes.spawner import Spawner
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
 from engine.supervise.lock import Lock
-from engine.supervise.spawner import Spawner
 
 if TYPE_CHECKING:
     from console.cli.on_alarm import AlarmCommand
@@ -275,7 +275,7 @@ class _Signals:
 
     def dispatch(self, supervisor: Any, progress: Any) -> None:
         """Pass new signals on to the supervisor; print a message for the first."""
-        from engine.supervise.exit_reason import ExitReason
+        from engine.supervise.stages import ExitReason
 
         if self._reloads:
             self._reloads = 0

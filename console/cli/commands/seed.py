@@ -22,7 +22,7 @@ def seed(group: str, urls: Sequence[str], lists: Sequence[Path], data: Path, ass
     from console.client import has_supervisor, open_latest_run
     from engine.errors import UsageError
     from engine.supervise.checkpoints.state_file import StateFile
-    from engine.supervise.posted_seeds import SeedPoster
+    from engine.supervise.seeding.posted_seeds import SeedPoster
 
     settings = load_settings(assign)
     if not urls and not lists:

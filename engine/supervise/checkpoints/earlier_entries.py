@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from engine.store.db.connector import Database
 from engine.store.tables import runs, versions
 from engine.store.tables.checkpoints import GROUP_STEPS, Checkpoint
-from engine.supervise.checkpoints.step_graph import build_step_graph
-from engine.supervise.checkpoints.task_steps import APPENDER
+from engine.supervise.checkpoints.step_graph import APPENDER, build_step_graph
 
 
 def is_earlier(entry: Checkpoint) -> bool:

@@ -15,8 +15,16 @@ from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.sequences import GroupCounts
 from engine.supervise.checkpoints.earlier_entries import convert_entries, is_earlier
 from engine.supervise.checkpoints.state_file import StateFile
-from engine.supervise.checkpoints.step_graph import PAGE_STEPS, STEP_INPUTS, StepGraph, StepSpec, find_dependents
-from engine.supervise.checkpoints.task_steps import APPENDER, LOADER, SEEDER
+from engine.supervise.checkpoints.step_graph import (
+    APPENDER,
+    LOADER,
+    PAGE_STEPS,
+    SEEDER,
+    STEP_INPUTS,
+    StepGraph,
+    StepSpec,
+    find_dependents,
+)
 
 CheckpointMap = Mapping[str, Checkpoint]
 """Checkpoints by key."""

@@ -9,7 +9,7 @@ from engine.store.read import stale_pages
 from engine.store.tables import jobs, outputs, rows
 from engine.supervise.reload.reloader import Reloader
 from engine.supervise.reload.stale_page_scan import ReextractionPlanner
-from engine.supervise.seeding import Seeder, create_next_seeder
+from engine.supervise.seeding.seeder import Seeder, create_next_seeder
 
 
 class DefsSync:

@@ -23,7 +23,7 @@ from engine.store.tables.runs import Run
 from engine.supervise.checkpoints.step_graph import StepGraph
 from engine.supervise.reload.diff import describe_changes
 from engine.supervise.reload.publish import PublishHook, count_stale_pages, publish_defs
-from engine.supervise.seeding import find_unseedable
+from engine.supervise.seeding.seeder import find_unseedable
 
 PROBLEMS_KEY = "defs_problems"
 """The metadata key for the problems of rejected defs."""

@@ -16,8 +16,7 @@ from engine.store.tables import content_sums, versions
 from engine.store.tables.checkpoints import Checkpoint, join_key
 from engine.store.tables.content_sums import ContentSum
 from engine.store.tables.runs import Run
-from engine.supervise.checkpoints.step_graph import find_dependents
-from engine.supervise.checkpoints.task_steps import APPENDER, LOADER, PARSER, StepRole, list_task_steps
+from engine.supervise.checkpoints.step_graph import APPENDER, LOADER, PARSER, StepRole, find_dependents, list_task_steps
 from engine.supervise.checkpoints.tracker import read_checkpoints
 from engine.supervise.verification.document_check import check_documents, conclude_documents
 from engine.supervise.verification.findings import GroupFindings, GroupResult, GroupStatus, OutputResult, Verification

@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 from engine.model.node import NodeRange
 from engine.model.secret import SecretVault
+from engine.processes.spawner import Spawner
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import runs, supervisors
-from engine.supervise.appender_process import AppenderProcess
-from engine.supervise.command_arguments import COMMAND_NAMES
-from engine.supervise.command_handlers import CommandHandlers
-from engine.supervise.exit_reason import ExitReason
-from engine.supervise.node_pool import NodePool
+from engine.supervise.commands import COMMAND_NAMES, CommandHandlers
+from engine.supervise.nodes.appender_process import AppenderProcess
+from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
-from engine.supervise.spawner import Spawner
+from engine.supervise.stages import ExitReason
 
 
 class ScaledPool(NodePool):

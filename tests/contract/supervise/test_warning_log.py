@@ -7,7 +7,7 @@ from engine.model.definition import Task, TaskGroup
 from engine.model.record import RecordCounts
 from engine.store.tables import events, health, runs, versions
 from engine.store.tables.health import PageHealth
-from engine.supervise.warning_log import WarningLog
+from engine.supervise.analysis.run_stats import WarningLog
 from tests.contract.store.harness import DEFS, StoreHarness
 
 

@@ -11,8 +11,8 @@ from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import runs, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.placement import PlacementCache
-from engine.supervise.seed_secrets import SeedSecrets
-from engine.supervise.seeding import Seeder
+from engine.supervise.seeding.seed_secrets import SeedSecrets
+from engine.supervise.seeding.seeder import Seeder
 
 SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
 

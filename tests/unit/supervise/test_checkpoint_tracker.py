@@ -4,8 +4,7 @@ from msgspec.structs import replace
 
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.sequences import GroupCounts
-from engine.supervise.checkpoints.step_graph import StepGraph, StepSpec
-from engine.supervise.checkpoints.task_steps import StepRole
+from engine.supervise.checkpoints.step_graph import StepGraph, StepRole, StepSpec
 from engine.supervise.checkpoints.tracker import RunProgress, completion_changes, diff_checkpoints, interruption_changes
 
 CHAIN = ("seeder", "loader", "t/parser", "t/filter", "t/appender")

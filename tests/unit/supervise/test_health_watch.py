@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from engine.store.tables.health import DataDefHealth
-from engine.supervise.health_watch import MIN_EXPECTED, DropDetector
+from engine.supervise.analysis.health_watch import MIN_EXPECTED, DropDetector
 
 
 class Crawl:

@@ -3,9 +3,9 @@
 import pytest
 
 from engine.model.node import HeartbeatState
+from engine.processes.child import HeartbeatMonitor
 from engine.runtime.beat_file import Beat
 from engine.settings import Settings
-from engine.supervise.child_process import HeartbeatMonitor
 
 
 def _beat(number: int) -> Beat:

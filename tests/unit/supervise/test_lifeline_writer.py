@@ -7,7 +7,7 @@ from typing import IO
 
 import pytest
 
-from engine.supervise.lifeline_writer import LifelineWriter
+from engine.processes.child import LifelineWriter
 
 
 @pytest.fixture

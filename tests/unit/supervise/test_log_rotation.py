@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from console.cli.log_reader import LogFile
+from engine.processes.spawner import Spawner
 from engine.supervise.log_rotation import LogRotation
-from engine.supervise.spawner import Spawner
 
 WRITER = """
 import sys, time

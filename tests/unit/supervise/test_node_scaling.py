@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.model.node import NodeRange
-from engine.supervise.node_scaling import NodeLoad, NodeScaler, PoolLoad, ScalingDecision
+from engine.supervise.nodes.elastic_nodes import NodeLoad, NodeScaler, PoolLoad, ScalingDecision
 
 SLOTS = 4
 NOTHING = ScalingDecision()

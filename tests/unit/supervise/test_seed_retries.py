@@ -10,8 +10,9 @@ from engine.errors import UsageError
 from engine.model.definition import Locator, LocatorGroup
 from engine.store.db.connector import DatabaseBusy
 from engine.store.tables import checkpoints
-from engine.supervise import seed_reader, seeding
-from engine.supervise.seeding import Seeder
+from engine.supervise.seeding import seed_reader
+from engine.supervise.seeding import seeder as seeding
+from engine.supervise.seeding.seeder import Seeder
 
 from .seeding_harness import SHOP, SeedingHarness
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.model.definition import Locator, LocatorGroup
-from engine.supervise import seed_reader
+from engine.supervise.seeding import seed_reader
 
 from .seeding_harness import SeedingHarness
 

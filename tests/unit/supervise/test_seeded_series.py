@@ -12,8 +12,8 @@ from engine.model.job import link_key, locator_key
 from engine.model.locator import Series
 from engine.model.secret import SecretVault
 from engine.store.tables import locators
-from engine.supervise.seed_reader import SeedReader
-from engine.supervise.seed_secrets import Seed, SeedSecrets
+from engine.supervise.seeding.seed_reader import SeedReader
+from engine.supervise.seeding.seed_secrets import Seed, SeedSecrets
 
 from .seeding_harness import SeedingHarness
 

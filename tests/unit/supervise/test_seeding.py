@@ -16,8 +16,8 @@ from engine.model.secret import SecretVault
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import checkpoints, locators, runs, sequences
-from engine.supervise import seed_reader, seed_secrets
-from engine.supervise.seed_jobs import encode_request
+from engine.supervise.seeding import seed_reader, seed_secrets
+from engine.supervise.seeding.seed_jobs import encode_request
 
 from .seeding_harness import SHOP, SeedingHarness
 

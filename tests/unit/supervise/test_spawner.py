@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.supervise import spawner as spawner_module
-from engine.supervise.spawner import Spawner
+from engine.processes import spawner as spawner_module
+from engine.processes.spawner import Spawner
 
 WRITER = """
 import sys

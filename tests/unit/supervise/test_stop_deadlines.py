@@ -3,7 +3,7 @@
 import pytest
 
 from engine.settings import Settings
-from engine.supervise.stop_deadlines import StopDeadlines
+from engine.supervise.stages import StopDeadlines
 
 
 @pytest.mark.parametrize("limit", [1.0, 5.0, 28.0, 120.0])

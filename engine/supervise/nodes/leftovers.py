@@ -6,6 +6,7 @@ from pathlib import Path
 from engine.errors import StorageError
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState
+from engine.processes.child import kill_leftover
 from engine.runtime.beat_file import is_beat_file, is_beat_name
 from engine.runtime.clock import boot_id, boottime
 from engine.runtime.file_folder import remove_dead_parts
@@ -14,7 +15,6 @@ from engine.store.pages import documents, temporary
 from engine.store.tables import host_speeds, hosts, jobs, nodes, supervisors
 from engine.store.tables.runs import Run
 from engine.store.transactions.takeover import requeue_jobs
-from engine.supervise.child_process import kill_leftover
 
 
 def fence_leftovers(db: Database, folder: Path) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from engine.errors import CrawlError
 from engine.model.helper import Helper
+from engine.processes.child import blocked, kill_group, reap_group, signal_group
 from engine.runtime.log_file import open_log
-from engine.supervise.process_group import blocked, kill_group, reap_group, signal_group
 
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 4096
@@ -180,7 +180,7 @@ def _spawn_guard(folder: Path, helper: Helper, log_fd: int) -> tuple[subprocess.
     try:
         with blocked(signal.SIGINT, signal.SIGHUP):
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "engine.supervise.helper_guard", "--data", str(folder),
+                [sys.executable, "-P", "-m", "engine.helpers.guard", "--data", str(folder),
                  "--helper", helper.name, "--started-fd", str(write_fd)],
                 stdin=subprocess.PIPE,
                 stdout=log_fd,

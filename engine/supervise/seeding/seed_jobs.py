@@ -17,7 +17,7 @@ from engine.store.tables import hosts, jobs, locators
 from engine.store.tables.jobs import NewLocator
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
-from engine.supervise.seed_secrets import Seed
+from engine.supervise.seeding.seed_secrets import Seed
 
 
 class SeedJobs:

@@ -25,11 +25,10 @@ from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.transactions.placement import PlacementCache
-from engine.supervise.checkpoints.step_graph import seeder_hash
-from engine.supervise.checkpoints.task_steps import SEEDER
-from engine.supervise.seed_jobs import SeedJobs, create_placements
-from engine.supervise.seed_reader import SeedReader, take_batch
-from engine.supervise.seed_secrets import Seed, SeedSecrets
+from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
+from engine.supervise.seeding.seed_jobs import SeedJobs, create_placements
+from engine.supervise.seeding.seed_reader import SeedReader, take_batch
+from engine.supervise.seeding.seed_secrets import Seed, SeedSecrets
 
 _SMALL_GROUP = 20
 """URLs of a group that is seeded in one transaction, with others: no page leads to one of them before it is there."""

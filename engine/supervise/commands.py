@@ -1,20 +1,171 @@
-"""Carries out the commands that operators write for a running supervisor."""
+"""Carries out the commands of operators; anything may have been written to their rows."""
 
+import math
 import time
-from typing import Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
 
-from engine.errors import UsageError
+import orjson
+from msgspec import Struct
+
+from engine.errors import UsageError, suggest
 from engine.model.node import NodeRange, Role
+from engine.processes.child import ChildProcess
+from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.tables import commands, events, host_control, runs, sequences
 from engine.store.tables.commands import Command
 from engine.store.tables.events import Event
-from engine.supervise.child_process import ChildProcess
-from engine.supervise.command_arguments import COMMAND_NAMES, MAX_BYTES, parse_arguments, quote
-from engine.supervise.exit_reason import ExitReason
-from engine.supervise.host_command import control_host
-from engine.supervise.node_pool import NodePool
+from engine.store.tables.host_control import HostControl
+from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.stages import ExitReason
+
+_MAX_DELAY, _MAX_CONCURRENCY = 7_200.0, 1_000
+"""Seconds: the host clock takes a longer time for damage."""
+_MAX_KEYS_LISTED = 1_000
+
+
+def control_host(db: Database, run: int, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+    """Change what applies to a host; returns whether that was done, and a sentence for the operator.
+
+    `arguments`: `host`, and what to change: `paused`, `delay` (seconds), `concurrency`, or `reset` to the defs' values.
+    """
+    name = arguments["host"]
+    changes = {key: arguments[key] for key in ("paused", "delay", "concurrency") if key in arguments}
+    problem = _find_problem(changes, reset=arguments.get("reset", False))
+    if problem:
+        return False, problem
+    with db.transaction():
+        keys = host_control.find_keys(db, run, name)
+        if len(keys) != 1:
+            return False, _describe_miss(db, run, name, keys)
+        now, before = boottime(), host_control.read(db, run, keys[0])
+        if arguments.get("reset"):
+            host_control.reset(db, run, keys[0], now)
+        host_control.set_limits(db, run, keys[0], now, **changes)
+        control = host_control.read(db, run, keys[0])
+        waits = "; a longer wait that has begun ends first" if control.delay < before.delay else ""
+        return True, f"{keys[0]}: {_describe(control)}{waits}"
+
+
+def _find_problem(changes: Mapping[str, Any], *, reset: bool) -> str:
+    if not changes and not reset:
+        return "nothing to change: give a delay, a concurrency, pause, resume or reset"
+    delay, concurrency = changes.get("delay", 0.0), changes.get("concurrency", 1)
+    if not (math.isfinite(delay) and 0 <= delay <= _MAX_DELAY):
+        return f"delay {delay:g}: it must be between 0 and {_MAX_DELAY:,.0f} seconds"
+    if not 1 <= concurrency <= _MAX_CONCURRENCY:
+        return f"concurrency {concurrency}: it must be between 1 and {_MAX_CONCURRENCY:,}; pause the host to stop it"
+    return ""
+
+
+def _describe_miss(db: Database, run: int, name: str, keys: list[str]) -> str:
+    if keys:
+        return f"{name} has several ports: write one of {', '.join(keys)}"
+    return f"no host {quote(name)}{suggest(name, host_control.list_some(db, run, _MAX_KEYS_LISTED))}; write NAME:PORT"
+
+
+def _describe(control: HostControl) -> str:
+    """What applies now, and why it differs from what was set."""
+    parts = ["paused"] if control.paused else []
+    parts += [f"delay {control.delay:g} s", f"concurrency {control.concurrency}"]
+    text = ", ".join(parts)
+    asked = control.defs_delay if control.operator_delay is None else control.operator_delay
+    if control.obeys_robots and control.crawl_delay > asked:
+        text += f" (its robots.txt asks for {control.crawl_delay:g} s)"
+    elif control.delay > asked:
+        text += " (adapted to its latency)"
+    changed = control.operator_delay is not None or control.operator_concurrency is not None
+    if changed:
+        text += f"; the defs say delay {control.defs_delay:g} s, concurrency {control.defs_concurrency}"
+    return text
+
+
+MAX_BYTES = 10_000
+"""The longest arguments that are read, as JSON."""
+_MAX_QUOTED = 60
+
+
+class _Parameter(Struct, frozen=True):
+    """One argument: its JSON type, and whether the command needs it."""
+
+    type: type[int] | type[str] | type[float] | type[bool]
+    required: bool = True
+
+
+_PARAMETERS: Mapping[str, Mapping[str, _Parameter]] = MappingProxyType(
+    {
+        "cancel": {},
+        "kill": {"node": _Parameter(str, required=False)},
+        "drain": {"node": _Parameter(str)},
+        "restart": {"node": _Parameter(str)},
+        "scale": {"count": _Parameter(int), "most": _Parameter(int, required=False)},
+        "reload": {"saved": _Parameter(str, required=False)},
+        "pause": {"sequence": _Parameter(str, required=False)},
+        "resume": {"sequence": _Parameter(str, required=False)},
+        "stop": {"sequence": _Parameter(str)},
+        "host": {
+            "host": _Parameter(str),
+            "delay": _Parameter(float, required=False),
+            "concurrency": _Parameter(int, required=False),
+            "paused": _Parameter(bool, required=False),
+            "reset": _Parameter(bool, required=False),
+        },
+    }
+)
+COMMAND_NAMES = tuple(_PARAMETERS)
+
+_TYPE_NAMES: Mapping[type, str] = MappingProxyType(
+    {int: "a whole number", str: "text", float: "a number", bool: "true or false"}
+)
+
+
+def parse_arguments(name: str, text: bytes) -> dict[str, Any]:
+    """The arguments of the command `name`, complete and of the right types. `text`: JSON, from the table.
+
+    An unknown argument is an error, not ignored: `kill` with a misspelled `node` would kill the run.
+    Raises UsageError on an unknown command, and on arguments that it does not take.
+    """
+    parameters = _PARAMETERS.get(name)
+    if parameters is None:
+        raise UsageError(f"unknown command {quote(name)}", f"Use one of: {', '.join(COMMAND_NAMES)}.")
+    takes = ", ".join(parameters) or "no arguments"
+    arguments = _decode_object(name, text)
+    for key in arguments:
+        if key not in parameters:
+            raise UsageError(f"{name}: unknown argument {quote(key)}", f"It takes {takes}.")
+    for key, parameter in parameters.items():
+        if key not in arguments:
+            if parameter.required:
+                raise UsageError(f"{name}: lacks the argument {key}", f"It takes {takes}.")
+        elif not _has_type(arguments[key], parameter.type):
+            raise UsageError(f"{name}: {key} must be {_TYPE_NAMES[parameter.type]}", f"It takes {takes}.")
+    return arguments
+
+
+def _has_type(value: Any, expected: type) -> bool:
+    return type(value) is expected or (expected is float and type(value) is int)
+
+
+def quote(text: str) -> str:
+    """Text from a command for an answer: one line of printable characters, not long."""
+    shown = text if len(text) <= _MAX_QUOTED else text[:_MAX_QUOTED] + "…"
+    return repr(shown)
+
+
+def _decode_object(name: str, text: bytes) -> dict[str, Any]:
+    if len(text) > MAX_BYTES:
+        raise UsageError(f"{name}: its arguments are longer than {MAX_BYTES:,} bytes", "Write them shorter.")
+    try:
+        arguments = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise UsageError(f"{name}: its arguments are not a JSON object", 'Write for example {"node": "n1"}.')
+    return arguments
+
 
 _MAX_NODES = 256
 _BATCH_SIZE = 100

@@ -8,7 +8,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from engine.errors import CrawlError
+from engine.helpers.helper_process import HelperProcess, log_path
 from engine.model.helper import Helper
+from engine.processes.child import CRASH_LIMIT, HEALTHY_SECONDS, restart_delay
 from engine.runtime.process_identity import identity_of
 from engine.runtime.user_command import UserCommand
 from engine.settings import Settings
@@ -16,8 +18,6 @@ from engine.store.db.connector import Database
 from engine.store.tables import events, supervisors
 from engine.store.tables.events import Event, Level
 from engine.store.tables.supervisors import HelperRow
-from engine.supervise.child_process import CRASH_LIMIT, HEALTHY_SECONDS, restart_delay
-from engine.supervise.helper_process import HelperProcess, log_path
 
 _REMEDY = "check [helpers.{name}] in crawl.toml"
 

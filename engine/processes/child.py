@@ -2,12 +2,15 @@
 
 import contextlib
 import errno
+import json
 import os
 import signal
 import subprocess
 import time
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from msgspec import Struct, field
 
@@ -18,8 +21,100 @@ from engine.runtime.beat_file import Beat, BeatWriter, read_beat
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.retry_busy import DiskFull
-from engine.supervise.lifeline_writer import LifelineWriter
-from engine.supervise.process_group import kill_group, reap_group, signal_group
+
+_KILL_WAIT_SECONDS = 1.0
+
+
+def reap_group(process: subprocess.Popen[bytes]) -> int | None:
+    """Reap the leader of a process group if it ended, after killing the group: its exit code, else None."""
+    if process.returncode is None and _has_ended(process.pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.poll()
+
+
+def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to the group of a leader; if that has ended, kill what is left of the group."""
+    if reap_group(process) is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> int:
+    """Kill the group of a leader and wait for its end; returns the leader's exit code.
+
+    A process that the kernel holds for longer than a second counts as dead: it is fenced, and dies when it wakes.
+    """
+    signal_group(process, signal.SIGKILL)
+    try:
+        return process.wait(_KILL_WAIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended and is not reaped yet."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
+
+
+@contextlib.contextmanager
+def blocked(*signals: signal.Signals) -> Iterator[None]:
+    """Block signals in this thread; what it starts inherits that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_SECRETS_PER_MESSAGE = 1000
+
+
+class LifelineWriter:
+    """Keeps what the pipe does not take for the next `flush`: a stopped node must not stop the supervisor."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        """`pipe`: the unbuffered end of the supervisor, or one whose buffer is empty."""
+        self._fd = pipe.fileno()
+        self._pending: deque[bytes] = deque()
+        os.set_blocking(self._fd, False)
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether the pipe took everything."""
+        return not self._pending
+
+    def send_secrets(self, entries: Sequence[tuple[str, str]]) -> None:
+        """Send secrets, by id, as one JSON line for each thousand, after what is left of earlier ones."""
+        for start in range(0, len(entries), _SECRETS_PER_MESSAGE):
+            part = dict(entries[start : start + _SECRETS_PER_MESSAGE])
+            self._pending.append(json.dumps({"secrets": part}, separators=(",", ":")).encode() + b"\n")
+        self.flush()
+
+    def send_completeness(self) -> None:
+        """Send that the secrets before it are all that the jobs of the run may need."""
+        self._pending.append(b'{"complete":true}\n')
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what the pipe takes. Nothing is left for a node that died."""
+        while self._pending:
+            line = self._pending[0]
+            try:
+                written = os.write(self._fd, line)
+            except BlockingIOError:
+                return
+            except OSError:  # it died: its monitor reports that
+                self._pending.clear()
+                return
+            if written == len(line):
+                self._pending.popleft()
+            else:
+                self._pending[0] = line[written:]
+
 
 ChildKind = Literal["node", "appender"]
 

@@ -9,6 +9,16 @@ from pathlib import Path
 
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
 from engine.model.secret import SecretVault
+from engine.processes.child import (
+    CRASH_LIMIT,
+    HEALTHY_SECONDS,
+    ChildProcess,
+    HeartbeatMonitor,
+    LifelineWriter,
+    create_beat_file,
+    restart_delay,
+)
+from engine.processes.spawner import NODE, Spawner
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
@@ -17,17 +27,7 @@ from engine.store.tables import events, jobs, nodes, rings, runs, sequences
 from engine.store.tables.events import Event, Level
 from engine.store.tables.nodes import NodeBeat
 from engine.store.transactions.takeover import give_up_gates, requeue_jobs
-from engine.supervise.appender_process import AppenderProcess
-from engine.supervise.child_process import (
-    CRASH_LIMIT,
-    HEALTHY_SECONDS,
-    ChildProcess,
-    HeartbeatMonitor,
-    create_beat_file,
-    restart_delay,
-)
-from engine.supervise.lifeline_writer import LifelineWriter
-from engine.supervise.spawner import NODE, Spawner
+from engine.supervise.nodes.appender_process import AppenderProcess
 
 _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO
 
 from engine.errors import CrawlError
+from engine.processes.child import blocked, kill_group
 from engine.runtime.log_file import open_log
 from engine.settings import usable_cpus
-from engine.supervise.process_group import blocked, kill_group
 
 NODE, APPENDER = "engine.node", "engine.append"
 

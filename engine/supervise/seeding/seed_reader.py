@@ -12,7 +12,7 @@ from engine.defs.url_patterns import expand
 from engine.model.definition import Locator
 from engine.model.job import JobKind
 from engine.model.locator import Series
-from engine.supervise.seed_secrets import Seed, SeedSecrets
+from engine.supervise.seeding.seed_secrets import Seed, SeedSecrets
 
 _BATCH_SIZE = 2000
 _BATCH_SECONDS = 0.1

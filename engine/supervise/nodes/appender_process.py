@@ -5,21 +5,21 @@ from pathlib import Path
 
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.secret import SecretVault
+from engine.processes.child import (
+    CRASH_LIMIT,
+    HEALTHY_SECONDS,
+    ChildProcess,
+    HeartbeatMonitor,
+    LifelineWriter,
+    create_beat_file,
+    restart_delay,
+)
+from engine.processes.spawner import APPENDER, Spawner
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import events, nodes
 from engine.store.tables.events import Event, Level
-from engine.supervise.child_process import (
-    CRASH_LIMIT,
-    HEALTHY_SECONDS,
-    ChildProcess,
-    HeartbeatMonitor,
-    create_beat_file,
-    restart_delay,
-)
-from engine.supervise.lifeline_writer import LifelineWriter
-from engine.supervise.spawner import APPENDER, Spawner
 
 
 class AppenderProcess:

@@ -1,0 +1,1 @@
+"""Turns locators, seed files and posted URLs into jobs."""
