@@ -18,7 +18,7 @@ from engine.append.loop.chosen_outputs import BuiltInOutputs, ChosenOutputs
 from engine.append.loop.lifeline import Monitor, StopSignal
 from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.output_dir import OutputDir
-from engine.append.loop.turns import ClassFailed, Fence, OutputRetries, SupervisorGone, TurnResult, run_turns
+from engine.append.loop.turns import Fence, OutputFailed, OutputRetries, SupervisorGone, TurnResult, run_turns
 from engine.errors import CrawlError, StorageError
 from engine.model.output_type import is_shared_file
 from engine.store.db.connector import Database, DatabaseBusy
@@ -29,7 +29,7 @@ from engine.store.tables.runs import Run
 BATCH_ROWS, FIRST_ROWS, MIN_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000
 """Batches of large rows are smaller, so that memory stays flat."""
-_WRITE_ERRORS = (OSError, DatabaseBusy, StorageError, ClassFailed)
+_WRITE_ERRORS = (OSError, DatabaseBusy, StorageError, OutputFailed)
 
 
 class AppenderLoop:

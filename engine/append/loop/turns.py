@@ -35,12 +35,18 @@ class TurnResult(Enum):
     BLOCKED = "the remaining work has to wait"
 
 
-class ClassFailed(CrawlError):
-    """A users' class raised an error, took too long, or its process ended."""
+class OutputFailed(CrawlError):
+    """A receiver, a program or a users' class did not take rows, or not all of them."""
+
+    def __init__(self, message: str, remedy: str = "", *, delivered: int = 0, retry_after: float = 0.0) -> None:
+        """`delivered`: how many changes it took, from the first on. `retry_after`: seconds, if it said so."""
+        super().__init__(message, remedy)
+        self.delivered = delivered
+        self.retry_after = retry_after
 
 
 class SupervisorGone(Exception):
-    """The supervisor ended while a file was being rebuilt: the old file stays."""
+    """The supervisor ended: nothing more is written."""
 
 
 class Fence:

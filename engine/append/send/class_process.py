@@ -17,7 +17,7 @@ import orjson
 from msgspec import Struct
 
 from engine.append.loop.lifeline import StopSignal
-from engine.append.loop.turns import ClassFailed, SupervisorGone
+from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.model.step import PluginFile
 from engine.plugins.file_text import encode_files
 from engine.runtime.frames import PREFIX, encode_frame
@@ -68,12 +68,12 @@ class ClassProcess:
         self._header = b""
 
     def header(self) -> bytes:
-        """The first bytes of an encoder's file. Raises ClassFailed, SupervisorGone."""
+        """The first bytes of an encoder's file. Raises OutputFailed, SupervisorGone."""
         self._ensure_started()
         return self._header
 
     def ask(self, operation: str, lines: Sequence[bytes], data_def: str = "") -> bytes:
-        """Have the class encode or append rows. Raises ClassFailed, SupervisorGone."""
+        """Have the class encode or append rows. Raises OutputFailed, SupervisorGone."""
         self._ensure_started()
         header = {"operation": operation, "data_def": data_def}
         rss, answer = self._request(header, b"\n".join(lines), self._spec.limit)
@@ -87,7 +87,7 @@ class ClassProcess:
         if self._connection is not None and not self._stop.supervisor_gone:
             try:
                 self._request({"operation": "close"}, b"", min(self._spec.limit, CLOSE_SECONDS))
-            except ClassFailed as error:
+            except OutputFailed as error:
                 _log.warning("%s: `close`: %s", self._output, error.message)
             except SupervisorGone:
                 pass
@@ -105,7 +105,7 @@ class ClassProcess:
                 self._process = self._spawn(theirs.fileno())
         except OSError as error:
             ours.close()
-            raise ClassFailed(
+            raise OutputFailed(
                 f"its process cannot be started: {error.strerror}", "Free memory or processes."
             ) from error
         ours.setblocking(False)
@@ -135,20 +135,20 @@ class ClassProcess:
                 exchange.send(piece)
             header_size, body_size = PREFIX.unpack(exchange.receive(PREFIX.size))
             if body_size > MAX_ANSWER_BYTES:
-                raise ClassFailed(f"it gave more than {MAX_ANSWER_BYTES / 1e6:,.0f} MB for one batch")
+                raise OutputFailed(f"it gave more than {MAX_ANSWER_BYTES / 1e6:,.0f} MB for one batch")
             answer = orjson.loads(exchange.receive(header_size))
             content = bytes(exchange.receive(body_size))
         except TimeoutError:
             self._kill()
-            raise ClassFailed(f"it took longer than its limit of {limit:g} s; its process was ended") from None
+            raise OutputFailed(f"it took longer than its limit of {limit:g} s; its process was ended") from None
         except (EOFError, ConnectionError):
-            raise ClassFailed(self._describe_end()) from None
+            raise OutputFailed(self._describe_end()) from None
         except BaseException:
             self._kill()
             raise
         if error := answer.get("error"):
             self._kill()  # what it left half done is lost with it
-            raise ClassFailed(str(error))
+            raise OutputFailed(str(error))
         return int(answer["rss"]), content
 
     def _describe_end(self) -> str:

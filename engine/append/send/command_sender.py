@@ -15,8 +15,8 @@ from typing import IO, Any
 import orjson
 
 from engine.append.loop.lifeline import StopSignal
-from engine.append.loop.turns import SupervisorGone
-from engine.append.send.delivery_batch import DeliveryBatch, DeliveryFailed
+from engine.append.loop.turns import OutputFailed, SupervisorGone
+from engine.append.send.delivery_batch import DeliveryBatch
 
 CLOSE_SECONDS = 5.0
 """A program has so long to end after its input has."""
@@ -40,16 +40,16 @@ class CommandSender:
         self._process: subprocess.Popen[bytes] | None = None
 
     def deliver(self, batch: DeliveryBatch, data_def: str) -> None:  # noqa: ARG002 - each object names its own
-        """Write the batch, and wait until it is acknowledged. Raises DeliveryFailed, SupervisorGone."""
+        """Write the batch, and wait until it is acknowledged. Raises OutputFailed, SupervisorGone."""
         process = self._ensure_started()
         exchange = _ProgramExchange(process, batch, self._limit, self._stop)
         try:
             exchange.run()
-        except DeliveryFailed:
+        except OutputFailed:
             self._kill()  # a late answer would count for the next batch
             raise
         except EOFError:
-            raise DeliveryFailed(self._describe_end(process), delivered=exchange.acknowledged) from None
+            raise OutputFailed(self._describe_end(process), delivered=exchange.acknowledged) from None
         except BaseException:
             self._kill()
             raise
@@ -82,7 +82,7 @@ class CommandSender:
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 program = arguments[0] if arguments else "the program"
-                raise DeliveryFailed(f"cannot run {program}: {reason}") from error
+                raise OutputFailed(f"cannot run {program}: {reason}") from error
             for pipe in (self._process.stdin, self._process.stdout):
                 assert pipe is not None
                 os.set_blocking(pipe.fileno(), False)
@@ -127,7 +127,7 @@ class _ProgramExchange:
         """How many changes, from the first on."""
 
     def run(self) -> None:
-        """Return when all is acknowledged. Raises DeliveryFailed, SupervisorGone, and EOFError if the program ended."""
+        """Return when all is acknowledged. Raises OutputFailed, SupervisorGone, and EOFError if the program ended."""
         deadline = time.monotonic() + self._limit
         with selectors.DefaultSelector() as selector:
             selector.register(self._stdout, selectors.EVENT_READ)
@@ -136,7 +136,7 @@ class _ProgramExchange:
                 if self._stop.supervisor_gone:
                     raise SupervisorGone
                 if time.monotonic() >= deadline:
-                    raise DeliveryFailed(
+                    raise OutputFailed(
                         f"gave no answer for its limit of {self._limit:g} s", delivered=self.acknowledged
                     )
                 before = self.acknowledged
@@ -182,7 +182,7 @@ class _ProgramExchange:
             raise self._invalid(line)
         self.acknowledged = max(self.acknowledged, number)
 
-    def _invalid(self, line: bytes) -> DeliveryFailed:
+    def _invalid(self, line: bytes) -> OutputFailed:
         shown = line[:_SHOWN_BYTES].decode("utf-8", "replace")
         message = f'answered {shown!r}, where {{"ack": ID}} with the id of an object that it got must stand'
-        return DeliveryFailed(message, delivered=self.acknowledged)
+        return OutputFailed(message, delivered=self.acknowledged)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 from engine.append.loop.lifeline import LoopControl
 from engine.append.loop.only_new import OnlyNewFilter
-from engine.append.loop.turns import GIVE_UP_SECONDS, ClassFailed, Fence, OutputRetries, TurnResult, run_turns
-from engine.append.send.delivery_batch import DeliveryBatch, DeliveryFailed, DeliveryTarget, build_batch, read_changes
+from engine.append.loop.turns import GIVE_UP_SECONDS, Fence, OutputFailed, OutputRetries, TurnResult, run_turns
+from engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget, build_batch, read_changes
 from engine.store.db.connector import Database
-from engine.store.tables import deliveries, outputs, rows
+from engine.store.tables import deliveries, outputs
 from engine.store.tables.deliveries import Delivery
 from engine.store.tables.outputs import Output
 from engine.store.tables.runs import Run
@@ -87,14 +87,11 @@ class DeliveryLoop:
         if batch.changes:
             try:
                 self._target_for(output, declared).deliver(batch, output.data_def)
-            except (ClassFailed, DeliveryFailed) as error:
-                retry_after = 0.0
-                if isinstance(error, DeliveryFailed):
-                    retry_after = error.retry_after
-                    if error.delivered:
-                        self._acknowledge(output, delivery, batch.first(error.delivered))
+            except OutputFailed as error:
+                if error.delivered:
+                    self._acknowledge(output, delivery, batch.first(error.delivered))
                 name = f"{output.appender}/{output.data_def}"
-                self._retries.add(output, name, error.message, retry_after=retry_after)
+                self._retries.add(output, name, error.message, retry_after=error.retry_after)
                 return False
         self._acknowledge(output, delivery, batch)
         self._retries.clear([output])
@@ -103,10 +100,10 @@ class DeliveryLoop:
 
     def _offer_batch(self, output: Output, delivery: Delivery) -> DeliveryBatch | None:
         """Read the next batch, and record its last row as offered; None if every change is acknowledged."""
-        if rows.last_id(self._db, self._run.seq) <= delivery.cursor and not deliveries.list_withdrawals(
-            self._db, delivery.id, delivery.withdrawal, 1
-        ):
-            return None
+        with self._db.snapshot():
+            waiting = read_changes(self._db, self._run.seq, delivery, output.data_def, 1)
+        if not waiting.rows and not waiting.withdrawals:
+            return DeliveryBatch([], waiting.row, waiting.withdrawal) if waiting.row > delivery.cursor else None
         most = output.settings.get("batch") or BATCH_ROWS
         limit = self._limits.get(output.id) or min(FIRST_ROWS, most)
         with self._fence.transaction():  # no row may be deleted between reading and recording it

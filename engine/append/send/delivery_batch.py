@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from engine.append.formats.row_json import to_one_line
 from engine.append.formats.writer import Batch
-from engine.errors import CrawlError
 from engine.store.db.connector import Database
 from engine.store.tables import deliveries, rows
 from engine.store.tables.deliveries import Delivery, Withdrawal
@@ -49,21 +48,11 @@ class DeliveryBatch(Struct, frozen=True):
         return DeliveryBatch(changes, row, max((change.withdrawal for change in changes), default=0))
 
 
-class DeliveryFailed(CrawlError):
-    """A batch was not taken, or not as a whole."""
-
-    def __init__(self, message: str, *, delivered: int = 0, retry_after: float = 0.0) -> None:
-        """`delivered`: how many of its changes were taken, from the first on. `retry_after`: seconds, if it said so."""
-        super().__init__(message)
-        self.delivered = delivered
-        self.retry_after = retry_after
-
-
 class DeliveryTarget(Protocol):
     """A receiver of batches. Used by one thread."""
 
     def deliver(self, batch: DeliveryBatch, data_def: str) -> None:
-        """Return when the changes of the batch are durable. Raises DeliveryFailed, ClassFailed, SupervisorGone."""
+        """Return when the changes of the batch are durable. Raises OutputFailed, SupervisorGone."""
 
     def close(self) -> None:
         """Release it; may be called again."""

@@ -14,8 +14,8 @@ from http import HTTPStatus
 import httpx
 
 from engine.append.loop.lifeline import StopSignal
-from engine.append.loop.turns import SupervisorGone
-from engine.append.send.delivery_batch import DeliveryBatch, DeliveryFailed
+from engine.append.loop.turns import OutputFailed, SupervisorGone
+from engine.append.send.delivery_batch import DeliveryBatch
 from engine.append.send.sender_texts import SenderTexts
 
 _SLICE_SECONDS = 0.1
@@ -39,7 +39,7 @@ class HttpSender:
         self._client: httpx.AsyncClient | None = None
 
     def deliver(self, batch: DeliveryBatch, data_def: str) -> None:  # noqa: ARG002 - each object names its own
-        """Post the batch. Raises DeliveryFailed, SupervisorGone."""
+        """Post the batch. Raises OutputFailed, SupervisorGone."""
         self._runner.run(self._deliver(b"[" + b",\n".join(batch.lines) + b"]"))
 
     def close(self) -> None:
@@ -56,10 +56,10 @@ class HttpSender:
         finally:
             await response.aclose()
         if not response.is_success:
-            raise DeliveryFailed(_describe_refusal(response), retry_after=_retry_after(response))
+            raise OutputFailed(_describe_refusal(response), retry_after=_retry_after(response))
 
     async def _send(self, body: bytes) -> httpx.Response:
-        """The answer as soon as its status is there. Raises DeliveryFailed."""
+        """The answer as soon as its status is there. Raises OutputFailed."""
         if self._client is None:
             self._client = httpx.AsyncClient(trust_env=False, timeout=None)
         key = hashlib.blake2b(body, digest_size=16).hexdigest()
@@ -69,10 +69,10 @@ class HttpSender:
             request = self._client.build_request("POST", self._texts.open_url(), content=body, headers=encoded)
             return await self._client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
-            raise DeliveryFailed(_describe(error)) from None
+            raise OutputFailed(_describe(error)) from None
 
     async def _wait_for(self, sending: "asyncio.Future[httpx.Response]") -> httpx.Response:
-        """The answer, if it comes within the limit. Raises DeliveryFailed, SupervisorGone."""
+        """The answer, if it comes within the limit. Raises OutputFailed, SupervisorGone."""
         deadline = time.monotonic() + self._limit
         while not sending.done():
             if self._stop.supervisor_gone or time.monotonic() >= deadline:
@@ -80,7 +80,7 @@ class HttpSender:
                 await asyncio.wait([sending])
                 if self._stop.supervisor_gone:
                     raise SupervisorGone
-                raise DeliveryFailed(f"took longer than its limit of {self._limit:g} s")
+                raise OutputFailed(f"took longer than its limit of {self._limit:g} s")
             await asyncio.wait([sending], timeout=_SLICE_SECONDS)
         return sending.result()
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
-from engine.append.send.delivery_batch import DeliveryFailed
+from engine.append.loop.turns import OutputFailed
 from engine.model.secret import open_placeholders
 from engine.model.variables import UnusableVariable, render_environment
 
@@ -19,21 +19,21 @@ class SenderTexts:
         self._secrets = secrets
 
     def open_url(self) -> str:
-        """The URL to send to. Raises DeliveryFailed."""
+        """The URL to send to. Raises OutputFailed."""
         return self._open(self._url, lambda value: quote(value, safe=""))
 
     def open_headers(self) -> dict[str, str]:
-        """The headers to send. Raises DeliveryFailed."""
+        """The headers to send. Raises OutputFailed."""
         return {name: self._open(value) for name, value in self._headers.items()}
 
     def _open(self, text: str, encode: Callable[[str], str] | None = None) -> str:
         try:
             rendered = render_environment(text, os.environ, encode)
         except UnusableVariable as error:
-            raise DeliveryFailed(str(error)) from None
+            raise OutputFailed(str(error)) from None
         return open_placeholders(rendered, self._lookup_secret)
 
     def _lookup_secret(self, id_: str) -> str:
         if id_ not in self._secrets:
-            raise DeliveryFailed("a header or password that it needs has not come from the supervisor yet")
+            raise OutputFailed("a header or password that it needs has not come from the supervisor yet")
         return self._secrets[id_]

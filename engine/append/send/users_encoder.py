@@ -21,11 +21,11 @@ class UsersEncoder:
         self._process = process
 
     def header(self) -> bytes:
-        """The first bytes of the file. Raises ClassFailed, SupervisorGone."""
+        """The first bytes of the file. Raises OutputFailed, SupervisorGone."""
         return self._process.header()
 
     def rows(self, rows: Iterable[str]) -> bytes:
-        """The bytes of stored rows. Raises ClassFailed, SupervisorGone."""
+        """The bytes of stored rows. Raises OutputFailed, SupervisorGone."""
         parts: list[bytes] = []
         lines: list[bytes] = []
         size = 0

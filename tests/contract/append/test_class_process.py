@@ -11,7 +11,7 @@ import pytest
 
 from engine.append.loop.lifeline import Lifeline, LoopControl
 from engine.append.loop.turns import SupervisorGone
-from engine.append.send.class_process import ClassFailed, ClassProcess, ClassSpec
+from engine.append.send.class_process import ClassProcess, ClassSpec, OutputFailed
 from engine.model.step import PluginFile
 
 START = "import asyncio, os, sys, time, pathlib\n"
@@ -97,7 +97,7 @@ def test_what_goes_wrong_is_named_and_the_next_request_works(create: Create, bod
         f"  def encode(self, rows):\n    if rows[0]['a'] == 1:\n      {body}\n    return b'ok'\n",
         limit=0.5,
     )
-    with pytest.raises(ClassFailed) as failed:
+    with pytest.raises(OutputFailed) as failed:
         process.ask("encode", [b'{"a":1}'])
     assert message in failed.value.message
     assert process.ask("encode", [b'{"a":2}']) == b"ok"
@@ -113,7 +113,7 @@ def test_what_goes_wrong_is_named_and_the_next_request_works(create: Create, bod
     ],
 )  # fmt: skip
 def test_a_class_that_cannot_be_created_says_why(create: Create, source: str, message: str) -> None:
-    with pytest.raises(ClassFailed) as failed:
+    with pytest.raises(OutputFailed) as failed:
         create(source).header()
     assert message in failed.value.message
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from engine.append.loop.lifeline import Lifeline, LoopControl
-from engine.append.loop.turns import SupervisorGone
+from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.append.send.command_sender import CommandSender
-from engine.append.send.delivery_batch import Change, DeliveryBatch, DeliveryFailed
+from engine.append.send.delivery_batch import Change, DeliveryBatch
 from engine.append.send.http_sender import HttpSender
 from engine.append.send.sender_texts import SenderTexts
 from tests.process.raw_server import serve_raw
@@ -49,8 +49,8 @@ def http(control: LoopControl, url: str, limit: float = 1, **headers: str) -> Ht
     return HttpSender(SenderTexts(url, headers, {}), limit=limit, stop=control)
 
 
-def failure(sender: CommandSender | HttpSender, sent: DeliveryBatch) -> DeliveryFailed:
-    with closing(sender), pytest.raises(DeliveryFailed) as caught:
+def failure(sender: CommandSender | HttpSender, sent: DeliveryBatch) -> OutputFailed:
+    with closing(sender), pytest.raises(OutputFailed) as caught:
         sender.deliver(sent, "d")
     return caught.value
 
@@ -95,7 +95,7 @@ def test_a_slow_receiver_ends_at_the_limit_and_the_next_batch_arrives(control: L
     with closing(http(control, receiver.url, limit=0.3)) as sender:
         receiver.delay = 2.0
         began = time.monotonic()
-        with pytest.raises(DeliveryFailed, match=r"took longer than its limit of 0.3 s"):
+        with pytest.raises(OutputFailed, match=r"took longer than its limit of 0.3 s"):
             sender.deliver(batch(1), "d")
         assert time.monotonic() - began < 1.5
         receiver.delay = 0.0
@@ -171,7 +171,7 @@ class Partial:
         assert data_def == "book"
         self.got.append([f"d{change.row}" if change.withdrawal else str(change.row) for change in sent.changes])
         if len(sent.changes) > self.taken:
-            raise DeliveryFailed("full", delivered=self.taken)
+            raise OutputFailed("full", delivered=self.taken)
 
     def close(self) -> None: ...
 
