@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from zlib import crc32
@@ -25,29 +25,28 @@ _NEVER_FAILING = ("/robots.txt", "/sitemap.xml")
 
 
 @contextlib.contextmanager
-def serve_shop(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterator[str]:
+def serve_shop(*, pages: int, latency: float = 0.0, errors: float = 0.0, port: int = 0) -> Iterator[str]:
     """Serve a shop of `pages` products in a child process; yields its address, such as `http://127.0.0.1:8080`.
 
     `latency`: seconds per response. `errors`: the share (0..1) of pages whose first response is 503.
+    `port`: 0 is any free one.
     Raises OSError where the socket or the process cannot be created. The child ends when this process ends.
     """
-    with _serve(1, pages, latency, errors) as (address,):
+    with _serve([port], pages, latency, errors) as (address,):
         yield address
 
 
 @contextlib.contextmanager
 def serve_town(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterator[tuple[str, str, str]]:
     """The same with an archive, which is slow, and a warehouse, where some pages always fail; yields each address."""
-    with _serve(3, pages, latency, errors) as (shop, archive, warehouse):
+    with _serve([0, 0, 0], pages, latency, errors) as (shop, archive, warehouse):
         yield shop, archive, warehouse
 
 
 @contextlib.contextmanager
-def _serve(hosts: int, pages: int, latency: float, errors: float) -> Iterator[list[str]]:
+def _serve(ports: Sequence[int], pages: int, latency: float, errors: float) -> Iterator[list[str]]:
     with contextlib.ExitStack() as stack:
-        listeners = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)) for _ in range(hosts)
-        ]
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", port), backlog=_BACKLOG)) for port in ports]
         addresses = [_origin(listener) for listener in listeners]
         sockets = [part for listener in listeners for part in ("--socket", listener.fileno())]
         options = ["--pages", pages, "--latency", latency, "--errors", errors]

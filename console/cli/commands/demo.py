@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SAMPLE_ROWS, _WIDTH = 3, 118
 _COPY_NAME, _TOWN_DEFS, _TOWN_URLS = "demo-defs", "town.yml", "town-urls.txt"
 _COMPLETED_CODES = (0, 1)
+_PORT = 8765
 
 
 @click.command()
@@ -29,14 +30,20 @@ _COMPLETED_CODES = (0, 1)
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds per response.")
 @click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of responses 503.")
 @click.option("--town", is_flag=True, help="Two more hosts, one slow and one with errors; the console has them.")
+@click.option("--serve-only", is_flag=True, help="Serve the shop until Ctrl-C, for defs of your own; crawl nothing.")
+@click.option("--port", type=click.IntRange(1, 65535), help=f"Port of --serve-only.  [default: {_PORT}]")
 @summary_option
 @common_options
 @click.pass_context
 def demo(
-    context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, town: bool, as_json: bool,
-    data: Path, assign: Sequence[str],
+    context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, town: bool, serve_only: bool,
+    port: int | None, as_json: bool, data: Path, assign: Sequence[str],
 ) -> int:  # fmt: skip
     """Serve a small shop on loopback and crawl it; attach the console."""
+    if serve_only:
+        return _serve_shop(port or _PORT, pages=pages, latency=latency / 1000, error_share=errors / 100)
+    if port is not None:
+        raise click.UsageError("--port goes with --serve-only")
     settings = load_settings(assign)
     if not no_ui and not as_json and interactive():
         from console.tui.attach import AttachOptions, attach
@@ -51,6 +58,25 @@ def demo(
     return _crawl_shop(
         data, settings, pages=pages, latency=latency / 1000, error_share=errors / 100, town=town, as_json=as_json
     )
+
+
+def _serve_shop(port: int, *, pages: int, latency: float, error_share: float) -> int:
+    """Serve a shop until SIGINT or SIGTERM. Raises CrawlError where the port is taken."""
+    import os
+    import signal
+
+    from console.demo.server import serve_shop
+
+    numbers = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        with serve_shop(pages=pages, latency=latency, errors=error_share, port=port) as address:
+            click.echo(f"The shop is at {address}/ until Ctrl-C.")
+            signal.sigwait(numbers)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise CrawlError(f"cannot serve the shop on port {port}: {reason}", "Choose another --port.") from error
+    return 0
 
 
 def _crawl_shop(
