@@ -176,6 +176,11 @@ class LeasedJob(NamedTuple):
         """What a node keeps of the job is kept by this: the job may be leased again before that is freed."""
         return self.id, self.lease
 
+    @property
+    def page_id(self) -> int:
+        """The job of its page: for a re-extraction `page_job`, else the job itself."""
+        return self.page_job or self.id
+
 
 KEY_BYTES = 16
 

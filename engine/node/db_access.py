@@ -91,8 +91,7 @@ class DbAccess:
 
     def is_page_of_another(self, job: LeasedJob, url: str) -> bool:
         """Whether another job of the group has the page of this URL."""
-        page_job = job.page_job or job.id
-        return linked_jobs.is_page_of_another(self._reader, job.run, link_key(job.group, url), page_job)
+        return linked_jobs.is_page_of_another(self._reader, job.run, link_key(job.group, url), job.page_id)
 
     def series(self, locator: int) -> Series | None:
         """The pages of a locator that follow one another; None: it has no series."""

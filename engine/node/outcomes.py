@@ -180,7 +180,7 @@ class OutcomeBuilder:
 
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
         """An event of now, about the job; for a re-extraction, about that of its page."""
-        return Event(time.time(), level, self._source, kind, text, job.page_job or job.id)
+        return Event(time.time(), level, self._source, kind, text, job.page_id)
 
 
 def describe_step_errors(results: Sequence[UnitResult]) -> str | None:

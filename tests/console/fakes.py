@@ -15,9 +15,8 @@ from console.tui.state.source import AcceptedDefs
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request
-from engine.store.read.browse import DocumentDetail, JobDetail, Listing
+from engine.store.read.browse import Ancestor, Child, DocumentDetail, JobDetail, Lineage, Listing
 from engine.store.read.failures import FailureGroup, HostErrors
-from engine.store.read.lineage import Ancestor, Child, Lineage
 from engine.store.tables.events import Event
 from engine.store.transactions.exclude import EndedJob, Exclusion
 from tests.console.builders import AT, line, run_report, snapshot

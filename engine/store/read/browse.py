@@ -1,4 +1,4 @@
-"""Reads jobs in pages, one job in full, and the number of jobs.
+"""Reads jobs in pages, one job in full with the pages that led to it, and the number of jobs.
 
 Open and failed jobs are read from their indexes. Jobs in other states are searched among all jobs of the run, one
 window of ids per statement, so that no statement takes long. A search that runs out of time returns where to continue.
@@ -25,7 +25,6 @@ from engine.store.db.filter import (
 from engine.store.pages import documents
 from engine.store.read import step_results
 from engine.store.read.job_range import find_first_id
-from engine.store.read.lineage import NO_LINEAGE, Lineage, read_lineage
 from engine.store.read.sent_request import SentRequest
 from engine.store.tables import events, rows
 from engine.store.tables.events import Event
@@ -78,6 +77,46 @@ SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root, j.link_
 FROM jobs j {_JOINS} LEFT JOIN locators l ON l.id = j.locator WHERE j.id = ?
 """
 _ROOT_URL = "SELECT url FROM jobs WHERE id = ?"
+_ANCESTORS = """
+WITH RECURSIVE line (id, parent, url, depth, step) AS (
+    SELECT p.id, p.parent, coalesce(p.target, p.url), p.depth, 1 FROM jobs j JOIN jobs p ON p.id = j.parent
+    WHERE j.id = ?
+    UNION ALL
+    SELECT p.id, p.parent, coalesce(p.target, p.url), p.depth, l.step + 1 FROM line l JOIN jobs p ON p.id = l.parent
+    WHERE l.step < ?)
+SELECT id, url, depth FROM line ORDER BY step
+"""
+_CHILDREN = "SELECT id, url, state FROM jobs WHERE parent = ? ORDER BY id LIMIT +?"
+_COUNT_CHILDREN = "SELECT state, count(*) FROM jobs WHERE parent = ? GROUP BY state ORDER BY state"
+_MAX_ANCESTORS, _MAX_CHILDREN = 50, 200
+
+
+class Ancestor(NamedTuple):
+    """A job on whose page the one before it was found."""
+
+    id: int
+    url: str
+    depth: int
+
+
+class Child(NamedTuple):
+    """A job whose link was found first on the page of another."""
+
+    id: int
+    url: str
+    state: str
+
+
+class Lineage(NamedTuple):
+    """`ancestors`: the page with the link first, then the page with the link to that. `children`: the first ones."""
+
+    ancestors: tuple[Ancestor, ...] = ()
+    children: tuple[Child, ...] = ()
+    child_counts: tuple[tuple[str, int], ...] = ()
+    """Children by state."""
+
+
+NO_LINEAGE = Lineage()
 
 
 class Cursor(NamedTuple):
@@ -239,7 +278,7 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
             else None,
             events=tuple(events.list_by_job(db, job, limit)),
             rows=tuple(rows.list_by_job(db, job, limit)),
-            lineage=read_lineage(db, job),
+            lineage=_read_lineage(db, job),
             results=step_results.list_by_job(db, run, job, limit),
             unlisted_results=tuple(step_results.count_unlisted(db, job)),
             carried=carried,
@@ -341,3 +380,12 @@ def _to_line(row: Sequence[Any]) -> JobLine:
         id_, kind, state, group, host, url, target, attempts, crashes, reason, priority, depth,
         None if number is None else f"n{number}", None if due is None else max(0.0, due - boottime()), at, origin,
     )  # fmt: skip
+
+
+def _read_lineage(db: Database, job: int) -> Lineage:
+    """The lineage of a job."""
+    return Lineage(
+        tuple(Ancestor(*row) for row in db.all(_ANCESTORS, (job, _MAX_ANCESTORS))),
+        tuple(Child(*row) for row in db.all(_CHILDREN, (job, _MAX_CHILDREN))),
+        tuple((str(state), int(count)) for state, count in db.all(_COUNT_CHILDREN, (job,))),
+    )

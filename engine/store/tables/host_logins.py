@@ -1,7 +1,9 @@
-"""Writes the login of a host: whether it is to be made, which one is in force, and why it failed."""
+"""Writes the logins of hosts, and the table `session_losses`: pages answered without a login."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
+
+import orjson
 
 from engine.store.db.connector import Database, id_list
 
@@ -32,6 +34,13 @@ CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host 
 LOST_PAUSE = 2
 """`hosts.paused` where a lost login, and no operator, has paused the host."""
 _PAUSE = f"UPDATE hosts SET paused = {LOST_PAUSE} WHERE id = ? AND paused = 0"
+_ADD_LOSS = (
+    "INSERT INTO session_losses (job, login) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET login = excluded.login"
+)
+_READ_LOSSES = """
+SELECT json_group_array(json_array(job, login)) FROM session_losses WHERE job IN (SELECT value FROM json_each(?))
+"""
+_REMOVE_LOSSES = "DELETE FROM session_losses WHERE job IN (SELECT value FROM json_each(?))"
 
 
 class HostLogin(NamedTuple):
@@ -112,3 +121,18 @@ def list_done(db: Database, run: int) -> list[int]:
 def list_failed_of_jobs(db: Database, ids: Iterable[int]) -> list[int]:
     """The hosts of these jobs whose login failed."""
     return [int(id_) for (id_,) in db.all(_LIST_FAILED_OF_JOBS, (id_list(ids),))]
+
+
+def add_loss(db: Database, job: int, login: int) -> None:
+    """Record that the page of a job was lost with the login of this number."""
+    db.execute(_ADD_LOSS, (job, login))
+
+
+def read_losses(db: Database, jobs: Iterable[int]) -> dict[int, int]:
+    """By job: the number of the login with which its page was lost."""
+    return {int(job): int(login) for job, login in orjson.loads(db.value(_READ_LOSSES, (id_list(jobs),)))}
+
+
+def remove_losses(db: Database, jobs: Iterable[int]) -> None:
+    """Forget the losses of jobs that start again."""
+    db.execute(_REMOVE_LOSSES, (id_list(jobs),))

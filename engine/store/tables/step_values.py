@@ -38,7 +38,7 @@ def set_checkpoint(db: Database, job: LeasedJob, text: str) -> bool:
     """Store a text for the next attempt at a job; False: the lease is lost, and nothing is written."""
     if not jobs.is_held(db, job):
         return False
-    db.execute(_SET_CHECKPOINT, (job.page_job or job.id, text))
+    db.execute(_SET_CHECKPOINT, (job.page_id, text))
     return True
 
 

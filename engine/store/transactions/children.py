@@ -61,16 +61,16 @@ def add_child_jobs(
     next_pages: dict[bytes, NewLink] = {}
     series_pages: dict[bytes, NewLink] = {}
     carrying: dict[tuple[bytes, int | None], NewLink] = {}
-    for f in outcomes:
-        for child in f.children:
+    for outcome in outcomes:
+        for child in outcome.children:
             kept = series_pages if child.in_series else links if child.page_key is None else next_pages
             is_new = child.identity not in kept
-            carries = child.carried is not None or f.job.links_stale  # a link may carry nothing any more
+            carries = child.carried is not None or outcome.job.links_stale  # a link may carry nothing any more
             if not is_new and not carries:
                 continue
             place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
             touched_hosts.add(place.host)
-            link = to_link(run, f.job, child, place.sequence)
+            link = to_link(run, outcome.job, child, place.sequence)
             if is_new:
                 kept[child.identity] = link
             if carries:  # of two records of a page, the first counts
@@ -80,9 +80,9 @@ def add_child_jobs(
     again = linked_jobs.carry(db, existing) if existing else []
     if again:
         extracts.queue_again(db, again)
-    relinked = [f for f in outcomes if f.job.links_stale]
-    for version in {f.job.defs_version for f in relinked}:
-        children = (child for f in relinked if f.job.defs_version == version for child in f.children)
+    relinked = [outcome for outcome in outcomes if outcome.job.links_stale]
+    for version in {outcome.job.defs_version for outcome in relinked}:
+        children = (child for outcome in relinked if outcome.job.defs_version == version for child in outcome.children)
         linked_jobs.mark_linked(db, run, version, {child.identity for child in children})
 
 
@@ -98,7 +98,7 @@ def to_link(run: int, job: LeasedJob, child: ChildJob, sequence: int) -> NewLink
         child.url,
         child.identity,
         int(child.may_leave_host),
-        job.page_job or job.id,
+        job.page_id,
         child.request,
         child.carried,
         child.page_key,

@@ -30,7 +30,7 @@ from engine.store.tables.health import PageHealth
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import carried, logins, release, robots, statistics, sums, supersede
+from engine.store.transactions import logins, release, robots, statistics, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -72,7 +72,7 @@ def commit(
 
     Raises Fenced (the node's epoch is over), DatabaseBusy (nothing was written: retry) or StorageError.
     """
-    sums.hash_rows(outcomes)
+    statistics.hash_rows(outcomes)
     # two outcomes of one job: only one has the valid lease, and writing them one by one tells them apart
     has_duplicates = len({outcome.job.id for outcome in outcomes}) < len(outcomes)
     try:
@@ -189,10 +189,10 @@ def _apply(
     _readmit_named(db, run, outcomes)
     logins.settle_states(db, outcomes)
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
-    changed = carried.resolve_changed(db, outcomes)
-    completed_extracts = {f.job.id for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE}
+    changed = supersede.resolve_carried(db, outcomes)
+    completed_extracts = {f.job.id for f in outcomes if f.is_reextracted}
     updates = [_to_update(db, f, places, touched_hosts) for f in outcomes]
-    replaced_documents = sums.list_replaced_documents(db, outcomes)
+    replaced_documents = statistics.list_replaced_documents(db, outcomes)
     accepted_ids = jobs.finish(db, updates, completed_extracts)
     accepted = [f for f in outcomes if f.job.id in accepted_ids]
     documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
@@ -203,21 +203,21 @@ def _apply(
     rows.add(
         db,
         run,
-        [NewRows(f.job.page_job or f.job.id, n.data_def_id, n.texts, n.digests) for f in accepted for n in f.rows],
+        [NewRows(f.job.page_id, new.data_def_id, new.texts, new.digests) for f in accepted for new in f.rows],
     )
-    sums.add(db, run, accepted, replaced_documents)
-    rows.add_rejected(db, [(f.job.page_job or f.job.id, *counted) for f in accepted for counted in f.rejected])
+    statistics.add_sums(db, run, accepted, replaced_documents)
+    rows.add_rejected(db, [(f.job.page_id, *counted) for f in accepted for counted in f.rejected])
     statistics.add_row_counts(db, run, accepted)
     health.add(
         db,
         run,
-        [PageHealth(f.job.page_job or f.job.id, f.job.host, *counted) for f in accepted for counted in f.counts],
+        [PageHealth(f.job.page_id, f.job.host, *counted) for f in accepted for counted in f.counts],
     )
     _add_results(db, run, accepted)
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     if changed:
-        carried.queue_changed(db, changed, accepted)
+        supersede.queue_carried(db, changed, accepted)
     statistics.add_fetch_stats(db, run, accepted)
     host_speeds.count_answers(db, statistics.count_answers(accepted))
     add_child_jobs(db, run, accepted, places, touched_hosts)
@@ -249,15 +249,15 @@ def _apply(
 
 
 def _add_results(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Write what users' steps reported and stored; pages that do without cost nothing."""
+    """Write what users' steps reported and stored; other pages cost nothing."""
     reporting = [f for f in outcomes if f.results or f.ran_users_code]
     if reporting:
-        new = [NewResult(f.job.page_job or f.job.id, *result) for f in reporting for result in f.results]
+        new = [NewResult(f.job.page_id, *result) for f in reporting for result in f.results]
         results.add(db, run, new)
         for f in reporting:
             step_values.set_values(db, run, f.stored_values)
-        step_values.delete_checkpoints(db, [f.job.page_job or f.job.id for f in reporting if f.ran_users_code])
-    reextracted = [f.job.page_job for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE]
+        step_values.delete_checkpoints(db, [f.job.page_id for f in reporting if f.ran_users_code])
+    reextracted = [f.job.page_id for f in outcomes if f.is_reextracted]
     if reextracted:
         supersede.update_step_failures(db, reextracted)
 
@@ -284,8 +284,7 @@ def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_host
         touched_hosts.add(place.host)
         sequence = place.sequence
     return JobUpdate(
-        id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
-        hops=f.hops, target=f.target, document=f.page,
-        defs=None if f.links_dropped else f.job.defs_version, reason=f.reason,
-        priority=f.priority,
+        id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts,
+        not_before=f.not_before, sequence=sequence, hops=f.hops, target=f.target, document=f.page,
+        defs=None if f.links_dropped else f.job.defs_version, reason=f.reason, priority=f.priority,
     )  # fmt: skip

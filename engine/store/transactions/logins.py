@@ -7,7 +7,7 @@ from engine import urls
 from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, login_key
 from engine.store.db.connector import Database
-from engine.store.tables import cookie_jars, events, host_logins, jobs, sequences, session_losses
+from engine.store.tables import cookie_jars, events, host_logins, jobs, sequences
 from engine.store.tables.events import Event, Level
 from engine.store.transactions.outcome import JobOutcome
 
@@ -56,7 +56,7 @@ def resume_run(db: Database, run: int, jar_key: str | None, *, fetches: bool = T
 def ask_hosts_of_jobs(db: Database, run: int, ids: Iterable[int]) -> None:
     """Jobs are retried: log in again where that failed, and forget what these jobs have lost."""
     chosen = list(ids)
-    session_losses.remove(db, chosen)
+    host_logins.remove_losses(db, chosen)
     _ask(db, run, host_logins.list_failed_of_jobs(db, chosen))
 
 
@@ -68,35 +68,35 @@ def abandon_failed(db: Database, run: int) -> None:
 
 def settle_states(db: Database, outcomes: Sequence[JobOutcome]) -> None:
     """Before the jobs are written: FAILED where a page was lost twice, READY where a login is outdated."""
-    lost = [f for f in outcomes if f.logged_out]
+    lost = [outcome for outcome in outcomes if outcome.logged_out]
     if lost:
-        before = session_losses.read(db, [f.job.id for f in lost])
-        for f in lost:
-            if before.get(f.job.id, f.job.login_number) < f.job.login_number:
-                f.state, f.reason = JobState.FAILED, LOST_REASON
-                f.attempts, f.next_host = 1, None
-                text = f"FAILED: {LOST_REASON}  {urls.without_credentials(f.job.url)}"
-                f.events = (*f.events, Event(time.time(), "ERROR", "store", "page", text, f.job.id))
-    for f in outcomes:
-        if f.job.kind is JobKind.LOGIN and f.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
-            login = host_logins.read(db, f.job.host)
-            if login.state == "WANTED" and login.number != f.job.login_number:  # the defs have changed meanwhile
-                f.state, f.reason, f.attempts, f.events = JobState.READY, None, 0, ()
+        before = host_logins.read_losses(db, [outcome.job.id for outcome in lost])
+        for outcome in lost:
+            if before.get(outcome.job.id, outcome.job.login_number) < outcome.job.login_number:
+                outcome.state, outcome.reason = JobState.FAILED, LOST_REASON
+                outcome.attempts, outcome.next_host = 1, None
+                text = f"FAILED: {LOST_REASON}  {urls.without_credentials(outcome.job.url)}"
+                outcome.events = (*outcome.events, Event(time.time(), "ERROR", "store", "page", text, outcome.job.id))
+    for outcome in outcomes:
+        if outcome.job.kind is JobKind.LOGIN and outcome.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
+            login = host_logins.read(db, outcome.job.host)
+            if login.state == "WANTED" and login.number != outcome.job.login_number:  # the defs have changed meanwhile
+                outcome.state, outcome.reason, outcome.attempts, outcome.events = JobState.READY, None, 0, ()
 
 
 def apply_outcomes(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     """Record what accepted outcomes say about logins: one that was made or failed, pages that were lost."""
     good: set[int] = set()
-    for f in outcomes:
-        if f.job.kind is JobKind.LOGIN:
-            _apply_login(db, run, f)
-        elif f.logged_out:
-            if f.job.host in good:
+    for outcome in outcomes:
+        if outcome.job.kind is JobKind.LOGIN:
+            _apply_login(db, run, outcome)
+        elif outcome.logged_out:
+            if outcome.job.host in good:
                 host_logins.reset_lost(db, good)
                 good.clear()
-            _apply_loss(db, run, f)
-        elif f.job.login_number and f.fetches and f.state is JobState.DONE:
-            good.add(f.job.host)
+            _apply_loss(db, run, outcome)
+        elif outcome.job.login_number and outcome.fetches and outcome.state is JobState.DONE:
+            good.add(outcome.job.host)
     if good:
         host_logins.reset_lost(db, good)
 
@@ -114,11 +114,11 @@ def _apply_login(db: Database, run: int, outcome: JobOutcome) -> None:
 def _apply_loss(db: Database, run: int, outcome: JobOutcome) -> None:
     job, host = outcome.job, outcome.job.host
     if outcome.state is JobState.FAILED:
-        session_losses.remove(db, [job.id])
+        host_logins.remove_losses(db, [job.id])
         if host_logins.count_lost(db, host) >= _MAX_LOST_IN_ROW:
             _pause(db, run, host, f"{_MAX_LOST_IN_ROW} pages in a row were {LOST_REASON}")
         return
-    session_losses.add(db, job.id, job.login_number)
+    host_logins.add_loss(db, job.id, job.login_number)
     login = host_logins.read(db, host)
     if login.state != "DONE" or login.number != job.login_number:
         return  # sent with an older login: the newer one may last

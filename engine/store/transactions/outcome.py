@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from engine.model.content_digest import Digests
 from engine.model.file import StoredFile
-from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job import OPEN_STATES, JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.store.db.connector import Database
@@ -182,8 +182,13 @@ class JobOutcome(Struct, kw_only=True):
     @property
     def unused_turn(self) -> float:
         """The seconds that its host was reserved for a request which was not sent; 0: none, or it is leased again."""
-        is_open = self.state in (JobState.READY, JobState.INCOMPLETE)
+        is_open = self.state in OPEN_STATES
         return 0.0 if self.job.send_at is None or is_open or self.requests or self.answers else self.job.delay
+
+    @property
+    def is_reextracted(self) -> bool:
+        """Whether a re-extraction gave its page new rows."""
+        return self.job.page_job is not None and self.state is JobState.DONE
 
     @property
     def step_failed(self) -> bool:

@@ -27,14 +27,16 @@ def settle_files(db: Database, run: int, accepted: Sequence[JobOutcome]) -> None
     A row is written once, by the last of its files to end; a file that was not downloaded leaves null. Costs nothing
     where no outcome has to do with files.
     """
-    if not any(f.held or f.job.kind is JobKind.FILE for f in accepted):
+    if not any(outcome.held or outcome.job.kind is JobKind.FILE for outcome in accepted):
         return
-    for f in accepted:
-        for held in f.held:
+    for outcome in accepted:
+        for held in outcome.held:
             rows.add_waiting(db, run, held.data_def, len(held.texts))
     ids = held_rows.add(db, run, _new_rows(accepted))[:_MAX_RELEASED]
-    files.add(db, run, [(f.job.id, f.file) for f in accepted if f.file is not None])
-    ended = [f.job.id for f in accepted if f.job.kind is JobKind.FILE and f.state not in OPEN_STATES]
+    files.add(db, run, [(outcome.job.id, outcome.file) for outcome in accepted if outcome.file is not None])
+    ended = [
+        outcome.job.id for outcome in accepted if outcome.job.kind is JobKind.FILE and outcome.state not in OPEN_STATES
+    ]
     if ended:
         ids += held_rows.list_waiting_for(db, ended)
     _release(db, run, list(dict.fromkeys(ids))[:_MAX_RELEASED])
@@ -42,11 +44,11 @@ def settle_files(db: Database, run: int, accepted: Sequence[JobOutcome]) -> None
 
 def _new_rows(accepted: Sequence[JobOutcome]) -> Iterator[NewHeldRow]:
     """The rows to hold, one by one: a page may have very many."""
-    for f in accepted:
-        for held in f.held:
+    for outcome in accepted:
+        for held in outcome.held:
             for text, places in zip(held.texts, held.places, strict=True):
                 files = [(place, _identity(held.files, number)) for place, number in orjson.loads(places)]
-                yield NewHeldRow(f.job.page_job or f.job.id, held.data_def_id, as_text(text), files)
+                yield NewHeldRow(outcome.job.page_id, held.data_def_id, as_text(text), files)
 
 
 def _identity(files: bytes, number: int) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from engine import urls
-from engine.model.job import JobKind, JobState, robots_key
+from engine.model.job import OPEN_STATES, JobKind, JobState, robots_key
 from engine.store.db.connector import Database
 from engine.store.tables import hosts, jobs, sequences
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
@@ -40,7 +40,7 @@ def apply_result(db: Database, run: int, outcome: JobOutcome) -> int | None:
     if outcome.job.kind is JobKind.ROBOTS and outcome.state is JobState.SKIPPED:
         hosts.mark_guarded(db, outcome.job.host)
         return None
-    if robots is None and outcome.job.kind is JobKind.ROBOTS and outcome.state not in _OPEN_STATES:
+    if robots is None and outcome.job.kind is JobKind.ROBOTS and outcome.state not in OPEN_STATES:
         # a robots job that failed must not hold back the pages of its host forever
         robots = RobotsResult(0, outcome.reason or "its job failed", 0.0)
     if robots is None:
@@ -52,9 +52,6 @@ def apply_result(db: Database, run: int, outcome: JobOutcome) -> int | None:
         db, host, robots.status, robots.text, robots.crawl_delay, agent=robots.agent, fetched_at=robots.fetched_at
     )
     return host
-
-
-_OPEN_STATES = (JobState.READY, JobState.INCOMPLETE)
 
 
 def _ask_again(db: Database, run: int, wanted: list[tuple[int, str, str]]) -> int:

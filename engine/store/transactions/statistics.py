@@ -1,24 +1,33 @@
-"""The part of a commit that counts: rows, rejected records, requests, answers and latencies."""
+"""The part of a commit that counts rows, records, requests, answers, latencies and contents."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 
+from engine.model.content_digest import row_digests
 from engine.model.job import JobKind, JobState
-from engine.store.db.connector import Database
-from engine.store.tables import metrics, rows
+from engine.store.db.connector import Database, id_list
+from engine.store.pages import documents
+from engine.store.tables import content_sums, metrics, rows
+from engine.store.tables.content_sums import ContentSum
 from engine.store.tables.hosts import HostLatency
 from engine.store.tables.metrics import FetchStats
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.transactions.outcome import ExtractedRows, JobOutcome
+
+_DOCUMENTS_OF_JOBS = """
+SELECT j.id, d.digest FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value LEFT JOIN documents d ON d.id = j.document
+WHERE j.document IS NOT NULL
+"""
 
 
 def host_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:
     """The latency of each throttled host."""
     sums: dict[int, list[float]] = {}
-    for f in outcomes:
-        if f.job.throttled and f.fetches:
-            host_sums = sums.setdefault(f.job.host, [0, 0.0, 0, 0.0])
-            first = 0 if f.state is JobState.DONE else 2
-            host_sums[first] += f.fetches
-            host_sums[first + 1] += f.fetch_seconds
+    for outcome in outcomes:
+        if outcome.job.throttled and outcome.fetches:
+            host_sums = sums.setdefault(outcome.job.host, [0, 0.0, 0, 0.0])
+            first = 0 if outcome.state is JobState.DONE else 2
+            host_sums[first] += outcome.fetches
+            host_sums[first + 1] += outcome.fetch_seconds
     return [
         HostLatency(host, int(answers), seconds / (answers or 1), failed_seconds / (failures or 1))
         for host, (answers, seconds, failures, failed_seconds) in sums.items()
@@ -28,19 +37,19 @@ def host_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:
 def count_answers(outcomes: Sequence[JobOutcome]) -> dict[tuple[int, int], int]:
     """By host and status."""
     counts: dict[tuple[int, int], int] = {}
-    for f in outcomes:
-        for status, _ in f.answers:
-            counts[f.job.host, status] = counts.get((f.job.host, status), 0) + 1
+    for outcome in outcomes:
+        for status, _ in outcome.answers:
+            counts[outcome.job.host, status] = counts.get((outcome.job.host, status), 0) + 1
     return counts
 
 
 def add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     """Add the rows and rejected records, by dataDef."""
     counts: dict[str, list[int]] = {}
-    for f in outcomes:
-        for new in f.rows:
+    for outcome in outcomes:
+        for new in outcome.rows:
             counts.setdefault(new.data_def, [0, 0])[0] += len(new.texts)
-        for data_def, rejected in f.rejected:
+        for data_def, rejected in outcome.rejected:
             counts.setdefault(data_def, [0, 0])[1] += rejected
     for data_def, (written, rejected) in counts.items():
         rows.add_counts(db, run, data_def, written, rejected)
@@ -49,23 +58,64 @@ def add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> No
 def add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     """Add what the requests of each group cost."""
     sums: dict[str, list[float]] = {}
-    for f in outcomes:
-        retried = f.state is JobState.READY and f.attempts
-        requests = f.requests - f.job.reserved if f.job.kind is JobKind.PAGE else 0
-        if f.fetches or retried or requests or f.noindex:
-            group_sums = sums.get(f.job.group)
+    for outcome in outcomes:
+        retried = outcome.state is JobState.READY and outcome.attempts
+        requests = outcome.requests - outcome.job.reserved if outcome.job.kind is JobKind.PAGE else 0
+        if outcome.fetches or retried or requests or outcome.noindex:
+            group_sums = sums.get(outcome.job.group)
             if group_sums is None:
-                group_sums = sums[f.job.group] = [0, 0.0, 0, 0, 0, 0]
+                group_sums = sums[outcome.job.group] = [0, 0.0, 0, 0, 0, 0]
             group_sums[5] += requests
-            group_sums[0] += f.fetches
-            group_sums[1] += f.fetch_seconds
-            group_sums[2] += f.received_bytes
+            group_sums[0] += outcome.fetches
+            group_sums[1] += outcome.fetch_seconds
+            group_sums[2] += outcome.received_bytes
             if retried:
                 group_sums[3] += 1
-            if f.noindex:
+            if outcome.noindex:
                 group_sums[4] += 1
     metrics.add(
         db,
         run,
         [FetchStats(group, int(n), s, int(b), int(r), int(i), int(q)) for group, (n, s, b, r, i, q) in sums.items()],
     )
+
+
+def hash_rows(outcomes: Sequence[JobOutcome]) -> None:
+    """Compute the digests of the rows, before the transaction: other nodes wait while it lasts."""
+    for outcome in outcomes:
+        if outcome.rows:
+            outcome.rows = tuple([new if new.digests else _with_digests(new) for new in outcome.rows])
+
+
+def list_replaced_documents(db: Database, outcomes: Sequence[JobOutcome]) -> dict[int, bytes | None]:
+    """Before the jobs are updated: by job, the digests of the documents that others replace."""
+    with_page = [outcome.job.id for outcome in outcomes if outcome.page is not None]
+    return dict(db.all(_DOCUMENTS_OF_JOBS, (id_list(with_page),))) if with_page else {}
+
+
+def add_sums(db: Database, run: int, accepted: Sequence[JobOutcome], replaced: Mapping[int, bytes | None]) -> None:
+    """Move the sums by the rows and documents of accepted outcomes; their documents are written already."""
+    stored = [outcome.page for outcome in accepted if outcome.page is not None and outcome.document is None]
+    stored_digests = documents.list_digests(db, stored) if stored else {}
+    changes: dict[str, ContentSum] = {}
+    for outcome in accepted:
+        if outcome.page is None and not outcome.rows:
+            continue
+        change = changes.get(outcome.job.group)
+        if change is None:
+            change = changes[outcome.job.group] = ContentSum()
+        if outcome.page is not None:
+            change.add_document(
+                outcome.document.digest if outcome.document is not None else stored_digests.get(outcome.page)
+            )
+            if outcome.job.id in replaced:
+                change.subtract_document(replaced[outcome.job.id])
+        for new in outcome.rows:
+            change.add_rows(new.digests, len(new.texts))
+    content_sums.move(db, run, changes)
+
+
+def _with_digests(new: ExtractedRows) -> ExtractedRows:
+    with contextlib.suppress(ValueError):  # rows that cannot be read fail in the transaction, which fails their job
+        return ExtractedRows(new.data_def, new.data_def_id, new.texts, row_digests(new.data_def, new.texts))
+    return new

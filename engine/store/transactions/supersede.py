@@ -1,4 +1,4 @@
-"""The part of a commit that deals with outcomes made under older defs."""
+"""The part of a commit for outcomes made under older defs, or with values carried before."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,12 @@ import orjson
 
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
-from engine.store.tables import deliveries, extracts, health, outputs, results, rows, runs, versions
+from engine.store.tables import deliveries, extracts, health, linked_jobs, outputs, results, rows, runs, versions
 from engine.store.tables.versions import StoredPageDefs
 from engine.store.transactions import release
 from engine.store.transactions.outcome import JobOutcome
+
+_PAGES = (JobKind.PAGE, JobKind.EXTRACT)
 
 
 def resolve_outdated(
@@ -22,53 +24,77 @@ def resolve_outdated(
     again. `reextract_stale`: False if pages keep the rows of the defs they were fetched under.
     """
     current = versions.current(db, run)
-    outdated = [f for f in outcomes if f.job.defs_version != current]
+    outdated = [outcome for outcome in outcomes if outcome.job.defs_version != current]
     if not outdated:
         return frozenset()
     present = versions.get_page_hashes(db, current)
     cache: dict[tuple[int, str], StoredPageDefs | None] = {}
     stale = set()
-    for f in outdated:
-        kept = tuple(child for child in f.children if child.group in present)
-        f.links_dropped |= len(kept) < len(f.children)
-        f.children = kept
-        key = (f.job.defs_version, f.job.group)
+    for outcome in outdated:
+        kept = tuple(child for child in outcome.children if child.group in present)
+        outcome.links_dropped |= len(kept) < len(outcome.children)
+        outcome.children = kept
+        key = (outcome.job.defs_version, outcome.job.group)
         if key not in cache:
             cache[key] = versions.get_page_defs(db, *key)
         used = cache[key]
-        if used is not None and used.hash == present.get(f.job.group):
+        if used is not None and used.hash == present.get(outcome.job.group):
             continue
-        if f.job.kind is JobKind.EXTRACT:
-            drop_extraction(f)
+        if outcome.job.kind is JobKind.EXTRACT:
+            _drop_extraction(outcome)
         elif (
-            f.job.kind is JobKind.PAGE
-            and (f.state is JobState.DONE or f.step_failed)
+            outcome.job.kind is JobKind.PAGE
+            and (outcome.state is JobState.DONE or outcome.step_failed)
             and reextract_stale
-            and f.job.group in present
+            and outcome.job.group in present
         ):
-            stale.add(f.job.id)
+            stale.add(outcome.job.id)
     return frozenset(stale)
 
 
-def drop_extraction(f: JobOutcome) -> None:
+def resolve_carried(db: Database, outcomes: Sequence[JobOutcome]) -> frozenset[int]:
+    """The pages that carry something else by now than what they were worked with: their parent was processed again.
+
+    A re-extraction of such a page is dropped, and its job is READY again.
+    """
+    leased = {outcome.job.page_id: outcome.job.carried for outcome in outcomes if outcome.job.kind in _PAGES}
+    changed = frozenset(linked_jobs.list_otherwise_carried(db, list(leased.items())))
+    for outcome in outcomes if changed else ():
+        if outcome.job.page_job in changed:
+            _drop_extraction(outcome)
+    return changed
+
+
+def _drop_extraction(outcome: JobOutcome) -> None:
     """Drop what a re-extraction gave: it is READY again."""
-    f.state, f.rows, f.children, f.rejected, f.counts, f.events = JobState.READY, (), (), (), (), ()
-    f.later_children, f.results, f.stored_values, f.held = None, (), {}, ()
+    outcome.state, outcome.stored_values, outcome.later_children = JobState.READY, {}, None
+    outcome.rows = outcome.children = outcome.rejected = outcome.counts = outcome.results = outcome.held = ()
+    outcome.events = ()
 
 
 def queue_reextraction(db: Database, run: int, stale: Sequence[JobOutcome]) -> None:
     """Queue the re-extraction of pages done with old defs, and mark their output files to be rebuilt."""
     if stale:
-        outputs.mark_stale(db, run, {name for f in stale for name in f.row_data_defs})
-        extracts.queue(db, [f.job.id for f in stale])
+        outputs.mark_stale(db, run, {name for outcome in stale for name in outcome.row_data_defs})
+        extracts.queue(db, [outcome.job.id for outcome in stale])
+
+
+def queue_carried(db: Database, changed: frozenset[int], accepted: Sequence[JobOutcome]) -> None:
+    """Queue the re-extraction of pages that were done with what they carried before."""
+    done = [
+        outcome.job.id
+        for outcome in accepted
+        if outcome.job.id in changed and (outcome.state is JobState.DONE or outcome.step_failed)
+    ]
+    extracts.queue_again(db, done)
 
 
 def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     """Delete the old rows of re-extracted pages, except those of unchanged dataDefs; new rows are written next."""
     groups: dict[tuple[tuple[int, ...], int], list[int]] = {}
-    for f in outcomes:
-        assert f.job.page_job is not None
-        groups.setdefault((f.kept_data_defs, f.job.defs_version), []).append(f.job.page_job)
+    for outcome in outcomes:
+        assert outcome.job.page_job is not None
+        groups.setdefault((outcome.kept_data_defs, outcome.job.defs_version), []).append(outcome.job.page_job)
     for (kept_ids, version), pages in groups.items():
         listed, kept = orjson.dumps(pages).decode(), orjson.dumps(kept_ids).decode()
         deliveries.withdraw(db, run, listed, kept)
