@@ -13,7 +13,13 @@ _START = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#]*", r
 _NESTED = re.compile(r"(?!https?:)(?:[a-z][a-z0-9+.-]{0,30}:){1,4}(?=https?:[/\\])", re.IGNORECASE)
 """Schemes in front of a whole http URL."""
 _ENCODED_SEPARATOR = re.compile("%(?:2f|5c|00)", re.IGNORECASE)
-_USERINFO = re.compile(r"^\s*([a-z][a-z0-9+.-]*:[/\\]+)?.*@", re.IGNORECASE | re.DOTALL)
+_BEFORE_AT = re.compile(r"^\s*([a-z][a-z0-9+.-]*:[/\\]+)?.*@", re.IGNORECASE | re.DOTALL)
+_PATH = re.compile(r"\s*(?:[?#.]|/(?![/\\]))")
+"""The start of a relative URL without a host."""
+_IGNORED = re.compile(r"^[\x00-\x20]+|[\t\n\r]")
+"""Characters that have no meaning in a URL."""
+_USERINFO = re.compile(r"(https?:[/\\]*|[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\})|\\[{},])*)@", re.IGNORECASE)
+"""The start of a URL up to the last `@` of its authority, as browsers find it; a `%{…}` is one character."""
 
 
 def normalize(url: str) -> str | None:
@@ -107,6 +113,15 @@ def userinfo_of(url: str) -> str:
     return before_path[: max(before_path.rfind("@"), 0)]
 
 
+def split_userinfo(url: str) -> tuple[str, str]:
+    """A URL as written, without its `user:password@`, and that; empty if it has none."""
+    if "@" not in url:
+        return url, ""
+    bare = _IGNORED.sub("", url)
+    match = _USERINFO.match(bare)
+    return (url, "") if match is None else (match[1] + bare[match.end() :], match[2])
+
+
 def resolve(url: str, base: str | None) -> str | None:
     """The URL of a seed as written, normalized; `base`: of relative ones. None when it is no http(s) or file URL.
 
@@ -135,8 +150,8 @@ def resolve_below(folder: str, path: str) -> str | None:
 
 
 def without_credentials(url: str) -> str:
-    """The URL without `user:password@`, for logs and events; of an invalid URL, all up to the last `@` is removed."""
-    if "@" not in url:
+    """The URL without `user:password@`, for every text; of an invalid URL, all up to the last `@` is removed."""
+    if "@" not in url or _PATH.match(url):
         return url
     start = _START.match(url)
     login = "" if start is None else start[0]
@@ -152,7 +167,7 @@ def without_credentials(url: str) -> str:
         parsed.username = parsed.password = ""
         return parsed.href
     except ValueError:
-        return _USERINFO.sub(r"\1", url)
+        return _BEFORE_AT.sub(r"\1", url)
 
 
 def _file_url(url: str) -> str | None:

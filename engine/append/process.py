@@ -28,8 +28,7 @@ _log = logging.getLogger("appender")
 def main(argv: Sequence[str]) -> int:
     """Run the process. Returns 0 after a drain or the supervisor's end, 3 if it is fenced or fails.
 
-    stdin holds the arguments that `argv` lacks, the settings, and secrets; it stays open as long as the supervisor
-    lives.
+    stdin holds the arguments that `argv` lacks, and the settings; it stays open as long as the supervisor lives.
     """
     log_dedup.log_to_stderr()
     parser = argparse.ArgumentParser(prog="engine.append", description="Write the rows of a run to its outputs.")

@@ -13,6 +13,7 @@ from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSO
 from engine.model.host import FIXED_HEADERS
 from engine.model.locator import Recrawl
 from engine.model.stored_form import SourcePosition
+from engine.model.variables import secret_name_problem
 from engine.setting_values import duration_seconds
 from engine.urls import bare_host, host_of, normalize
 
@@ -96,8 +97,8 @@ def _check_sitemap(node: YamlNode, problems: Problems) -> None:
 
 def _check_env_variables(node: YamlNode, problems: Problems) -> None:
     for name in re.findall(r"(?<!%)%\{([^{}]*)\}", node.text):
-        if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
-            message = f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}`"
+        message = secret_name_problem(name)
+        if message is not None:
             problems.add(node.place, "unknown-variable", message)
 
 

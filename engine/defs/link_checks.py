@@ -12,12 +12,11 @@ from engine.defs.scalars import url_problem
 from engine.defs.series_checks import add_no_content, has_content
 from engine.defs.yaml_node import YamlNode
 from engine.errors import UsageError, find_similar, suggest
-from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, variable_names
+from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, SECRET_PREFIXES, secret_name_problem, variable_names
 
 _FIELD = "field."
 _NEXT_KEYS = frozenset(field.alias or name for name, field in NextTerm.model_fields.items())
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ENVIRONMENT = re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check(root: YamlNode, problems: Problems) -> None:
@@ -229,12 +228,12 @@ def _is_body(request: YamlNode, key: str) -> bool:
 
 
 def _is_environment(name: str, *, in_body: bool) -> bool:
-    return in_body and _ENVIRONMENT.fullmatch(name) is not None
+    return in_body and secret_name_problem(name) is None
 
 
 def _add_unknown_variable(node: YamlNode, name: str, names: list[str], problems: Problems) -> None:
-    if name.startswith("env."):
-        message = "`%{env.NAME}` is not available in `url`, nor in `form` with GET: pages may show URLs; "
+    if name.startswith(SECRET_PREFIXES):
+        message = f"`%{{{name}}}` is not available in `url`, nor in `form` with GET: pages may show URLs; "
         message += "send a secret in the `form` or `json` of a POST, or in the headers of its host"
         problems.add(node.place, "unknown-variable", message)
         return

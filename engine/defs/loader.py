@@ -18,6 +18,7 @@ from engine.defs import (
     plugin_files,
     pydantic_errors,
     references,
+    secret_checks,
     series_checks,
     sources,
     step_outputs,
@@ -60,6 +61,9 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     catalog = build_catalog(plugin_files.read(path, problems))
     plugin_files.check(catalog.files, path, problems)
     roots = [yaml_tree.parse(source.text, source.display_path, problems) for source in def_files]
+    for tree, source in zip(roots, def_files, strict=True):
+        if tree is not None:
+            secret_checks.resolve_files(tree, source.path)
     incomplete = unreadable or any(
         root is None and _has_text(source.text) for root, source in zip(roots, def_files, strict=True)
     )
@@ -86,6 +90,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     definitions = build_definitions(
         terms, root, files, paths, chains, catalog, tables, added, keep_documents=keep_documents
     )
+    secret_checks.warn_of_literals(root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:
             _check_seed_file(locator, problems)
@@ -93,23 +98,23 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
 
 
 def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]:
-    """Relative URLs of locators when the defs set no `baseUrl`, each with the locator's place."""
+    """Relative URLs of locators when the defs set no `baseUrl`, each with the locator's place, without credentials."""
     if definitions.base_url is None:
         for group in definitions.locator_groups:
             for locator in group.locators:
                 for url in (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
                     if not urls.is_http_url(url) and not urls.is_file_url(url):
-                        yield locator.place, url
+                        yield locator.place, urls.without_credentials(url)
 
 
 def find_file_urls(definitions: Definitions, base_url: str | None) -> Iterator[tuple[SourcePosition, str]]:
-    """The locators that read files, each with its place; `base_url`: instead of that of the defs."""
+    """URLs of files, each with its locator's place, without credentials; `base_url`: instead of that of the defs."""
     base = base_url or definitions.base_url
     for group in definitions.locator_groups:
         for locator in group.locators:
             for url in (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
                 if urls.is_file_url(url) or (base and urls.is_file_url(base) and not urls.is_http_url(url)):
-                    yield locator.place, url
+                    yield locator.place, urls.without_credentials(url)
 
 
 def _validate(root: YamlNode, problems: Problems) -> Defs | None:

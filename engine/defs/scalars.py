@@ -10,14 +10,13 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from engine.defs import url_patterns
-from engine.defs.sealing import MAX_CREDENTIALS, count_credentials, has_credentials
 from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.human_dates import locale_problem
 from engine.extract.selector_syntax import pattern_problem, selector_problem, template_problem
 from engine.model import variables
 from engine.setting_values import duration_seconds, parse_share
-from engine.urls import is_file_url, join, resolve, without_credentials
+from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
 
 MAX_INTEGER = 2**31 - 1
 
@@ -107,8 +106,8 @@ def _mark_problem(text: str) -> str | None:
 
 def _value_problem(text: str) -> str | None:
     for name in variables.variable_names(text):
-        if name.startswith("env."):
-            return f"`%{{{name}}}` is available only in locators and hosts, so that secrets never reach the rows"
+        if name.startswith(variables.SECRET_PREFIXES):
+            return f"`%{{{name}}}` is available only in requests, so that secrets never reach the rows"
         if name not in variables.DOCUMENT_VARIABLES and not name.startswith(variables.CARRIED):
             names = [*sorted(variables.DOCUMENT_VARIABLES), f"{variables.CARRIED}NAME"]
             return f"unknown variable `%{{{name}}}`{suggest(name, names)}; write `%%{{` for a literal `%{{`"
@@ -116,10 +115,7 @@ def _value_problem(text: str) -> str | None:
 
 
 def _request_text_problem(text: str) -> str | None:
-    for name in variables.variable_names(text):
-        if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
-            return f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}`"
-    return None
+    return next(filter(None, map(variables.secret_name_problem, variables.variable_names(text))), None)
 
 
 def _query_key_problem(text: str) -> str | None:
@@ -152,9 +148,6 @@ def _url_pattern_problem(text: str) -> str | None:
         number = url_patterns.count(text)
         if number > url_patterns.MAX_URLS:
             return f"expands to {number:,} URLs; at most {url_patterns.MAX_URLS:,} are allowed"
-        credentials = count_credentials(text)
-        if credentials > MAX_CREDENTIALS:
-            return f"has {credentials:,} different `user:password@`; at most {MAX_CREDENTIALS:,} are allowed"
         first = next(url_patterns.expand(text))
     except UsageError as error:
         return f"{error.message} {error.remedy}"
@@ -180,7 +173,7 @@ def url_problem(url: str) -> str | None:
 
 
 def _url_template_problem(text: str) -> str | None:
-    return "cannot have `user:password@`; write `auth` for its host, in `hosts`" if has_credentials(text) else None
+    return "cannot have `user:password@`; write `auth` for its host, in `hosts`" if split_userinfo(text)[1] else None
 
 
 def _list_path_problem(text: str) -> str | None:
@@ -216,7 +209,7 @@ def _base_url_problem(text: str) -> str | None:
 
 
 def _sender_url_problem(text: str) -> str | None:
-    if text.startswith("%{env."):
+    if text.startswith(variables.SECRET_STARTS):
         return None
     if not re.match(r"https?://", text, re.IGNORECASE):
         return "must be an absolute http:// or https:// URL"

@@ -2,6 +2,7 @@
 
 import re
 
+from engine import urls
 from engine.defs import url_patterns
 from engine.defs.bodies import iter_scalars
 from engine.defs.problems import Problems
@@ -10,6 +11,7 @@ from engine.defs.series_patterns import choose_range, expand_series, split_url
 from engine.defs.url_patterns import SeriesRange, read_range
 from engine.defs.yaml_node import YamlNode
 from engine.errors import UsageError
+from engine.model.variables import render
 
 _ANY_BASE = "http://base.example/"
 
@@ -110,8 +112,12 @@ def _check_place_of_range(node: YamlNode, range_: SeriesRange | None, problems: 
     if re.fullmatch(r"(https?:)?[/\\]{2}[^/\\?#]*", before, re.IGNORECASE):
         message = "the range of `until` cannot be in the host; write a locator for each host"
         problems.add(node.place, "bad-range", message)
-    elif split_url(next(expand_series(node.text, None, (), None)).url, _ANY_BASE) is None:
+    elif split_url(next(expand_series(node.text, None, (), None)).url, _resolve_anywhere) is None:
         problems.add(node.place, "bad-range", "the range of `until` is no part of the URL that is sent")
+
+
+def _resolve_anywhere(url: str) -> str | None:
+    return urls.resolve(render(urls.split_userinfo(url)[0], lambda _: "1"), _ANY_BASE)
 
 
 def _has_valid_braces(node: YamlNode) -> bool:

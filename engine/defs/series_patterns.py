@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from engine import urls
 from engine.defs import url_patterns
 from engine.defs.bodies import encode_alternative
 from engine.defs.url_patterns import SeriesRange, read_range
@@ -52,12 +51,11 @@ def expand_series(
         yield SeriesPattern(_join(parts[: len(url_parts)]), _join(parts[len(url_parts) :]), chosen)
 
 
-def split_url(pieces: Sequence[str], base: str | None) -> tuple[str, ...] | None:
-    """The normalized URL around its number, without credentials; None: the number is no part of what is sent."""
+def split_url(pieces: Sequence[str], resolve: Callable[[str], str | None]) -> tuple[str, ...] | None:
+    """The URL that is sent, around its number; None: the number is not part of it. `resolve`: gives the URL to send."""
     for _ in range(_MAX_MARKS):
         mark = str(secrets.randbelow(9 * 10**17) + 10**17)  # a number that the URL does not hold marks the place
-        url = urls.resolve(mark.join(pieces), base)
-        split = urls.without_credentials(url or "").split(mark)
+        split = (resolve(mark.join(pieces)) or "").split(mark)
         if len(split) == len(pieces):
             return tuple(split)
     return None

@@ -7,8 +7,8 @@ from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
 from engine.defs.yaml_tree import parse
 from engine.model.host import SAFE_HEADERS
-from engine.model.secret import holds_literal
 from engine.model.stored_form import SourcePosition
+from engine.model.variables import holds_literal
 
 HIDDEN = "•••"
 _SECTIONS = frozenset({"headers", "cookies", "auth", "form"})

@@ -8,12 +8,12 @@ from engine.defs.scalars import HeaderValue, Term, Text, has_control_characters,
 from engine.model import variables
 from engine.model.host import AuthKind
 
-_ONE_VARIABLE = re.compile(r"%\{env\.[^{}]*\}")
+_ONE_VARIABLE = re.compile(r"%\{(?:env|file)\.[^{}]*\}")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def is_one_variable(text: str) -> bool:
-    """Whether the text is a single `%{env.NAME}`."""
+    """Whether the text is a single variable with a secret."""
     return _ONE_VARIABLE.fullmatch(text.strip()) is not None
 
 
@@ -48,7 +48,7 @@ def proxy_problem(url: str) -> str | None:
 
 
 def _written_proxy_problem(text: str) -> str | None:
-    return None if text.startswith("%{env.") else proxy_problem(variables.render(text, lambda _: "1"))
+    return None if text.startswith(variables.SECRET_STARTS) else proxy_problem(variables.render(text, lambda _: "1"))
 
 
 NonBlankSecret = Annotated[HeaderValue, validated_by("empty-text", lambda text: None if text.strip() else "is empty")]

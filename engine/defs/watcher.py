@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.defs import plugin_files, sources
+from engine.defs import plugin_files, secret_checks, sources
 from engine.defs.loader import LoadedDefs, load
 from engine.defs.problems import Problems
 from engine.errors import DefsError, Problem
@@ -71,19 +71,19 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
         loaded_fingerprint: str,
         prepare: Callable[[PreparedDefs], Prepared],
         *,
-        seal: Callable[[Definitions], Definitions],
+        complete: Callable[[Definitions], Definitions],
         load_defs: Callable[[Path], LoadedDefs] = load,
     ) -> None:
         """`loaded_fingerprint`: the fingerprint of the active defs, taken before they were loaded.
 
-        `seal` replaces secrets by placeholders. The watcher thread calls it and `prepare`: work that takes long for
-        large defs must not run in a supervisor tick.
+        `complete` adds what follows from the settings. The watcher thread calls it and `prepare`: work that takes long
+        for large defs must not run in a supervisor tick.
         """
         super().__init__(name="defs-watcher", daemon=True)
         self._path = path
         self._fingerprint = loaded_fingerprint
         self._prepare = prepare
-        self._seal = seal
+        self._complete = complete
         self._load_defs = load_defs
         self._lock = threading.Lock()
         self._result: LoadResult[Prepared] | None = None
@@ -153,9 +153,10 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
     def _load_once(self, ticket: int) -> LoadResult[Prepared]:
         try:
             loaded = self._load_defs(self._path)
+            secret_checks.require_secrets(loaded.root, loaded.definitions.files)
         except DefsError as error:
             return LoadResult(edition=None, prepared=None, problems=tuple(error.problems), ticket=ticket)
-        edition = PreparedDefs.from_definitions(self._seal(loaded.definitions))
+        edition = PreparedDefs.from_definitions(self._complete(loaded.definitions))
         return LoadResult(edition=edition, prepared=self._prepare(edition), problems=loaded.warnings, ticket=ticket)
 
     def _load(self, ticket: int, *, requested: bool) -> None:

@@ -81,7 +81,7 @@ class NextPageFinder:
             return None
         text, content_type = body or (None, None)
         if sends_secret_elsewhere(template, text, url, page.url, context.locator_url):
-            page.faults[f"`next` would send `%{{env.NAME}}` to {urls.origin(url)}"] = None
+            page.faults[f"`next` would send a secret to {urls.origin(url)}"] = None
             return None
         if method == _GET and text is None:
             if url == page.url:

@@ -27,7 +27,7 @@ from engine.model.definition import DataDef
 from engine.model.job import request_key
 from engine.model.link import MAX_CARRIED_BYTES, Carried, Link, LinkDetails, LinkRequest, RequestTemplate
 from engine.model.record import ExtractedLink, Rejection, to_text
-from engine.model.variables import variable_names
+from engine.model.variables import has_secrets
 from engine.query_stripper import QueryStripper
 
 if TYPE_CHECKING:
@@ -203,8 +203,8 @@ class _RecordLinkFinder:
         method = template.method or (form.method if form is not None else "POST" if template.has_body else _GET)
         if method == _GET and template.json is None:
             if form is not None or template.has_form:
-                if any(name.startswith("env.") for _, text in template.form for name in variable_names(text)):
-                    raise ValueError("the form is sent with GET: its URL would show `%{env.NAME}`")
+                if any(has_secrets(text) for _, text in template.form):
+                    raise ValueError("the form is sent with GET: its URL would show a secret")
                 href = html_form.with_query(href, encode_form(merge_fields(fields, template.form), look_up))
             return self.finder.resolve_href(href, budget, {})
         link = self.finder.resolve_href(href, budget, {})
@@ -213,7 +213,7 @@ class _RecordLinkFinder:
             return None
         text, content_type = body or (None, None)
         if sends_secret_elsewhere(template, text, link.url, budget.page.url, budget.context.locator_url):
-            raise ValueError(f"it would send `%{{env.NAME}}` to {urls.origin(link.url)}; write that site in its `url`")
+            raise ValueError(f"it would send a secret to {urls.origin(link.url)}; write that site in its `url`")
         request = LinkRequest(method=method, body=text, content_type=content_type)
         key = request_key(link.group, link.url, method, text)
         return replace(link, key=key, details=LinkDetails(request))

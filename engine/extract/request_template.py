@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 from engine import urls
 from engine.model.link import FORM_TYPE, JSON_TYPE, RequestTemplate
 from engine.model.record import to_json, to_text
+from engine.model.variables import SECRET_PREFIXES, has_secrets
 
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 
@@ -51,7 +52,7 @@ def fill_url(template: str, lookup: Lookup) -> str:
 def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequence[str]] = ()) -> RequestBody | None:
     """The body; None: it has none. `fields`: of a form, before those of the template. Raises MissingValue.
 
-    Variables of the environment stay as written: they are filled in when the request is sent.
+    Variables with secrets stay as written: they are filled in when the request is sent.
     """
     if template.json is not None:
         return RequestBody(_fill_json(json.loads(template.json), lookup), JSON_TYPE)
@@ -63,12 +64,12 @@ def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequen
 def sends_secret_elsewhere(
     template: RequestTemplate, body: str | None, url: str, page_url: str, locator_url: str
 ) -> bool:
-    """Whether the body has a variable of the environment, and a page decides to which other site it goes.
+    """Whether the body has a variable with a secret, and a page decides to which other site it goes.
 
     That is so, too, where a redirect or a link has led from the site of the locator to another one, or from https to
     unencrypted pages.
     """
-    if body is None or "%{env." not in body or _WRITTEN_ORIGIN.match(template.url or ""):
+    if body is None or not has_secrets(body) or _WRITTEN_ORIGIN.match(template.url or ""):
         return False
     if urls.origin(url) != urls.origin(page_url):
         return True
@@ -114,7 +115,7 @@ def _fill_form_text(template: str, lookup: Lookup) -> str:
         name = match.group(1)
         if name is None:
             filled.append(quote_plus("%{"))
-        elif name.startswith("env."):
+        elif name.startswith(SECRET_PREFIXES):
             filled.append(match.group())
         else:
             filled.append(quote_plus(_text_of(name, lookup)))
@@ -135,7 +136,7 @@ def _fill_json(value: Any, lookup: Lookup) -> str:
 def _fill_json_text(template: str, lookup: Lookup) -> str:
     """A JSON text; of a variable that is all of the template its value, with its type."""
     whole = _TOKEN.fullmatch(template)
-    if whole is not None and whole.group(1) is not None and not whole.group(1).startswith("env."):
+    if whole is not None and whole.group(1) is not None and not whole.group(1).startswith(SECRET_PREFIXES):
         return _protect(to_json(_value_of(whole.group(1), lookup)))
     parts, text, done = ['"'], "", 0
     for match in _TOKEN.finditer(template):
@@ -144,7 +145,7 @@ def _fill_json_text(template: str, lookup: Lookup) -> str:
         name = match.group(1)
         if name is None:
             text += "%{"
-        elif name.startswith("env."):
+        elif name.startswith(SECRET_PREFIXES):
             parts += [_quote_json(text)[1:-1], match.group()]
             text = ""
         else:

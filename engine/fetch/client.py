@@ -21,7 +21,7 @@ from engine.fetch.decompress import ACCEPT_ENCODING, decompress_start, open_deco
 from engine.fetch.errors import FetchFailed
 from engine.fetch.file_download import FILE_STATUSES, FileDownload
 from engine.fetch.limited_body import LimitedBody
-from engine.fetch.request import OutgoingRequest, build_request, restore_url_env
+from engine.fetch.request import OutgoingRequest, build_request
 from engine.fetch.response import (
     FetchResponse,
     decode_header,
@@ -107,8 +107,8 @@ class Fetcher:
         """Send one request and read its response, of any status. Does not follow redirects.
 
         `headers`, `cookies` and `auth` are the host's; those of `request` override them. `authorization`: the
-        `challenge_answer` of the response before. `route`: how the request travels. `url_from_defs`: the URL comes from
-        the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
+        `challenge_answer` of the response before. `route`: how the request travels. `url_from_defs`: the URL is a
+        text of the defs, so its variables are expanded; never set it for links and redirects of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
         `session_cookies`: whether to send the cookies that the site has set; `keep_cookies`: to keep those it sets.
@@ -147,8 +147,6 @@ class Fetcher:
                         values = [decode_header(value) for name, value in pairs if name.lower() == b"set-cookie"]
                         changed = self._cookies.extract_cookies(sent, values)
                     location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
-                    if location is not None and url_from_defs and "env." in url:
-                        location = restore_url_env(url, location)
                     if digest is not None and response.status_code == UNAUTHORIZED:
                         answer = self._digest_authenticator().answer(sent, digest, pairs)
                     if download is not None:

@@ -11,10 +11,9 @@ from msgspec import Struct
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
-from engine.fetch.request import expand_env, expand_url_env
+from engine.fetch.request import expand, expand_url
 
 _log = logging.getLogger(__name__)
-_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)")
 _FIRST_REST, _LONGEST_REST = 1.0, 300.0
 _MAX_DOUBLINGS = 16
 
@@ -96,11 +95,8 @@ class ProxyRotation:
 
 def read_proxy(text: str) -> Proxy:
     """The proxy of a URL of the defs, its variables expanded. Raises FetchFailed, which quotes nothing of it."""
-    match = _USERINFO.match(text)
-    if match is None:
-        url = expand_env(text).strip()
-    else:  # in credentials the value of a variable is percent-encoded; elsewhere it may be the whole URL
-        url = f"{match[1]}{expand_url_env(match[2])}{expand_env(text[match.end() :])}"
+    written, userinfo = urls.split_userinfo(text.strip())
+    url = expand(written).strip()  # a variable may be the whole URL
     normalized = None if re.search(r"[\x00-\x20\x7f]", url) else urls.normalize(url)
     if normalized is None or normalized.partition("://")[2].partition("/")[2]:
         is_other = re.match(r"(?!https?:)[a-z0-9+.-]+://", url, re.IGNORECASE) is not None
@@ -112,7 +108,7 @@ def read_proxy(text: str) -> Proxy:
             remedy="Correct `proxy` in the defs, or the environment variable that it names, and retry the failed jobs.",
         )
     name, _, port = urls.host_key(normalized).rpartition(":")
-    userinfo = urls.userinfo_of(normalized)
+    userinfo = expand_url(userinfo) or urls.userinfo_of(normalized)
     authorization = ""
     if userinfo:
         user, _, password = userinfo.partition(":")

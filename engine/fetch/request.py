@@ -1,4 +1,4 @@
-"""Builds the request to send: headers, cookies, credentials, `%{env.NAME}` variables."""
+"""Builds the request to send: headers, cookies, credentials, and the secrets of variables."""
 
 import json
 import os
@@ -14,18 +14,14 @@ from multidict import CIMultiDict
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
-from engine.fetch.restored_values import restore_values
 from engine.model.host import FIXED_HEADERS, HostAuth
 from engine.model.job import Request
 from engine.model.link import FORM_TYPE, JSON_TYPE
-from engine.model.secret import decode_variables
-from engine.model.variables import UnusableVariable, render_environment, variable_names
+from engine.model.variables import UnusableVariable, decode_variables, render_secrets
 
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _INVALID_CREDENTIAL = re.compile(r"[\x00-\x1f\x7f]")
 """RFC 7617 and RFC 7616 exclude them."""
-_MIN_RESTORED = 4
-"""Characters of a value that is looked for in a redirect: a shorter one occurs by chance, and is no secret."""
 
 
 class OutgoingRequest(httpx.Request):
@@ -78,11 +74,11 @@ def build_request(
 ) -> OutgoingRequest:
     """The request to send. Headers and cookies of `request` override `headers` and `cookies`, which are the host's.
 
-    `from_defs`: the URL comes from the defs, so its variables are expanded. Never expand them in URLs from pages.
+    `from_defs`: the URL is a text of the defs, so its variables are expanded. A URL from a page is sent as it is.
     `exempt`: the host may be at a guarded address. `auth`: the host's, unless the request has an `Authorization`.
     Raises `FetchFailed`: invalid URL, header or credential, or a variable that is not set.
     """
-    target = urls.normalize(expand_url_env(url) if from_defs and "env." in url else url)
+    target = urls.normalize(expand_url(url) if from_defs else url)
     if target is None:
         raise FetchFailed("not an absolute http or https URL", kind="url", retryable=False)
     out: CIMultiDict[str] = CIMultiDict()
@@ -98,10 +94,10 @@ def build_request(
         out["Content-Type"] = request.content_type
     if cookies or request.cookies:
         pairs = {**cookies, **dict(request.cookies)}
-        value = "; ".join(f"{name}={expand_env(value)}" for name, value in pairs.items())
+        value = "; ".join(f"{name}={expand(value)}" for name, value in pairs.items())
         out["Cookie"] = _validated_header("Cookie", f"{out['Cookie']}; {value}" if "Cookie" in out else value)
     if request.userinfo:
-        _add_basic_authorization(expand_url_env(request.userinfo), out)
+        _add_basic_authorization(expand_url(request.userinfo), out)
     if "@" in target:
         target = _split_credentials(target, out)
     if auth is not None and auth.kind != "digest" and "Authorization" not in out:
@@ -119,14 +115,14 @@ def build_request(
 def authorization_of(auth: HostAuth) -> str:
     """The header of basic or bearer authentication. Raises `FetchFailed`."""
     if auth.kind == "bearer":
-        return f"Bearer {expand_env(auth.credential).strip()}"
+        return f"Bearer {expand(auth.credential).strip()}"
     user, password = user_and_password(auth)
     return f"Basic {b64encode(f'{user}:{password}'.encode('utf-8', 'replace')).decode()}"
 
 
 def user_and_password(auth: HostAuth) -> tuple[str, str]:
     """The parts of a credential of basic or digest authentication. Raises `FetchFailed`; never quotes them."""
-    user, colon, password = expand_env(auth.credential).partition(":")
+    user, colon, password = expand(auth.credential).partition(":")
     problem = ""
     if not colon:
         problem = "must be user:password"
@@ -139,31 +135,17 @@ def user_and_password(auth: HostAuth) -> tuple[str, str]:
     return user, password
 
 
-def expand_env(text: str) -> str:
-    """The text with each `%{env.NAME}` replaced. Raises `FetchFailed` naming a variable that is not set."""
+def expand(text: str) -> str:
+    """The text with its secrets. Raises `FetchFailed` naming a variable that is not usable."""
     return _expand(text)
 
 
-def expand_url_env(url: str) -> str:
-    """The URL with each `%{env.NAME}` replaced by its percent-encoded value.
+def expand_url(url: str) -> str:
+    """The URL, or a part of one, with its secrets percent-encoded. Raises `FetchFailed`.
 
-    Normalization encodes the braces in some parts as `%7B` and `%7D`; both forms are expanded.
+    Normalization encodes the braces of variables in some parts as `%7B` and `%7D`; both forms are expanded.
     """
     return _expand(decode_variables(url), _encode_for_url)
-
-
-def restore_url_env(url: str, target: str) -> str:
-    """The target of a redirect with `%{env.NAME}` where it repeats the value of such a variable of the URL.
-
-    A site that adds a slash to a path repeats the query, and the value must be stored and shown nowhere: as it is, or
-    percent-encoded once or twice. The host stays.
-    """
-    names = [name for name in variable_names(decode_variables(url)) if name.startswith("env.")]
-    values = {name: os.environ.get(name.removeprefix("env."), "") for name in names}
-    scheme, _, rest = target.partition("://")
-    host, _, rest = rest.partition("/")
-    restored = restore_values(rest, {name: value for name, value in values.items() if len(value) >= _MIN_RESTORED})
-    return target if restored == rest else urls.normalize(f"{scheme}://{host}/{restored}") or target
 
 
 def _encode_for_url(text: str) -> str:
@@ -184,19 +166,15 @@ def _expand(text: str, encode: Callable[[str], str] | None = None) -> str:
     if "%{" not in text:
         return text
     try:
-        return render_environment(text, os.environ, encode)
+        return render_secrets(text, os.environ, encode)
     except UnusableVariable as error:
-        raise FetchFailed(
-            str(error),
-            kind="variable",
-            retryable=False,
-            remedy=f"Set {error.name} in the environment that starts the crawl, and retry the failed jobs.",
-        ) from None
+        remedy = "Set the variable in the environment that starts the crawl, or mend the file, and retry the jobs."
+        raise FetchFailed(str(error), kind="variable", retryable=False, remedy=remedy) from None
 
 
 def _add_header(out: CIMultiDict[str], name: str, value: str) -> None:
     if name.lower() not in FIXED_HEADERS:
-        out.add(name, _validated_header(name, expand_env(value)))
+        out.add(name, _validated_header(name, expand(value)))
 
 
 def _validated_header(name: str, value: str) -> str:

@@ -129,9 +129,6 @@ def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple
     target = urls.join(sent_url, reference)
     if target is None:
         return None, one_line(f"redirect to a URL that is not http or https: {urls.without_credentials(reference)}")
-    if "%{" in target or "%%7" in target:
-        # A server must not name our environment variables: escape the "%".
-        target = target.replace("%{", "%25{").replace("%%7", "%25%7")
     return urls.without_credentials(target), None
 
 

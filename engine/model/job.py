@@ -60,9 +60,9 @@ OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a job sends besides its URL.
+    """What a job sends besides its URL: texts of the defs, whose secret variables are resolved on sending.
 
-    Values may hold `%{env.NAME}` and placeholders of secrets (`engine.model.secret`), resolved only on sending.
+    A body may hold values of a page, escaped so that none of them is a variable.
     """
 
     method: str = "GET"
@@ -170,6 +170,10 @@ class LeasedJob(NamedTuple):
     """Whether the login to its host failed: it sends nothing."""
     links_stale: bool = False
     """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""
+
+    def is_written(self, url: str) -> bool:
+        """Whether a URL that the job asks for is a text of the defs, and so may hold variables with secrets."""
+        return self.origin is JobOrigin.LOCATOR and url == self.url
 
     @property
     def lease_key(self) -> tuple[int, int]:

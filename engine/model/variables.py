@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import unquote
 
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 
@@ -18,17 +20,31 @@ DOCUMENT_VARIABLES = frozenset(
         "run.time",
     }
 )
-"""Variables of a field's `value`; `env.NAME` is only for locators and hosts."""
+"""Variables of a field's `value`; those of secrets are only for requests."""
+SECRET_PREFIXES = ("env.", "file.")
+"""Begin the names of variables with a secret: of the environment, or the text of a file."""
+SECRET_STARTS = ("%{env.", "%{file.")
+_ENCODED_SECRET = re.compile(r"%(?:%7B|\{)((?:env|file)\.[^{}?#\\]*?)(?:%7D|\})", re.IGNORECASE)
+_FILE_NAME = re.compile(r"file\.[^{}%?#\\\x00-\x1f]+")
+_SECRET_NAME = re.compile(rf"env\.[A-Za-z_][A-Za-z0-9_]*|{_FILE_NAME.pattern}")
+_AUTHORITY = re.compile(r"(\s*(?:https?:)?[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\}))*)", re.IGNORECASE)
+_NO_HOST = re.compile(r"[/\\?#@\s]")
+_SECRETS = re.compile(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
 CARRIED = "carried."
 """Begins the names of variables with what the page that leads to this one carries to it."""
 
 
-class UnusableVariable(LookupError):
-    """An environment variable that a text names is not set, or is no text."""
+def secret_name_problem(name: str) -> str | None:
+    """Why a request cannot hold a variable of this name; None if it can."""
+    if name.startswith("file.") and not _FILE_NAME.fullmatch(name):
+        return f"`%{{{name}}}`: the path of a secret file has none of the characters %{{}}?#\\"
+    if _SECRET_NAME.fullmatch(name):
+        return None
+    return f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}` and `%{{file.PATH}}`"
 
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"environment variable {name} {problem}")
-        self.name = name
+
+class UnusableVariable(LookupError):
+    """The secret that a variable names cannot be read."""
 
 
 def variable_names(text: str) -> tuple[str, ...]:
@@ -51,18 +67,68 @@ def render(text: str, lookup: Callable[[str], str | None]) -> str:
     return _TOKEN.sub(substitute, text)
 
 
-def render_environment(text: str, environment: Mapping[str, str], encode: Callable[[str], str] | None = None) -> str:
-    """The text with each `%{env.NAME}` replaced, encoded for the place where it stands. Raises UnusableVariable."""
+def require_secrets(text: str, environment: Mapping[str, str]) -> None:
+    """Raise UnusableVariable for the first secret of the text that cannot be read."""
+    for name in variable_names(text):
+        if name.startswith(SECRET_PREFIXES):
+            read_secret(name, environment)
+
+
+def render_authority(url: str, environment: Mapping[str, str]) -> str:
+    """A URL as written with the secrets of its host and port; elsewhere they stay variables. Raises UnusableVariable.
+
+    The value cannot be more than a part of the host: it would be stored.
+    """
+    match = _AUTHORITY.match(url)
+    if match is None or "%{" not in match[2]:
+        return url
+    host = render_secrets(match[2], environment)
+    if _NO_HOST.search(host):
+        raise UnusableVariable(f"the value of {match[2]} is not a host")
+    return f"{match[1]}{host}{url[match.end() :]}"
+
+
+def has_secrets(text: str) -> bool:
+    """Whether a text has a variable with a secret."""
+    return "%{" in text and any(name.startswith(SECRET_PREFIXES) for name in variable_names(text))
+
+
+def holds_literal(text: str) -> bool:
+    """Whether the value of a header or a password holds more than variables, and so may be a secret itself."""
+    return bool(_SECRETS.sub("", text).strip())
+
+
+def decode_variables(url_part: str) -> str:
+    """A part of a normalized URL with its secret variables as written: normalization encodes their braces."""
+    if "%%7" not in url_part and "%{" not in url_part:
+        return url_part
+    return _ENCODED_SECRET.sub(lambda match: f"%{{{unquote(match[1])}}}", url_part)
+
+
+def read_secret(name: str, environment: Mapping[str, str]) -> str:
+    """The value of `env.NAME`, or the trimmed text of the file of `file.PATH`. Raises UnusableVariable."""
+    kind, _, rest = name.partition(".")
+    if kind == "file":
+        try:
+            return Path(rest).read_text("utf-8").strip()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise UnusableVariable(f"%{{{name}}}: the file cannot be read: {reason}") from None
+    if rest not in environment:
+        raise UnusableVariable(f"environment variable {rest} is not set")
+    value = environment[rest]
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise UnusableVariable(f"environment variable {rest} is not UTF-8")
+    return value
+
+
+def render_secrets(text: str, environment: Mapping[str, str], encode: Callable[[str], str] | None = None) -> str:
+    """The text with each secret in the place of its variable, encoded for that place. Raises UnusableVariable."""
 
     def look_up(name: str) -> str | None:
-        if not name.startswith("env."):
+        if not name.startswith(SECRET_PREFIXES):
             return None
-        variable = name.removeprefix("env.")
-        if variable not in environment:
-            raise UnusableVariable(variable, "is not set")
-        value = environment[variable]
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise UnusableVariable(variable, "is not UTF-8")
+        value = read_secret(name, environment)
         return value if encode is None else encode(value)
 
     return render(text, look_up)

@@ -38,7 +38,6 @@ from engine.node.pipeline import Pipeline
 from engine.node.registration import Registration
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
-from engine.node.requests.secrets import SecretValues
 from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
@@ -84,10 +83,10 @@ class NodeParts(Struct, frozen=True, kw_only=True):
 
 
 def build_node(
-    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, secrets: SecretValues,
+    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings,
     wakeup_fd: int | None = None, launcher: ExtractionLauncher | None = None,
 ) -> NodeParts:  # fmt: skip
-    """Build a node; nothing runs yet. The lifeline fills `secrets`.
+    """Build a node; nothing runs yet.
 
     Through `wakeup_fd` it wakes the supervisor when it runs out of work.
     `launcher` starts its extraction processes; without one, it has a template of its own spawned at the first need.
@@ -111,7 +110,7 @@ def build_node(
     run_row = runs.get(defs_db, run)
     def_cache = DefCache(defs_db, settings, run)
     cookies = SessionCookies()
-    shared_jars = SharedJars(node=epoch, run=run, cookies=cookies, secrets=secrets, def_cache=def_cache)
+    shared_jars = SharedJars(node=epoch, run=run, cookies=cookies, def_cache=def_cache)
     commit_queue = CommitQueue(capacity)
     loop = FetchLoop(
         build_pipeline=partial(
@@ -121,7 +120,6 @@ def build_node(
             run=run_row,
             settings=settings,
             def_cache=def_cache,
-            secrets=secrets,
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             extraction_pool=extraction_pool,
@@ -201,7 +199,6 @@ def _build_pipeline(
     run: Run,
     settings: Settings,
     def_cache: DefCache,
-    secrets: SecretValues,
     seen_set: SeenSet,
     heap_trimmer: HeapTrimmer,
     extraction_pool: ExtractionPool,
@@ -223,7 +220,6 @@ def _build_pipeline(
         fetcher=Fetcher.from_settings(settings, connections=settings.concurrency, cookies=cookies),
         db_access=db_access,
         def_cache=def_cache,
-        secrets=secrets,
         page_extractor=PageExtractor(
             settings=settings,
             def_cache=def_cache,

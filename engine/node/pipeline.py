@@ -31,7 +31,6 @@ from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
 from engine.node.requests.redirect_rule import RedirectRule
 from engine.node.requests.request_sender import RequestSender
-from engine.node.requests.secrets import SecretValues
 from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
@@ -48,7 +47,6 @@ class Pipeline:
         fetcher: Fetcher,
         db_access: DbAccess,
         def_cache: DefCache,
-        secrets: SecretValues,
         page_extractor: PageExtractor,
         named_hosts: NamedHosts,
         host_gates: HostGates,
@@ -71,7 +69,6 @@ class Pipeline:
             fetcher=fetcher,
             db_access=db_access,
             def_cache=def_cache,
-            secrets=secrets,
             named_hosts=named_hosts,
             host_gates=host_gates,
             byte_budget=byte_budget,
@@ -116,7 +113,6 @@ class Pipeline:
             self._login_handler = LoginHandler(
                 settings=settings,
                 sender=self._sender,
-                secrets=secrets,
                 db_access=db_access,
                 def_cache=def_cache,
                 robots_cache=robots_cache,

@@ -17,7 +17,6 @@ from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
-from engine.node.requests.secrets import SecretValues
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.runtime import log_dedup
 from engine.runtime.lifeline_reader import LifelineReader
@@ -112,7 +111,7 @@ def _commit_seconds_left(deadline: float) -> float:
 def main(arguments: Sequence[str]) -> int:
     """Run a node.
 
-    stdin holds the arguments that are missing here, the settings, and secrets; its end is that of the supervisor.
+    stdin holds the arguments that are missing here, and the settings; its end is that of the supervisor.
     """
     parser = argparse.ArgumentParser(prog="crawl-console node")
     parser.add_argument("--data", type=Path, required=True)
@@ -126,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
     tune_garbage_collection()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    lifeline, secrets = LifelineReader(sys.stdin.fileno()), SecretValues()
+    lifeline = LifelineReader(sys.stdin.fileno())
     more, written = lifeline.read_arguments(), lifeline.read_line()
     if more is None or written is None:
         return 0  # the supervisor ended, or had no use for this process
@@ -135,7 +134,7 @@ def main(arguments: Sequence[str]) -> int:
         redirect_output(options.log)
     settings = Settings.from_json(written)
     launcher = ExtractionLauncher(ExtractionLimits.from_settings(settings))
-    launcher.fork_template()  # now: later there are threads, open databases and secrets
+    launcher.fork_template()  # now: later there are threads and open databases
     try:
         parts = build_node(
             options.data,
@@ -144,7 +143,6 @@ def main(arguments: Sequence[str]) -> int:
             number=options.number,
             role=options.role,
             settings=settings,
-            secrets=secrets,
             wakeup_fd=options.wakeup_fd,
             launcher=launcher,
         )
@@ -152,7 +150,7 @@ def main(arguments: Sequence[str]) -> int:
         # a thread waits for the signal: a handler would run inside whatever lock the main thread holds at that moment
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=_wait_for_sigterm, args=(node,), daemon=True, name="sigterm").start()
-        watch = partial(_watch_lifeline, node, lifeline, secrets)
+        watch = partial(_watch_lifeline, node, lifeline)
         threading.Thread(target=watch, daemon=True, name="lifeline").start()
         return node.run()
     except CrawlError as error:
@@ -165,8 +163,8 @@ def _wait_for_sigterm(node: NodeProcess) -> None:
     node.drain()
 
 
-def _watch_lifeline(node: NodeProcess, lifeline: LifelineReader, secrets: SecretValues) -> None:
-    lifeline.watch(secrets.add, secrets.mark_complete)
+def _watch_lifeline(node: NodeProcess, lifeline: LifelineReader) -> None:
+    lifeline.wait_for_end()
     node.orphan()
     time.sleep(ORPHAN_SECONDS)
     os._exit(0)

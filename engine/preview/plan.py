@@ -8,12 +8,10 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine.defs.sealing import seal_definitions
 from engine.defs.table_settings import complete_tables
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
-from engine.model.secret import SecretVault
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.page_trial import PageTrial
 from engine.preview.row_changes import RowChange, compare_rows
@@ -23,7 +21,7 @@ from engine.store.db.schema import PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
-from engine.store.tables import supervisors, versions
+from engine.store.tables import versions
 from engine.store.tables.runs import Run
 from engine.supervise.reload.diff import count_locators, describe_changes, find_stale_groups
 from engine.supervise.reload.publish import count_stale_pages
@@ -109,13 +107,10 @@ def plan_defs(
         raise UsageError(f"{folder}: no run yet", "Start one with `crawl-console run`.")
     settings = replace(client.settings, base_url=client.settings.base_url or run.base_url)
     definitions = complete_tables(definitions, settings)
-    salt = supervisors.find_secret_salt(db)
-    sealed = definitions if salt is None else seal_definitions(definitions, SecretVault(salt))
     current = PreparedDefs.from_definitions(versions.read(db, run.defs_version))
     with contextlib.closing(PageStore(folder, read_only=True, immutable=is_immutable(folder / PAGES))) as bodies:
-        return _compare(
-            db, bodies, run, current, PreparedDefs.from_definitions(sealed), client, full=full, on_page=on_page
-        )
+        new = PreparedDefs.from_definitions(definitions)
+        return _compare(db, bodies, run, current, new, client, full=full, on_page=on_page)
 
 
 def _compare(

@@ -15,7 +15,7 @@ from engine.fetch.credentials import HostPart, find_plain_hosts, host_part, may_
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
-from engine.fetch.request import build_request
+from engine.fetch.request import build_request, expand_url
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import FOUND, classify_status
 from engine.fetch.robots import product_token
@@ -90,6 +90,7 @@ class _PageFetch:
         self._settings = settings
         self._start_url = start_url
         self._from_defs = from_defs
+        self._written_url = ""
         self._plain_hosts = find_plain_hosts(definitions)
         self._fetcher = Fetcher.from_settings(settings, connections=2)
         self._robots: dict[str, HostRobots] = {}
@@ -99,6 +100,7 @@ class _PageFetch:
         self._page_loader: PageLoader | None = None
 
     async def fetch(self, url: str, request: Request) -> FetchResponse:
+        self._written_url = url if self._from_defs else ""
         stripper = QueryStripper.from_definitions(self._definitions)
         chain = RedirectChain(url, request, limit=self._settings.max_redirects, query_stripper=stripper)
         try:
@@ -145,7 +147,7 @@ class _PageFetch:
             self._robots[key] = await fetch_robots(
                 f"{urls.origin(url)}/robots.txt", self._send_robots, product_token(self._settings.user_agent)
             )
-        refusal = self._robots[key].refusal(url)
+        refusal = self._robots[key].refusal(expand_url(url) if url == self._written_url else url)
         if refusal is not None:
             crawl = "A crawl would skip it." if self._robots[key].readable else "A crawl would retry, then fail it."
             raise PageUnavailable(
@@ -182,7 +184,7 @@ class _PageFetch:
             cookies=part.cookies,
             auth=part.auth,
             route=part.route,
-            url_from_defs=self._from_defs,
+            url_from_defs=url == self._written_url,
             exempt=host_key in self._exempt,
             read_at_most=ROBOTS_BYTES_READ if for_robots else None,
             session_cookies=not for_robots,
@@ -195,7 +197,9 @@ class _PageFetch:
     ) -> FetchResponse | None:  # fmt: skip
         """The response of the users' loader; None: the built-in client is to fetch the page."""
         await self._check_address(url)
-        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=self._from_defs, auth=part.auth)
+        outgoing = build_request(
+            url, request, part.headers, part.cookies, from_defs=url == self._written_url, auth=part.auth
+        )
         context = {"group": self._group, "locator": self._group, "depth": 0, "run": "try", "attempt": 1}
         if self._page_loader is None:
             self._page_loader = PageLoader(LoaderPool.from_settings(self._settings), self._settings)
@@ -204,7 +208,7 @@ class _PageFetch:
                 outcome = process
             else:
                 outcome = await self._page_loader.load(
-                    loader, process, url=url, request=outgoing, context=context, url_from_defs=self._from_defs
+                    loader, process, url=url, request=outgoing, context=context
                 )  # fmt: skip
         if outcome.failure is not None:
             raise outcome.failure

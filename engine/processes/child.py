@@ -2,21 +2,18 @@
 
 import contextlib
 import errno
-import json
 import os
 import signal
 import subprocess
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 
 from engine.errors import StorageError
 from engine.model.node import HeartbeatState, Role
-from engine.model.secret import SecretVault
 from engine.runtime.beat_file import Beat, BeatWriter, read_beat
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
@@ -68,52 +65,6 @@ def blocked(*signals: signal.Signals) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-_SECRETS_PER_MESSAGE = 1000
-
-
-class LifelineWriter:
-    """Keeps what the pipe does not take for the next `flush`: a stopped node must not stop the supervisor."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        """`pipe`: the unbuffered end of the supervisor, or one whose buffer is empty."""
-        self._fd = pipe.fileno()
-        self._pending: deque[bytes] = deque()
-        os.set_blocking(self._fd, False)
-
-    @property
-    def is_flushed(self) -> bool:
-        """Whether the pipe took everything."""
-        return not self._pending
-
-    def send_secrets(self, entries: Sequence[tuple[str, str]]) -> None:
-        """Send secrets, by id, as one JSON line for each thousand, after what is left of earlier ones."""
-        for start in range(0, len(entries), _SECRETS_PER_MESSAGE):
-            part = dict(entries[start : start + _SECRETS_PER_MESSAGE])
-            self._pending.append(json.dumps({"secrets": part}, separators=(",", ":")).encode() + b"\n")
-        self.flush()
-
-    def send_completeness(self) -> None:
-        """Send that the secrets before it are all that the jobs of the run may need."""
-        self._pending.append(b'{"complete":true}\n')
-        self.flush()
-
-    def flush(self) -> None:
-        """Write what the pipe takes. Nothing is left for a node that died."""
-        while self._pending:
-            line = self._pending[0]
-            try:
-                written = os.write(self._fd, line)
-            except BlockingIOError:
-                return
-            except OSError:  # it died: its monitor reports that
-                self._pending.clear()
-                return
-            if written == len(line):
-                self._pending.popleft()
-            else:
-                self._pending[0] = line[written:]
 
 
 ChildKind = Literal["node", "appender"]
@@ -209,10 +160,6 @@ class ChildProcess(Struct):
     """Why the supervisor killed it, for example a missing beat; empty if it did not."""
     recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
     """The heartbeat state in the tables."""
-    lifeline: LifelineWriter | None = None
-    """For messages to it."""
-    secrets_sent: int = 0
-    completeness_sent: bool = False
 
     @property
     def name(self) -> str:
@@ -230,19 +177,6 @@ class ChildProcess(Struct):
         What it started ends with it: its group is killed while its own pid, not reaped yet, can be no other's.
         """
         return reap_group(self.process)
-
-    def send_secrets(self, vault: SecretVault, *, complete: bool) -> None:
-        """Send the secrets that it does not have yet, and what is left of earlier ones. Never waits.
-
-        `complete`: whether these are all that the jobs of the run may need.
-        """
-        if self.lifeline is not None:
-            entries = vault.values_from(self.secrets_sent)
-            self.secrets_sent += len(entries)
-            self.lifeline.send_secrets(entries)
-            if complete and not self.completeness_sent:
-                self.completeness_sent = True
-                self.lifeline.send_completeness()
 
     def check_heartbeat(self, now: float) -> HeartbeatState:
         """Read its beat and judge it."""

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.defs.loader import load
-from engine.defs.sealing import seal_url
 from engine.defs.table_settings import complete_tables
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
@@ -21,7 +20,6 @@ from engine.helpers.helper_pool import HelperPool
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import RunState
-from engine.model.secret import SecretVault
 from engine.processes.spawner import Spawner
 from engine.runtime.host_clock import HostClock, machine_path
 from engine.runtime.process_identity import identity_of
@@ -30,7 +28,6 @@ from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, migrate_databases
 from engine.store.read.snapshot import read_summary
-from engine.store.read.unsealed_jobs import has_unsealed_jobs
 from engine.store.tables import commands, events, hosts, jobs, outputs, rings, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
@@ -42,7 +39,6 @@ from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
-from engine.supervise.jar_key import jar_key_name, seal_for_nodes
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
@@ -59,7 +55,6 @@ from engine.supervise.reload.reloader import Reloader, store_problems
 from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
 from engine.supervise.seeding.seed_jobs import create_placements
-from engine.supervise.seeding.seed_secrets import SeedSecrets
 from engine.supervise.seeding.seeder import Seeder, check_seedable
 from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
@@ -69,8 +64,6 @@ _T = TypeVar("_T")
 _BUSY_SECONDS = 0.5
 """The longest wait for a busy database in a tick; what was not done is retried at a later tick."""
 _START_BUSY_SECONDS = 90.0
-_SEALED_RUN = "sealed_run"
-"""The metadata key for the newest run whose jobs are known to hold no credentials."""
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
@@ -108,11 +101,10 @@ def build_supervisor(
     _make_dirs(folder)
     db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:
-        vault = SecretVault(_retry(lambda: supervisors.get_secret_salt(db), cancelled))
-        options = _seal_options(options, vault, _retry(lambda: _chosen_run(db, options), cancelled))
+        options = _complete_options(options, _retry(lambda: _chosen_run(db, options), cancelled))
         defs = PreparedDefs.from_definitions(options.definitions)
         _retry(lambda: fence_leftovers(db, folder), cancelled)
-        begun = _retry(lambda: _begin_run(db, options, folder, defs, vault), cancelled)
+        begun = _retry(lambda: _begin_run(db, options, folder, defs), cancelled)
         run, published = begun.run, begun.published
         pages_warning = _retry(lambda: clean_stored(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
         settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
@@ -124,9 +116,9 @@ def build_supervisor(
     node_pool = NodePool(
         db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, ring=queue_maintainer.ring,
         appender=AppenderProcess(
-            db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, vault=vault, spawner=spawner
+            db, folder, run=run.seq, supervisor=begun.epoch, settings=settings, spawner=spawner
         ),
-        vault=vault, spawner=spawner,
+        spawner=spawner,
     )  # fmt: skip
     placements = create_placements(run.seq, options.definitions, settings)
     checkpoints = CheckpointTracker(db, run.seq, begun.steps, StateFile(db, folder, run))
@@ -136,9 +128,7 @@ def build_supervisor(
         run.seq,
         settings,
         queue_maintainer.ring,
-        reloader=_build_reloader(
-            db, options, run, folder, defs, checkpoints, vault=vault, share_secrets=node_pool.share_secrets
-        ),
+        reloader=_build_reloader(db, options, run, folder, defs, checkpoints),
         extract_only=options.extract_only,
         notices=[text for text in (published.text if published.changed else "", pages_warning) if text],
     )
@@ -162,7 +152,6 @@ def build_supervisor(
             options.definitions,
             published.version,
             placements,
-            SeedSecrets(vault, node_pool.share_secrets, node_pool.complete_secrets),
             retries=settings.seed_retries,
         ),
         defs_sync=defs_sync,
@@ -207,9 +196,8 @@ class _BegunRun(Struct, frozen=True):
 
 
 def _build_reloader(
-    db: Database, options: RunOptions, run: Run, folder: Path, defs: PreparedDefs, checkpoints: CheckpointTracker, *,
-    vault: SecretVault, share_secrets: Callable[[], None],
-) -> Reloader | None:  # fmt: skip
+    db: Database, options: RunOptions, run: Run, folder: Path, defs: PreparedDefs, checkpoints: CheckpointTracker
+) -> Reloader | None:
     """The reloader of the defs on disk; None if they are not watched."""
     if options.watched_defs is None:
         return None
@@ -221,7 +209,7 @@ def _build_reloader(
             options.watched_defs,
             options.defs_fingerprint,
             prepare,
-            seal=lambda definitions: seal_for_nodes(complete_tables(definitions, options.settings), vault),
+            complete=partial(complete_tables, settings=options.settings),
             load_defs=partial(
                 load, default_steps=options.settings.default_steps, keep_documents=options.settings.documents
             ),
@@ -229,7 +217,6 @@ def _build_reloader(
         options.settings,
         output_dir=folder / "output" / run.id,
         output_file=options.output,
-        share_secrets=share_secrets,
         on_publish=checkpoints.apply_graph,
         current=defs,
     )
@@ -252,12 +239,11 @@ def _make_dirs(folder: Path) -> None:
         raise StorageError(f"{error.filename}: {error.strerror}", "Fix it, or use another --data.") from error
 
 
-def _seal_options(options: RunOptions, vault: SecretVault, resumed: Run | None) -> RunOptions:
-    """The options with their secrets in the vault: placeholders stand for them. A resumed run keeps its base URL."""
-    given, kept = options.settings.base_url, resumed.base_url if resumed is not None else None
-    settings = replace(options.settings, base_url=kept if given is None else seal_url(given, vault))
-    definitions = seal_for_nodes(complete_tables(options.definitions, settings), vault)
-    return replace(options, definitions=definitions, settings=settings)
+def _complete_options(options: RunOptions, resumed: Run | None) -> RunOptions:
+    """The options with their tables complete. A resumed run keeps its base URL unless another one is given."""
+    kept = resumed.base_url if resumed is not None else None
+    settings = replace(options.settings, base_url=options.settings.base_url or kept)
+    return replace(options, definitions=complete_tables(options.definitions, settings), settings=settings)
 
 
 def _chosen_run(db: Database, options: RunOptions) -> Run | None:
@@ -265,7 +251,7 @@ def _chosen_run(db: Database, options: RunOptions) -> Run | None:
     return runs.latest(db) if options.extract_only else None if options.fresh else runs.latest_unfinished(db)
 
 
-def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDefs, vault: SecretVault) -> _BegunRun:
+def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDefs) -> _BegunRun:
     """Choose the run, publish the defs and declare the outputs, in one transaction."""
     now = time.time()
     with db.transaction():
@@ -276,19 +262,13 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             )
         resumed = run is not None
         base_url = options.settings.base_url or (run.base_url if run else None)
-        if base_url is not None and vault.lacks(base_url) and not options.extract_only:
-            raise UsageError(
-                "the password in the --base-url of this run is not stored", "Give the same --base-url again."
-            )
-        if run is not None and not options.extract_only:
-            _check_sealed(db, run)
         check_seedable(options.definitions, base_url, allow_file=options.settings.allow_file)
         if run is None:
             runs.supersede(db)
             run = runs.create(db, options.settings.base_url, now)
-            supervisors.set_meta(db, _SEALED_RUN, str(run.seq))
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
-        stored = replace(options.settings, on_start=None, on_end=None, on_alarm=None)  # commands may hold secrets
+        # commands and the base URL may hold secrets
+        stored = replace(options.settings, on_start=None, on_end=None, on_alarm=None, base_url=None)
         supervisors.set_meta(db, supervisors.SETTINGS, stored.to_json())
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
@@ -325,7 +305,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
                 db, run.seq, host, resolve_host_policy(options.definitions, options.settings, host)
             )
         robots.ask_stale_hosts(db, run.seq, now, product_token(options.settings.user_agent))
-        logins.resume_run(db, run.seq, jar_key_name(vault), fetches=not options.extract_only)
+        logins.resume_run(db, run.seq, fetches=not options.extract_only)
         for group in options.definitions.task_groups:
             sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
         store_problems(db, [])
@@ -333,15 +313,3 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
         text = f"run {run.id} {verb}, defs v{published.version}"
         events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", text)])
     return _BegunRun(runs.get(db, run.seq), epoch, published, steps)
-
-
-def _check_sealed(db: Database, run: Run) -> None:
-    """Raise UsageError if jobs of the run have passwords in their URLs, and so other identities than seeds of today."""
-    if supervisors.get_meta(db, _SEALED_RUN) == str(run.seq):
-        return
-    if has_unsealed_jobs(db, run.seq):
-        raise UsageError(
-            f"run {run.id} began with an earlier version, whose jobs hold passwords; resuming would fetch pages twice",
-            "Start a new run with --fresh; until then, `export` writes the rows of this one.",
-        )
-    supervisors.set_meta(db, _SEALED_RUN, str(run.seq))

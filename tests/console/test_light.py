@@ -19,7 +19,7 @@ def test_headless_runs_and_nodes_never_load_textual():
 
 # optional parts of a crawl: with them every start would be slower
 RARE = {
-    *("lxml", "jmespath", "cssselect", "cryptography", "httpcore", "h2", "dateutil", "dateparser", "price_parser"),
+    *("lxml", "jmespath", "cssselect", "httpcore", "h2", "dateutil", "dateparser", "price_parser"),
     *("pypdfium2", "isoduration", "publicsuffixlist", "sqlite_utils", "tomllib", "importlib.metadata"),
 }
 

@@ -123,14 +123,16 @@ def cookies_of(request: Request) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def find_in_files(project: Project, texts: list[str]) -> dict[str, str]:
+def find_in_files(project: Project, texts: list[str]) -> dict[str, list[str]]:
     """Which of these texts stand in a file of the data dir, and where."""
-    found = {}
+    found: dict[str, list[str]] = {}
     for file in project.data.rglob("*"):
         if file.is_file() and not file.is_symlink():
             try:
                 content = file.read_bytes()
             except FileNotFoundError:
                 continue
-            found |= {text: str(file.relative_to(project.data)) for text in texts if text.encode() in content}
+            for text in texts:
+                if text.encode() in content:
+                    found.setdefault(text, []).append(str(file.relative_to(project.data)))
     return found

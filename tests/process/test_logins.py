@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -28,11 +30,19 @@ def assert_all_rows(project: Project, pages: int = PAGES) -> None:
 
 
 def assert_nothing_secret(project: Project, members: MemberSite) -> None:
-    secrets = [USER, PASSWORD, "canary02", "canary02%26pass", *members.secrets]
-    assert find_in_files(project, secrets) == {}
-    key = project.folder / "state" / "crawl-console" / "cookies.key"
-    assert key.stat().st_mode & 0o777 == 0o600
-    assert find_in_files(project, [key.read_text()]) == {}
+    assert find_in_files(project, [USER, PASSWORD, "canary02", "canary02%26pass"]) == {}
+    assert_in_database_alone(project, members.secrets)
+
+
+def assert_in_database_alone(project: Project, secrets: Iterable[str]) -> None:
+    """Cookies and literals are in crawl.db, which only the user can read, and not in what commands show."""
+    files = {file for files in find_in_files(project, list(secrets)).values() for file in files}
+    assert {Path(file).name for file in files} <= {"crawl.db", "crawl.db-wal"}
+    assert (project.data / "crawl.db").stat().st_mode & 0o777 == 0o600
+    commands = [["status", "--json"], ["events"], ["query", "SELECT * FROM cookie_jars, locators, def_versions"]]
+    for arguments in commands:
+        shown = project.run_with_data(*arguments)
+        assert not [secret for secret in secrets if secret in shown.out + shown.err], arguments
 
 
 def texts(project: Project, like: str) -> list[str]:
@@ -176,12 +186,11 @@ def test_login_pages_that_lead_nowhere(project: Project, site: Site, page: Page,
 
 def test_a_variable_that_is_not_set_is_named(project: Project, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHOP_PASSWORD")
-    members = MemberSite(site)
-    members.write_defs(project, 6)
-    fail(project)
-    [(failure,)] = project.query("SELECT login_failure FROM hosts")
-    assert failure == "environment variable SHOP_PASSWORD is not set"
-    assert site.paths == []
+    MemberSite(site).write_defs(project, 6)
+    done = project.start().wait()
+    assert done.code == 2
+    assert "unset-variable environment variable SHOP_PASSWORD is not set" in done.err
+    assert not site.paths
 
 
 @pytest.mark.sweep
@@ -236,35 +245,6 @@ def test_a_resumed_run_keeps_its_session(project: Project, site: Site) -> None:
 
 
 @pytest.mark.sweep
-def test_a_run_whose_key_is_lost_logs_in_again(project: Project, site: Site) -> None:
-    members = MemberSite(site)
-    members.delay = 0.1
-    members.write_defs(project, PAGES)
-    running = project.start()
-    assert until(lambda: sum(path.startswith("/page/") for path in site.paths) >= 10)
-    running.send(signal.SIGTERM)
-    running.wait()
-    (project.folder / "state" / "crawl-console" / "cookies.key").write_text("damaged")
-    done = project.start().wait()
-    assert done.code == 0, done.err
-    assert_all_rows(project)
-    assert members.logins == 2
-
-
-@pytest.mark.sweep
-def test_a_state_folder_that_cannot_be_written_costs_a_warning(
-    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    members = MemberSite(site)
-    members.write_defs(project, 6)
-    (project.folder / "state").write_text("a file where the folder would be")
-    done = project.start().wait()
-    assert done.code == 0, done.err
-    assert_all_rows(project, 6)
-    assert "the key for its cookies is not kept" in done.err + project.logs()
-
-
-@pytest.mark.sweep
 def test_a_session_that_changes_with_each_answer_goes_through_both_nodes(project: Project, site: Site) -> None:
     members = MemberSite(site, changes_cookie=True)
     members.delay = 0.02
@@ -276,7 +256,7 @@ def test_a_session_that_changes_with_each_answer_goes_through_both_nodes(project
     assert_nothing_secret(project, members)
 
 
-def test_a_literal_password_is_in_the_defs_alone(project: Project, site: Site) -> None:
+def test_a_literal_password_is_in_the_defs_and_the_database_alone(project: Project, site: Site) -> None:
     members = MemberSite(site)
     members.write_defs(project, 6)
     text = (project.defs / "crawl.yml").read_text()
@@ -284,7 +264,7 @@ def test_a_literal_password_is_in_the_defs_alone(project: Project, site: Site) -
     done = project.start().wait()
     assert done.code == 0, done.err
     assert_all_rows(project, 6)
-    assert_nothing_secret(project, members)
+    assert_in_database_alone(project, [USER, PASSWORD, *members.secrets])
 
 
 @pytest.mark.sweep

@@ -206,11 +206,14 @@ def run_headless(options: HeadlessOptions) -> int:
 def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, signals: "_Signals") -> Any:
     from console.cli.stdout_rows import only_data_def
     from engine.defs.loader import load
+    from engine.defs.secret_checks import require_secrets
     from engine.defs.watcher import fingerprint_files
     from engine.supervise.build import RunOptions, build_supervisor
 
     fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected
     loaded = load(options.defs, options.settings.default_steps, keep_documents=options.settings.documents)
+    if not options.extract_only:
+        require_secrets(loaded.root, loaded.definitions.files)
     names = [d.name for d in loaded.definitions.data_defs]
     if options.data_def is not None and options.data_def not in names:
         raise UsageError(

@@ -17,7 +17,6 @@ from console.tui.widgets.text_view import TextView
 from engine.append.formats.row_json import split_fields
 from engine.model.host import SAFE_HEADERS
 from engine.model.link import Carried
-from engine.model.secret import find_ids
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
 from engine.urls import without_credentials
@@ -280,7 +279,7 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
 
 
 def _redact(name: str, value: str) -> str:
-    return value if name.lower() in SAFE_HEADERS and not find_ids(value) else "·····"
+    return value if name.lower() in SAFE_HEADERS else "·····"
 
 
 def _error_lines(detail: JobDetail) -> Iterator[Span]:

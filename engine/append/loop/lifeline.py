@@ -1,4 +1,4 @@
-"""What the supervisor tells the appender: to stop, by SIGTERM or the end of the pipe at stdin; and secrets."""
+"""What the supervisor tells the appender: to stop, by SIGTERM or the end of the pipe at stdin."""
 
 import os
 import signal
@@ -52,8 +52,6 @@ class Lifeline:
         self._wakeup = Wakeup()
         self.supervisor_gone = False
         self.draining = False
-        self.secrets: dict[str, str] = {}
-        """Those of the defs, by id; never written to disk."""
 
     def read_start(self) -> tuple[list[str], str]:
         """The arguments and the settings, once they are sent; empty ones if the pipe ended instead."""
@@ -69,7 +67,7 @@ class Lifeline:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def watch(self) -> None:
-        """Start a thread that takes secrets, and waits for the end of the pipe."""
+        """Start a thread that waits for the end of the pipe."""
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def wait(self, seconds: float) -> None:
@@ -81,7 +79,7 @@ class Lifeline:
         self._wakeup.close()
 
     def _watch(self) -> None:
-        self._reader.watch(self.secrets.update, lambda: None)
+        self._reader.wait_for_end()
         self.supervisor_gone = True
         self._wakeup.notify()
         time.sleep(EXIT_SECONDS)

@@ -6,17 +6,20 @@ headers with credentials would reach another host.
 
 import asyncio
 import hashlib
+import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from urllib.parse import quote
 
 import httpx
 
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.append.send.delivery_batch import DeliveryBatch
-from engine.append.send.sender_texts import SenderTexts
+from engine.model.variables import UnusableVariable, render_secrets
 
 _SLICE_SECONDS = 0.1
 _BODY_SECONDS, _BODY_BYTES = 1.0, 64 * 1024
@@ -30,9 +33,10 @@ _WANTS_CREDENTIALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.
 class HttpSender:
     """A `DeliveryTarget` at a URL. Its connection stays open from batch to batch."""
 
-    def __init__(self, texts: SenderTexts, *, limit: float, stop: StopSignal) -> None:
-        """`limit`: seconds for one batch."""
-        self._texts = texts
+    def __init__(self, url: str, headers: Mapping[str, str], *, limit: float, stop: StopSignal) -> None:
+        """`url` and `headers`: as in the defs, with variables. `limit`: seconds for one batch."""
+        self._url = url
+        self._headers = headers
         self._limit = limit
         self._stop = stop
         self._runner = asyncio.Runner()
@@ -63,10 +67,15 @@ class HttpSender:
         if self._client is None:
             self._client = httpx.AsyncClient(trust_env=False, timeout=None)
         key = hashlib.blake2b(body, digest_size=16).hexdigest()
-        headers = {"Content-Type": "application/json"} | self._texts.open_headers() | {"Idempotency-Key": key}
+        try:
+            own = {name: render_secrets(value, os.environ) for name, value in self._headers.items()}
+            url = render_secrets(self._url, os.environ, lambda value: quote(value, safe=""))
+        except UnusableVariable as error:
+            raise OutputFailed(str(error)) from None
+        headers = {"Content-Type": "application/json"} | own | {"Idempotency-Key": key}
         try:
             encoded = httpx.Headers(headers, encoding="utf-8")
-            request = self._client.build_request("POST", self._texts.open_url(), content=body, headers=encoded)
+            request = self._client.build_request("POST", url, content=body, headers=encoded)
             return await self._client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, OSError) as error:
             raise OutputFailed(_describe(error)) from None

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from engine.append.send.class_process import ClassProcess
 from engine.append.send.command_sender import CommandSender
 from engine.append.send.delivery import DeliveryLoop
 from engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget
-from engine.append.send.sender_texts import SenderTexts
 from engine.append.send.users_encoder import EncodedOutput, class_spec
 from engine.model.step import PluginFile
 from engine.plugins.materialize import PLUGINS, resolve_arguments
@@ -91,7 +90,7 @@ class OutputLoops:
     def _run_loop(self, key: _Key, control: LoopControl) -> None:
         db = Database.open(self._data / CRAWL, busy_seconds=5)
         with contextlib.closing(db):
-            targets = _TargetFactory(db, self._run.seq, self._data, self._settings, control, self._lifeline.secrets)
+            targets = _TargetFactory(db, self._run.seq, self._data, self._settings, control)
             if key[0] == "encoder":
                 chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
@@ -112,15 +111,12 @@ class OutputLoops:
 class _TargetFactory:
     """Creates processes of classes and targets of rows, with the plugin files of the current defs."""
 
-    def __init__(
-        self, db: Database, run: int, data: Path, settings: Settings, control: LoopControl, secrets: Mapping[str, str]
-    ) -> None:
+    def __init__(self, db: Database, run: int, data: Path, settings: Settings, control: LoopControl) -> None:
         self._db = db
         self._run = run
         self._data = data
         self._settings = settings
         self._control = control
-        self._secrets = secrets
 
     def create_process(self, type_: str, output: str, declared: Sequence[Output]) -> ClassProcess:
         """The process of a class, for outputs that differ only in their dataDefs."""
@@ -137,8 +133,7 @@ class _TargetFactory:
                     HttpSender,  # httpx takes long to import: other runs save it
                 )
 
-                texts = SenderTexts(settings["url"], settings["headers"], self._secrets)
-                return HttpSender(texts, limit=limit, stop=self._control)
+                return HttpSender(settings["url"], settings["headers"], limit=limit, stop=self._control)
             case "command":
                 load = partial(self._load_arguments, settings["run"])
                 return CommandSender(output, load, limit=limit, stop=self._control)

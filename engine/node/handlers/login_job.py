@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from engine import urls
 from engine.fetch.credentials import may_carry_credentials
 from engine.fetch.errors import FetchFailed
-from engine.fetch.request import expand_env
+from engine.fetch.request import expand
 from engine.fetch.response import FetchResponse
 from engine.model.definition import HostRule
 from engine.model.host import LoginRule
@@ -16,7 +16,6 @@ from engine.model.link import FORM_TYPE
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
-from engine.node.handlers.concealment import conceal
 from engine.node.handlers.login_page import LoginForm, LoginPageReader, is_same_page
 from engine.node.handlers.login_visit import AskedDelay, LoginFailed, LoginVisit
 from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
@@ -24,8 +23,6 @@ from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.redirect_rule import RedirectRule
 from engine.node.requests.request_sender import RequestSender
-from engine.node.requests.secrets import PENDING_RETRY_SECONDS, SecretPending, SecretValues
-from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.transactions.logins import login_page_url
@@ -43,7 +40,6 @@ class LoginHandler:
         *,
         settings: Settings,
         sender: RequestSender,
-        secrets: SecretValues,
         db_access: DbAccess,
         def_cache: DefCache,
         robots_cache: RobotsCache,
@@ -53,7 +49,6 @@ class LoginHandler:
     ) -> None:
         self._settings = settings
         self._sender = sender
-        self._secrets = secrets
         self._db_access = db_access
         self._def_cache = def_cache
         self._robots_cache = robots_cache
@@ -73,10 +68,9 @@ class LoginHandler:
         rule = host_rule.login
         if rule is None:
             return JobOutcome(job=job, state=JobState.SKIPPED, reason="the defs no longer have this login")
-        values: dict[str, str] = {}
         try:
             await self._require_robots(job)
-            values = {name: expand_env(await self._secrets.open(text)) for name, text in rule.form.items()}
+            values = {name: expand(text) for name, text in rule.form.items()}
             visit = LoginVisit(
                 job, host.key, sender=self._sender, redirect_rule=self._redirect_rule, def_cache=self._def_cache,
                 settings=self._settings, delays=self._delays,
@@ -86,16 +80,13 @@ class LoginHandler:
             return JobOutcome(job=job, state=JobState.READY)
         except HostBackingOff as backoff:
             return JobOutcome(job=job, state=JobState.READY, backoff_until=backoff.until)
-        except SecretPending:
-            return JobOutcome(job=job, state=JobState.READY, not_before=boottime() + PENDING_RETRY_SECONDS)
         except FetchFailed as failure:
-            return self._failed(job, conceal(failure.reason, values.values()), is_final=not failure.retryable)
+            return self._failed(job, failure.reason, is_final=not failure.retryable)
         except (UnreadablePage, UnsupportedContent) as error:
-            reason = conceal(f"its page cannot be read: {error}", values.values())
-            return self._failed(job, reason, is_final=False)
+            return self._failed(job, f"its page cannot be read: {error}", is_final=False)
         except LoginFailed as error:
             is_final = error.refused and job.attempts + 1 >= _MAX_REFUSED
-            return self._failed(job, conceal(str(error), values.values()), is_final=is_final)
+            return self._failed(job, str(error), is_final=is_final)
         event = self._outcomes.event(job, "INFO", f"logged in to {host.key}", "host")
         return JobOutcome(job=job, state=JobState.DONE, attempts=1, events=(event,))
 

@@ -7,6 +7,7 @@ from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
 from engine.fetch.redirects import build_target_request
+from engine.fetch.request import expand_url
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import FOUND, NOT_MODIFIED, classify_status
 from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
@@ -20,8 +21,6 @@ from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.redirect_rule import RedirectRule
 from engine.node.requests.request_sender import RequestSender
-from engine.node.requests.secrets import PENDING_RETRY_SECONDS, SecretPending
-from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
 
@@ -105,10 +104,6 @@ class PageFetcher:
                 return outcome
             except RequestLimitReached:
                 return self._continue_later(job, chain)  # where a limit is lifted
-            except SecretPending:
-                outcome = self._continue_later(job, chain)
-                outcome.not_before = boottime() + PENDING_RETRY_SECONDS
-                return outcome
             except FetchFailed as failure:
                 return self._outcomes.fetch_failed(job, chain.url, failure)
             except RedirectRejected as rejected:
@@ -208,8 +203,14 @@ class PageFetcher:
     async def _apply_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
         """As `_refuse_by_robots`. Raises RobotsPending and RobotsGuarded."""
         robots = await self._robots_cache.rules(job.host, job.defs_version)
-        refusal = None if robots is None else await self._robots_cache.refusal(robots, chain.url)
-        if robots is None or refusal is None:
+        if robots is None:
+            return None
+        try:
+            url = expand_url(chain.url) if job.is_written(chain.url) else chain.url
+        except FetchFailed as failure:
+            return self._outcomes.fetch_failed(job, chain.url, failure)
+        refusal = await self._robots_cache.refusal(robots, url)
+        if refusal is None:
             return None
         state = JobState.SKIPPED if robots.readable else JobState.FAILED
         return self._outcomes.ended(job, state, refusal, chain.url, hops=chain.hops)

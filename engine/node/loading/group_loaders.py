@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from engine import urls
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.request import OutgoingRequest
-from engine.model.job import JobKind, JobOrigin, LeasedJob
+from engine.model.job import JobKind, LeasedJob
 from engine.model.step import StepResult
 from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostGates
@@ -69,10 +69,7 @@ class GroupLoaders:
                 "group": job.group, "locator": job.locator, "depth": job.depth, "run": self._run,
                 "attempt": job.attempts + 1,
             }  # fmt: skip
-            return await self._page_loader.load(
-                loader, process, url=url, request=request, context=context, share=share,
-                url_from_defs=job.origin is JobOrigin.LOCATOR,
-            )  # fmt: skip
+            return await self._page_loader.load(loader, process, url=url, request=request, context=context, share=share)
 
     def to_unit_results(self, job: LeasedJob, results: Sequence[StepResult]) -> tuple[UnitResult, ...]:
         """The results of a load as the job's commit writes them, each with the id of its task's unit."""

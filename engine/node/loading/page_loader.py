@@ -6,13 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.decompress import body_too_large
 from engine.fetch.errors import FetchFailed
-from engine.fetch.request import OutgoingRequest, restore_url_env
+from engine.fetch.request import OutgoingRequest
 from engine.fetch.response import FetchResponse, parse_retry_after, redirect_target
 from engine.fetch.retry_policy import FOUND
 from engine.model.definition import Definitions, TaskGroup
@@ -91,12 +90,9 @@ class PageLoader:
         url: str,
         request: OutgoingRequest,
         context: Mapping[str, Any],
-        url_from_defs: bool,
         share: BodyShare | None = None,
     ) -> LoadOutcome:
         """Have a process load a page. `url`: that of the request, with variables not expanded.
-
-        `url_from_defs`: as in `Fetcher.send`.
 
         `share` grows with the body, and is released where there is none. Raises NoRoom.
         """
@@ -114,8 +110,6 @@ class PageLoader:
             answer = await process.ask(sent, seconds=limit, share=share)
             if isinstance(answer, Loaded):
                 response = self._to_response(url, request, answer, time.perf_counter() - began - process.waited)
-                if url_from_defs:
-                    response = _restore_env(url, response)
                 kept = bool(response.body)
                 return LoadOutcome(_results(loader, _outcomes(answer.warnings), began), response)
         except LoaderDied as death:
@@ -181,16 +175,6 @@ class PageLoader:
             retry_after=parse_retry_after(encoded.get("retry-after"), encoded.get("date")),
             loaded_url=None if location else final,
         )
-
-
-def _restore_env(url: str, response: FetchResponse) -> FetchResponse:
-    """The response, with variables where the URLs it leads to repeat the values of those of its own."""
-    location, loaded = response.location, response.loaded_url
-    return replace(
-        response,
-        location=None if location is None else restore_url_env(url, location),
-        loaded_url=None if loaded is None else restore_url_env(url, loaded),
-    )
 
 
 class _NoUrl(Exception):

@@ -7,7 +7,7 @@ from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.challenge import REFUSAL_STATUSES, find_challenge
 from engine.fetch.client import Fetcher
 from engine.fetch.cookies import site_of
-from engine.fetch.credentials import HostPart
+from engine.fetch.credentials import NOTHING, HostPart, host_part, may_carry_credentials
 from engine.fetch.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
 from engine.fetch.local_file import read_file
 from engine.fetch.request import build_request
@@ -24,7 +24,6 @@ from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import GroupLoader
 from engine.node.requests.file_parts import FileParts
 from engine.node.requests.named_hosts import NamedHosts
-from engine.node.requests.secrets import HostCredentials, SecretValues
 from engine.node.requests.shared_jars import SharedJars
 from engine.runtime.clock import boottime
 from engine.settings import Settings
@@ -34,6 +33,7 @@ from engine.store.transactions.outcome import JobOutcome
 
 _FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
 """Other attempts are made once more: only the last one's result of a users' loader counts."""
+_WITH_CREDENTIALS = (JobKind.PAGE, JobKind.FILE, JobKind.LOGIN)
 _WITHOUT_COOKIES = (JobKind.ROBOTS, JobKind.SITEMAP)
 _MIN_REFUSALS = 5
 """Refused pages among a host's last answers from which they concern the host, if they are half of them, too."""
@@ -66,7 +66,6 @@ class RequestSender:
         fetcher: Fetcher,
         db_access: DbAccess,
         def_cache: DefCache,
-        secrets: SecretValues,
         named_hosts: NamedHosts,
         host_gates: HostGates,
         byte_budget: ByteBudget,
@@ -83,8 +82,6 @@ class RequestSender:
         self._fetcher = fetcher
         self._db_access = db_access
         self._def_cache = def_cache
-        self._secrets = secrets
-        self._host_credentials = HostCredentials(def_cache, secrets)
         self._named_hosts = named_hosts
         self._host_gates = host_gates
         self._byte_budget = byte_budget
@@ -130,18 +127,14 @@ class RequestSender:
         The users' loader of the job's group answers it, if there is one.
         A further request of the job waits for its turn at its host, as the first one did in `admit`. Raises
         FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it,
-        HostBackingOff and SecretPending; in the last three cases nothing was sent. RequestLimitReached: no challenge
-        may be answered any more.
+        and HostBackingOff; in the last two cases nothing was sent. RequestLimitReached: no challenge may be answered
+        any more.
         """
         if urls.is_file_url(url):
             return await self._read_file(job, url)
         host_key = urls.host_key(url)
         jar_mode = self._def_cache.host_rule(job.defs_version, host_key).jar_mode
-        if jar_mode == "shared" and self._shared_jars is not None:
-            await self._shared_jars.prepare(self._db_access.read)
-        part = await self._host_credentials.find(job, url)
-        if request.headers or request.cookies or request.userinfo:
-            request = await self._secrets.open_request(request)
+        part = self._host_part(job, url)
         stats = self._stats.setdefault(job.lease_key, _RequestStats())
         if self._group_loaders is not None and (loader := self._group_loaders.find(job)) is not None:
             loaded = await self._load(loader, job, url, request, part, stats)
@@ -175,6 +168,19 @@ class RequestSender:
         self._note_cookies(stats, url, response, jar_mode)
         return self._count_response(job, host_key, stats, sent_at, response)
 
+    def _host_part(self, job: LeasedJob, url: str) -> HostPart:
+        """What the host's rule adds to one request: credentials for pages, files and logins alone."""
+        version = job.defs_version
+        rule = self._def_cache.host_rule(version, urls.host_key(url))
+        if not (rule.headers or rule.cookies or rule.auth or rule.route):
+            return NOTHING
+        # a link without a locator has no start URL: its own URL says nothing
+        start_url = job.locator_url if job.origin is JobOrigin.LOCATOR or job.root != job.id else ""
+        allowed = job.kind in _WITH_CREDENTIALS and may_carry_credentials(
+            rule, url, start_url, self._def_cache.plain_hosts(version)
+        )
+        return host_part(rule, with_credentials=allowed)
+
     def _note_cookies(self, stats: _RequestStats, url: str, response: FetchResponse, jar_mode: CookieJarMode) -> None:
         if response.changed_cookies and jar_mode == "shared":
             stats.changed_sites.add(site_of(urls.host_of(url)))
@@ -194,8 +200,9 @@ class RequestSender:
         """The response of a users' loader, in place of a request; None: the built-in client is to send that."""
         assert self._group_loaders is not None
         await self.check_address(job, url)
-        from_defs = job.origin is JobOrigin.LOCATOR
-        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=from_defs, auth=part.auth)
+        outgoing = build_request(
+            url, request, part.headers, part.cookies, from_defs=job.is_written(url), auth=part.auth
+        )
         sent_at = boottime()
 
         def on_send() -> None:
@@ -273,7 +280,7 @@ class RequestSender:
             auth=part.auth,
             authorization=authorization,
             route=part.route,
-            url_from_defs=job.origin is JobOrigin.LOCATOR,
+            url_from_defs=job.is_written(url),
             exempt=exempt,
             read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
             session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,

@@ -17,8 +17,7 @@ CREATE TABLE cookie_jars (
     version    INTEGER NOT NULL,                    -- counts the changes of all jars of the run
     changed_at REAL NOT NULL,
     node       INTEGER NOT NULL,                    -- epoch of the node that wrote it
-    key        TEXT NOT NULL,                       -- names the key, which is not in the data dir
-    jar        BLOB NOT NULL,                       -- encrypted
+    jar        BLOB NOT NULL,                       -- JSON
     PRIMARY KEY (run, site)
 ) WITHOUT ROWID;
 CREATE INDEX cookie_jars_version ON cookie_jars(run, version);

@@ -26,7 +26,6 @@ _GET_FAILURE = "SELECT login_failure FROM hosts WHERE id = ?"
 _COUNT_LOST = "UPDATE hosts SET lost_in_row = lost_in_row + 1 WHERE id = ? RETURNING lost_in_row"
 _RESET_LOST = "UPDATE hosts SET lost_in_row = 0 WHERE lost_in_row > 0 AND id IN (SELECT value FROM json_each(?))"
 _LIST_FAILED = "SELECT id FROM hosts WHERE run = ? AND login = 'FAILED'"
-_LIST_DONE = "SELECT id FROM hosts WHERE run = ? AND login = 'DONE'"
 _LIST_FAILED_OF_JOBS = """
 SELECT DISTINCT h.id FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value
 CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host WHERE h.login = 'FAILED'
@@ -111,11 +110,6 @@ def pause(db: Database, host: int) -> None:
 def list_failed(db: Database, run: int) -> list[int]:
     """The hosts whose login failed."""
     return [int(id_) for (id_,) in db.all(_LIST_FAILED, (run,))]
-
-
-def list_done(db: Database, run: int) -> list[int]:
-    """The hosts whose login has been made."""
-    return [int(id_) for (id_,) in db.all(_LIST_DONE, (run,))]
 
 
 def list_failed_of_jobs(db: Database, ids: Iterable[int]) -> list[int]:

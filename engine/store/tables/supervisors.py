@@ -1,13 +1,11 @@
 """Writes the tables `supervisors` (epochs) and `meta` (facts about the data dir)."""
 
 import json
-import secrets
 from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from engine.model.secret import SALT_BYTES
 from engine.runtime.clock import boot_id, boottime
 from engine.store.db.connector import Database
 
@@ -20,7 +18,6 @@ _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDAT
 _GET = "SELECT value FROM meta WHERE name = ?"
 SETTINGS = "settings"
 """The metadata key for the settings of the latest supervisor, whose host policies posted seeds must obey."""
-_SALT = "secret_salt"
 _HELPERS = "helpers"
 
 
@@ -78,22 +75,6 @@ def set_helpers(db: Database, helpers: Sequence[HelperRow]) -> None:
 def list_helpers(db: Database) -> list[HelperRow]:
     """The helpers that were stored last; their supervisor may have been killed."""
     return [HelperRow(**row) for row in json.loads(get_meta(db, _HELPERS) or "[]")]
-
-
-def get_secret_salt(db: Database) -> bytes:
-    """The salt of the hashes that stand for secrets in this data dir; created at the first call."""
-    with db.transaction():
-        salt = find_secret_salt(db)
-        if salt is None:
-            salt = secrets.token_bytes(SALT_BYTES)
-            set_meta(db, _SALT, salt.hex())
-    return salt
-
-
-def find_secret_salt(db: Database) -> bytes | None:
-    """The salt of the hashes that stand for secrets in this data dir; None: it has none yet."""
-    salt = get_meta(db, _SALT)
-    return None if salt is None else bytes.fromhex(salt)
 
 
 def record_clock(db: Database) -> None:

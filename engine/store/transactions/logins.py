@@ -38,19 +38,11 @@ def apply_rule(db: Database, run: int, host: int, rule: LoginRule | None) -> Non
     _reopen_job(db, run, login.key)
 
 
-def resume_run(db: Database, run: int, jar_key: str | None, *, fetches: bool = True) -> None:
-    """At the start of a supervisor: log in again where that failed, or where its cookies cannot be read.
-
-    `jar_key`: the name of the key that opens them; None: there is none. `fetches`: whether it asks for pages at all.
-    """
+def resume_run(db: Database, run: int, *, fetches: bool = True) -> None:
+    """At the start of a supervisor: log in again where that failed. `fetches`: whether it asks for pages at all."""
     cookie_jars.delete_earlier(db, run)
-    if not fetches:
-        return
-    hosts = host_logins.list_failed(db, run)
-    done = host_logins.list_done(db, run)
-    if done and (jar_key is None or not cookie_jars.has_key(db, run, jar_key)):
-        hosts += done
-    _ask(db, run, hosts)
+    if fetches:
+        _ask(db, run, host_logins.list_failed(db, run))
 
 
 def ask_hosts_of_jobs(db: Database, run: int, ids: Iterable[int]) -> None:

@@ -4,13 +4,11 @@ import time
 from pathlib import Path
 
 from engine.model.node import HeartbeatState, NodeState, Role
-from engine.model.secret import SecretVault
 from engine.processes.child import (
     CRASH_LIMIT,
     HEALTHY_SECONDS,
     ChildProcess,
     HeartbeatMonitor,
-    LifelineWriter,
     create_beat_file,
     restart_delay,
 )
@@ -26,16 +24,13 @@ class AppenderProcess:
     """The appender process of one supervisor."""
 
     def __init__(
-        self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings, vault: SecretVault,
-        spawner: Spawner,
-    ) -> None:  # fmt: skip
-        """It gets the secrets of `vault`, those sealed later too."""
+        self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings, spawner: Spawner
+    ) -> None:
         self._db = db
         self._folder = folder
         self._run = run
         self._supervisor = supervisor
         self._settings = settings
-        self._vault = vault
         self._spawner = spawner
         self.child: ChildProcess | None = None
         self._restart_at: float | None = None
@@ -59,18 +54,11 @@ class AppenderProcess:
         self.child = ChildProcess(
             "appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic(),
             HeartbeatMonitor.from_settings(self._settings),
-            lifeline=None if process.stdin is None else LifelineWriter(process.stdin),
         )  # fmt: skip
-        self.share_secrets()
         self._restart_at = None
         self._db.best_effort_write(
             lambda: nodes.record_appender_spawn(self._db, epoch, process.pid, identity_of(process.pid))
         )
-
-    def share_secrets(self) -> None:
-        """Send it the secrets that it does not have yet. To be called before its outputs need them."""
-        if self.child is not None:
-            self.child.send_secrets(self._vault, complete=False)
 
     def watch(self) -> None:
         """Reap it if it ended, kill it if it hangs, and restart it when its delay is over."""

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
-from engine.model.secret import SecretVault
 from engine.processes.child import (
     CRASH_LIMIT,
     HEALTHY_SECONDS,
     ChildProcess,
     HeartbeatMonitor,
-    LifelineWriter,
     create_beat_file,
     restart_delay,
 )
@@ -49,17 +47,14 @@ class NodePool:
 
     def __init__(
         self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings,
-        ring: Callable[[list[int]], None], appender: AppenderProcess, vault: SecretVault, spawner: Spawner,
+        ring: Callable[[list[int]], None], appender: AppenderProcess, spawner: Spawner,
     ) -> None:  # fmt: skip
-        """The nodes get the secrets of `vault`, those sealed later too."""
         self._db = db
         self._folder = folder
         self._run = run
         self._supervisor = supervisor
         self._settings = settings
         self._ring = ring
-        self._vault = vault
-        self._secrets_complete = False
         self._spawner = spawner
         self.appender = appender
         self.nodes: list[ChildProcess] = []
@@ -124,23 +119,9 @@ class NodePool:
             "node", epoch, number, role, process, beat_path, time.monotonic(),
             HeartbeatMonitor.from_settings(self._settings), replaces, crashes,
         )  # fmt: skip
-        if process.stdin is not None:
-            child.lifeline = LifelineWriter(process.stdin)
-        child.send_secrets(self._vault, complete=self._secrets_complete)
         self.nodes.append(child)
         self._db.best_effort_write(lambda: nodes.record_spawn(self._db, epoch, process.pid, identity_of(process.pid)))
         return child
-
-    def share_secrets(self) -> None:
-        """Send each process the secrets that it does not have yet. To be called before anything needs them."""
-        self.appender.share_secrets()
-        for child in self.nodes:
-            child.send_secrets(self._vault, complete=self._secrets_complete)
-
-    def complete_secrets(self) -> None:
-        """Tell each node, later ones too, that it has all secrets of the jobs that exist: one it lacks is gone."""
-        self._secrets_complete = True
-        self.share_secrets()
 
     def start_missing_nodes(self) -> None:
         """Start runners and backups until there are as many as there must be at least."""
@@ -239,7 +220,6 @@ class NodePool:
             child.recorded_heart = child.heartbeat.heart
 
     def _check_nodes(self, *, replace: bool) -> None:
-        self.share_secrets()
         now = time.monotonic()
         for child in list(self.nodes):
             code = child.poll()

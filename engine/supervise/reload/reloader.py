@@ -3,7 +3,7 @@
 With the setting `on_save` at `ask`, saved defs wait: they are published at the command `reload` or SIGHUP.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,10 +43,7 @@ class _Request(NamedTuple):
 
 
 class Reloader:
-    """The reloader of one run.
-
-    It calls `share_secrets` before the publishing transaction and `on_publish` within it; `current` is in force.
-    """
+    """The reloader of one run. It calls `on_publish` within the publishing transaction; `current` is in force."""
 
     def __init__(
         self,
@@ -57,7 +54,6 @@ class Reloader:
         *,
         output_dir: Path,
         output_file: Path | None,
-        share_secrets: Callable[[], None],
         on_publish: PublishHook,
         current: PreparedDefs,
     ) -> None:
@@ -67,7 +63,6 @@ class Reloader:
         self._settings = settings
         self._output_dir = output_dir
         self._output_file = output_file
-        self._share_secrets = share_secrets
         self._on_publish = on_publish
         self._current = current
         self._signal_ticket = 0
@@ -175,7 +170,6 @@ class Reloader:
         self, run: Run, defs: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem], now: float
     ) -> tuple[_Outcome, tuple[Definitions, int] | None]:
         db = self._db
-        self._share_secrets()
         with db.transaction():
             had_problems = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
             published = publish_defs(

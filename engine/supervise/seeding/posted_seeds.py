@@ -19,8 +19,7 @@ from engine.store.tables import checkpoints, events, sequences, supervisors, ver
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.transactions.retry import ensure_accepting
-from engine.supervise.seeding.seed_jobs import SeedJobs, create_placements
-from engine.supervise.seeding.seed_secrets import Seed
+from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
 
 _BATCH = 2000
 _MAX_REPORTED = 5

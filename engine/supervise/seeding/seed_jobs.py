@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import orjson
 
@@ -17,7 +18,16 @@ from engine.store.tables import hosts, jobs, locators
 from engine.store.tables.jobs import NewLocator
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
-from engine.supervise.seeding.seed_secrets import Seed
+
+
+class Seed(NamedTuple):
+    """A start URL without credentials, its `user:password` as written, empty if it has none, and the body to send."""
+
+    url: str
+    userinfo: str
+    body: str | None = None
+    series: Series | None = None
+    """The pages that follow it; None: it is alone."""
 
 
 class SeedJobs:
@@ -91,7 +101,7 @@ def encode_request(
     locator: Locator, userinfo: str = "", body: str | None = None, *, rules: SitemapRules | None = None,
     series: Series | None = None,
 ) -> str:  # fmt: skip
-    """A request of a locator as the table `locators` keeps it; variables and secrets stay unresolved."""
+    """A request of a locator as the table `locators` keeps it; its texts as the defs have them."""
     request: dict[str, object] = {
         "method": locator.method,
         "headers": list(locator.headers.items()),

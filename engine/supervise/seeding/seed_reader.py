@@ -1,8 +1,8 @@
 """Reads the seeds of locators: their URLs, patterns, and lists in files or on standard input."""
 
-import time
+import os
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from itertools import islice, repeat
 
 from engine import urls
 from engine.defs.bodies import expand_body
@@ -12,21 +12,18 @@ from engine.defs.url_patterns import expand
 from engine.model.definition import Locator
 from engine.model.job import JobKind
 from engine.model.locator import Series
-from engine.supervise.seeding.seed_secrets import Seed, SeedSecrets
+from engine.model.variables import UnusableVariable, render_authority, require_secrets
+from engine.supervise.seeding.seed_jobs import Seed
 
 _BATCH_SIZE = 2000
-_BATCH_SECONDS = 0.1
 
 
 class SeedReader:
     """The seeds of one def version. `problems`: those that give no job, each with its place."""
 
-    def __init__(
-        self, base: str | None, secrets: SeedSecrets, unread_stdin: Iterator[tuple[int, str]] | None = None
-    ) -> None:
+    def __init__(self, base: str | None, unread_stdin: Iterator[tuple[int, str]] | None = None) -> None:
         """`base`: of relative URLs. `unread_stdin`: what the version before left of standard input."""
         self._base = base
-        self._secrets = secrets
         self._stdin = unread_stdin
         self.problems: list[str] = []
 
@@ -57,7 +54,7 @@ class SeedReader:
             for own in expand_series(pattern, locator.body, locator.body_pieces, locator.content_type):
                 number = str(own.range.first).zfill(own.range.width)
                 for seed in self._resolve([("", number.join(own.url))], place):
-                    url = split_url(own.url, self._base)
+                    url = split_url(own.url, self._resolve_url)
                     if url is None:
                         self.problems.append(
                             f"{place}: the number of its range is not sent: {urls.without_credentials(pattern)[:200]}"
@@ -66,6 +63,10 @@ class SeedReader:
                     first, last, width = own.range
                     series = Series(url=url, body=own.body, first=first, last=last, width=width)
                     yield seed._replace(body=number.join(own.body) if own.body else None, series=series)
+
+    def _resolve_url(self, written: str) -> str | None:
+        seed = read_seed(written, self._base)
+        return None if seed is None else seed.url
 
     def _locator_urls(self, locator: Locator) -> Iterator[Seed]:
         for pattern in locator.urls:
@@ -78,11 +79,32 @@ class SeedReader:
     def _resolve(self, written: Iterable[tuple[object, str]], place: str) -> Iterator[Seed]:
         """The seeds of URLs as written, each after its line, if it has one; what gives none is a problem."""
         for line, url in written:
-            full = urls.resolve(url, self._base)
-            if full is None:
+            try:
+                seed = read_seed(url, self._base)
+            except UnusableVariable as error:
+                self.problems.append(f"{place}{line}: {error}")
+                continue
+            if seed is None:
                 self.problems.append(f"{place}{line}: no usable URL: {urls.without_credentials(url)[:200]}")
             else:
-                yield self._secrets.split(full)
+                yield seed
+
+
+def read_seed(written: str, base: str | None) -> Seed | None:
+    """The seed of a URL as written: its host has no variables any more. None: it is not a URL.
+
+    `base`: of relative URLs. Raises UnusableVariable.
+    """
+    bare, userinfo = urls.split_userinfo(written)
+    if "%{" in written:
+        require_secrets(written, os.environ)
+        bare = render_authority(bare, os.environ)
+    full = urls.resolve(bare, base)
+    if full is None:
+        return None
+    if "@" in full and urls.userinfo_of(full):  # that of the base
+        userinfo, full = userinfo or urls.userinfo_of(full), urls.without_credentials(full)
+    return Seed(full, userinfo)
 
 
 def _with_bodies(locator: Locator, seeds: Iterator[Seed]) -> Iterator[Seed]:
@@ -97,11 +119,5 @@ def _with_bodies(locator: Locator, seeds: Iterator[Seed]) -> Iterator[Seed]:
 
 
 def take_batch(seeds: Iterator[Seed]) -> list[Seed]:
-    """The next batch: smaller where each URL has a password of its own, since sealing one takes 10 ms."""
-    deadline = time.monotonic() + _BATCH_SECONDS
-    batch: list[Seed] = []
-    for seed in seeds:
-        batch.append(seed)
-        if len(batch) >= _BATCH_SIZE or (seed.userinfo and time.monotonic() > deadline):
-            break
-    return batch
+    """The next batch."""
+    return list(islice(seeds, _BATCH_SIZE))

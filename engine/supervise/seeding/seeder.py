@@ -26,9 +26,8 @@ from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
-from engine.supervise.seeding.seed_jobs import SeedJobs, create_placements
+from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
 from engine.supervise.seeding.seed_reader import SeedReader, take_batch
-from engine.supervise.seeding.seed_secrets import Seed, SeedSecrets
 
 _SMALL_GROUP = 20
 """URLs of a group that is seeded in one transaction, with others: no page leads to one of them before it is there."""
@@ -51,7 +50,7 @@ class Seeder:
 
     def __init__(
         self, db: Database, run: Run, definitions: Definitions, version: int, placements: PlacementCache,
-        secrets: SeedSecrets, previous: "Seeder | None" = None, *, retries: int,
+        previous: "Seeder | None" = None, *, retries: int,
     ) -> None:  # fmt: skip
         """`previous`: the seeder of the version before; its unread part of stdin is kept.
 
@@ -64,10 +63,7 @@ class Seeder:
         self._version = version
         self._retries = retries
         self._jobs = SeedJobs(db, run.seq, definitions, placements)
-        self.secrets = secrets
-        self.reader: SeedReader = SeedReader(
-            self._base, secrets, previous.reader.stdin if previous is not None else None
-        )
+        self.reader: SeedReader = SeedReader(self._base, previous.reader.stdin if previous is not None else None)
         self._batches = self._seed_all()
         self._empty_lists: list[str] = []
         """Of the group that is seeded: the lists of URLs that gave none."""
@@ -104,9 +100,6 @@ class Seeder:
         complete = yield from self._retry_busy(
             lambda: {g.name for g, hash_ in groups if checkpoints.is_complete(self._db, run, SEEDER, g.name, hash_)}
         )
-        for group in self._definitions.locator_groups:
-            if group.name in complete:  # before anything is seeded: the nodes lease its jobs already
-                yield from ([] for _ in self.secrets.recall(group, self._base))
         open_groups = [(group, content_hash) for group, content_hash in groups if group.name not in complete]
         for together in self._combine_small(open_groups):
             if self._is_small(together[0][0]):
@@ -117,7 +110,6 @@ class Seeder:
             yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
             yield from self._seed_group(group)
             yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=True))
-        self.secrets.mark_complete()
         yield from self._retry_busy(self._mark_ready)
 
     def _retry_busy(self, work: Callable[[], _T]) -> Generator[list[int], None, _T]:
@@ -193,11 +185,11 @@ class Seeder:
             yield together
 
     def _is_small(self, group: LocatorGroup) -> bool:
-        """Whether it has a few plain URLs: no list, no pattern, and no password, which takes 10 ms to seal."""
-        if "@" in (self._base or "") or any(each.from_file is not None or each.body_pieces for each in group.locators):
+        """Whether it has a few plain URLs: no list and no pattern."""
+        if any(each.from_file is not None or each.body_pieces for each in group.locators):
             return False
         patterns = [url for locator in group.locators for url in (*locator.urls, locator.sitemap or "")]
-        return len(patterns) <= _SMALL_GROUP and not any("{" in url or "@" in url for url in patterns)
+        return len(patterns) <= _SMALL_GROUP and not any("{" in url for url in patterns)
 
     def _read_groups(self, groups: list[_OpenGroup]) -> list[_Batch]:
         """The seeds of small groups."""
@@ -221,7 +213,6 @@ class Seeder:
             return self._ring(seeded_hosts)
 
     def _write_batch(self, group: LocatorGroup, locator: Locator, batch: list[Seed], kind: JobKind) -> list[int]:
-        self.secrets.share()
         with self._jobs.placing():
             return self._ring(self._jobs.add(group.name, locator, batch, kind))
 
@@ -251,7 +242,7 @@ def create_next_seeder(
     """The seeder of a version that was just published."""
     return Seeder(
         db, runs.get(db, run), definitions, version, create_placements(run, definitions, settings),
-        previous.secrets, previous, retries=settings.seed_retries,
+        previous, retries=settings.seed_retries,
     )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.append.send.command_sender import CommandSender
 from engine.append.send.delivery_batch import Change, DeliveryBatch
 from engine.append.send.http_sender import HttpSender
-from engine.append.send.sender_texts import SenderTexts
 from tests.process.raw_server import serve_raw
 from tests.process.receiver import Receiver
 
@@ -46,7 +45,7 @@ def command(control: LoopControl, program: str, limit: float = 5) -> CommandSend
 
 
 def http(control: LoopControl, url: str, limit: float = 1, **headers: str) -> HttpSender:
-    return HttpSender(SenderTexts(url, headers, {}), limit=limit, stop=control)
+    return HttpSender(url, headers, limit=limit, stop=control)
 
 
 def failure(sender: CommandSender | HttpSender, sent: DeliveryBatch) -> OutputFailed:
@@ -117,7 +116,7 @@ def test_a_sender_stops_when_the_supervisor_is_gone(control: LoopControl, receiv
         ("http://%{env.NO_SUCH_HOST_X}/", {}, "environment variable NO_SUCH_HOST_X is not set"),
         ("http://[::1", {}, "cannot be sent: its URL is not valid"),
         ("http://127.0.0.1:pass-word/", {}, "cannot be sent: its URL is not valid"),
-        ("http://127.0.0.1:1/", {"X": "%{secret." + "0" * 32 + "}"}, "a header or password that it needs has not come"),
+        ("http://127.0.0.1:1/", {"X": "%{file./no/such}"}, "%{file./no/such}: the file cannot be read"),
     ],
 )
 def test_why_a_batch_cannot_be_sent(control: LoopControl, url: str, headers: dict[str, str], message: str) -> None:

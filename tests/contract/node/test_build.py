@@ -11,7 +11,6 @@ from engine.model.node import NodeState, Role
 from engine.node.build import NodeParts, build_node
 from engine.node.process import NodeProcess
 from engine.node.registration import Registration
-from engine.node.requests.secrets import SecretValues
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.tables import nodes
@@ -28,9 +27,7 @@ def started(store: StoreHarness, role: Role = Role.RUNNER) -> int:
 
 def build(store: StoreHarness, role: Role = Role.RUNNER, settings: Settings = SETTINGS) -> NodeParts:
     epoch = started(store, role)
-    return build_node(
-        store.folder, run=store.run, epoch=epoch, number=7, role=role, settings=settings, secrets=SecretValues()
-    )
+    return build_node(store.folder, run=store.run, epoch=epoch, number=7, role=role, settings=settings)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

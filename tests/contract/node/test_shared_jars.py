@@ -1,6 +1,5 @@
-"""Nodes that share the cookies of a site through the store: no cookie is lost, and none is shared in clear."""
+"""Nodes that share the cookies of a site through the store: no cookie is lost."""
 
-import secrets
 from collections.abc import Callable, Iterator
 
 import httpx
@@ -10,9 +9,7 @@ from engine.fetch.cookies import SessionCookies
 from engine.fetch.request import OutgoingRequest
 from engine.model.definition import Definitions, HostRule
 from engine.model.job import LeasedJob
-from engine.model.secret import COOKIE_KEY_ID
 from engine.node.def_cache import DefCache
-from engine.node.requests.secrets import SecretValues
 from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -21,21 +18,17 @@ from engine.store.tables import runs, versions
 from tests.contract.store.harness import StoreHarness
 
 NewStore = Callable[..., StoreHarness]
-KEY = secrets.token_hex(32)
 
 
 class Node:
     """A node as far as cookies go."""
 
-    def __init__(self, store: StoreHarness, epoch: int, key: str | None = KEY) -> None:
+    def __init__(self, store: StoreHarness, epoch: int) -> None:
         self.store, self.epoch = store, epoch
         self.cookies = SessionCookies()
-        self.secrets = SecretValues()
-        if key is not None:
-            self.secrets.add({COOKIE_KEY_ID: key})
         self.db = Database.open(store.folder / CRAWL, busy_seconds=5)
         self.jars = SharedJars(
-            node=epoch, run=store.run, cookies=self.cookies, secrets=self.secrets,
+            node=epoch, run=store.run, cookies=self.cookies,
             def_cache=DefCache(self.db, Settings(), store.run),
         )  # fmt: skip
 
@@ -106,34 +99,6 @@ def test_a_late_commit_writes_no_cookie(store: StoreHarness, jobs: Iterator[Leas
     assert store.db.value("SELECT count(*) FROM cookie_jars") == 0
     one.commit(job)
     assert store.db.value("SELECT count(*) FROM cookie_jars") == 1
-
-
-def test_a_jar_of_another_key_is_ignored_and_replaced(store: StoreHarness, jobs: Iterator[LeasedJob]) -> None:
-    one, two = Node(store, store.nodes[0], secrets.token_hex(32)), Node(store, store.nodes[1])
-    job = next(jobs)
-    one.receive("a=1; Path=/")
-    one.commit(job)
-    two.load(next(jobs))
-    assert two.sends == set()
-    two.receive("b=2; Path=/")
-    two.commit(store.take("https://shop.example/", free=1, node=two.epoch)[0])
-    three = Node(store, store.nodes[2])
-    three.load(next(jobs))
-    assert three.sends == {"b=2"}
-
-
-async def test_a_node_without_its_key_reads_the_cookies_once_it_has_it(
-    store: StoreHarness, jobs: Iterator[LeasedJob]
-) -> None:
-    one, two = Node(store, store.nodes[0]), Node(store, store.nodes[1], key=None)
-    job = next(jobs)
-    one.receive("a=1; Path=/")
-    one.commit(job)
-    two.load(next(jobs))
-    assert two.sends == set()
-    two.secrets.add({COOKIE_KEY_ID: KEY})
-    await two.jars.prepare(lambda work: work(two.db))
-    assert two.sends == {"a=1"}
 
 
 def test_a_crawl_that_shares_no_cookies_reads_none(new_store: NewStore) -> None:

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.model.node import NodeRange
-from engine.model.secret import SecretVault
 from engine.processes.spawner import Spawner
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -56,13 +55,13 @@ class Console:
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
             self.epoch = supervisors.begin(self.db, "", self.run, 0.0)
-        options, vault, spawner = Settings(), SecretVault(b"salt"), Spawner(folder)
+        options, spawner = Settings(), Spawner(folder)
         pool = ScaledPool(
             self.db, folder, run=self.run, supervisor=self.epoch, settings=options, ring=lambda _: None,
             appender=AppenderProcess(
-                self.db, folder, run=self.run, supervisor=self.epoch, settings=options, vault=vault, spawner=spawner
+                self.db, folder, run=self.run, supervisor=self.epoch, settings=options, spawner=spawner
             ),
-            vault=vault, spawner=spawner,
+            spawner=spawner,
         )  # fmt: skip
         defs_sync = DefsSync(
             self.db, self.run, options, lambda _: None, reloader=None, extract_only=False, notices=[]

@@ -1,7 +1,6 @@
 """An order to publish outlives a busy database and further saves."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
@@ -58,7 +57,7 @@ def reloader(store: StoreHarness, watcher: StandInWatcher) -> Reloader:
     output.mkdir(parents=True)
     return Reloader(
         Database.open(store.folder / CRAWL, busy_seconds=0.1), store.run, cast("DefsWatcher[StepGraph]", watcher),
-        Settings(on_save="ask"), output_dir=output, output_file=None, share_secrets=cast(Callable[[], Any], list),
+        Settings(on_save="ask"), output_dir=output, output_file=None,
         on_publish=ignore, current=PreparedDefs.from_definitions(DEFS),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from engine.defs.language import LocatorTerm
 from engine.defs.loader import load
 from engine.errors import DefsError
 from engine.model.definition import Definitions, Locator
-from engine.model.variables import render_environment
+from engine.model.variables import render_secrets
 
 DEFS = """\
 locatorGroups: {g: {locators: [%s]}}
@@ -72,7 +72,7 @@ def test_json_without_braces_is_that_of_the_library(value: Any) -> None:
 
 def test_a_literal_brace_behind_a_percent_sign_is_no_variable(tmp_path: Path) -> None:
     (body,) = bodies_of(tmp_path, "json: {q: '%\\{env.T\\}'}")
-    assert json.loads(render_environment(body, {"T": "secret"})) == {"q": "%{env.T}"}
+    assert json.loads(render_secrets(body, {"T": "secret"})) == {"q": "%{env.T}"}
 
 
 def test_the_stored_form_holds_the_pattern_and_no_combination(tmp_path: Path) -> None:

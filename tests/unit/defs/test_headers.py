@@ -36,14 +36,6 @@ def test_a_cookie_may_have_the_name_of_such_a_header(tmp_path: Path) -> None:
     assert load(tmp_path).definitions.locator_groups[0].locators[0].cookies == {"host": "x"}
 
 
-def test_a_url_has_at_most_1000_different_credentials(tmp_path: Path) -> None:
-    (problem,) = problems(tmp_path, '{url: "http://us:{1..1001}@h/"}')
-    assert problem.code == "bad-url"
-    assert "1,001 different `user:password@`" in problem.message
-    (tmp_path / "crawl.yml").write_text(DEFS.format(locator='{url: "http://us:{1..1000}@h/{1..3}"}', host="{}"))
-    assert load(tmp_path).definitions.locator_groups
-
-
 @pytest.mark.parametrize(
     ("locator", "host"),
     [

@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from engine.defs.sealing import seal_definitions
 from engine.errors import DefsError
 from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions
-from engine.model.secret import SecretVault
 from engine.settings import Settings
 
 DEFS = """\
@@ -56,21 +54,6 @@ def test_the_jar_is_shared_where_there_is_a_login(tmp_path: Path) -> None:
     modes = {keys: load_text(tmp_path, keys).hosts[0].jar_mode for keys in ("delay: 1", "cookieJar: off", login)}
     assert list(modes.values()) == ["perNode", "off", "shared"]
     assert load_text(tmp_path, f"{login}, cookieJar: shared").hosts[0].jar_mode == "shared"
-
-
-def test_the_values_of_the_form_are_sealed_and_variables_stay(tmp_path: Path) -> None:
-    keys = "login: {url: /login, form: {user: canary, password: 'x%{env.PW}', token: '%{env.T}', remember: 1}}"
-    definitions = load_text(tmp_path, keys)
-    vault = SecretVault(b"salt")
-    sealed = seal_definitions(definitions, vault)
-    assert sealed.hosts[0].login is not None
-    form = sealed.hosts[0].login.form
-    assert form["token"] == "%{env.T}"
-    assert form["user"].startswith("%{secret.")
-    assert "canary" not in sealed.to_json()
-    assert "x%{env.PW}" not in sealed.to_json()
-    assert {value for _, value in vault.values_from(0)} == {"canary", "x%{env.PW}", "1"}
-    assert Definitions.from_json(sealed.to_json()).hosts == sealed.hosts
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from engine.defs.sealing import seal_definitions
 from engine.errors import DefsError
-from engine.model.definition import AppenderDef, Definitions
-from engine.model.secret import SecretVault
+from engine.model.definition import AppenderDef
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://shop.example/"}]}}
@@ -75,14 +73,3 @@ def test_no_message_shows_a_secret(tmp_path: Path) -> None:
         with pytest.raises(DefsError) as caught:
             loaded(tmp_path, sender)
         assert "pa55word" not in str([p.message for p in caught.value.problems])
-
-
-def test_headers_and_credentials_are_sealed(tmp_path: Path) -> None:
-    sender = loaded(
-        tmp_path,
-        "{type: http, url: 'http://me:pa55word@a.b/x', headers: {Authorization: pa55word, X: '%{env.T}'}}",
-    )
-    sealed = seal_definitions(Definitions(appenders=(sender,)), SecretVault(b"salt"))
-    assert "pa55word" not in sealed.to_json()
-    assert sealed.appenders[0].headers["X"] == "%{env.T}"
-    assert sealed.appenders[0].url.endswith("@a.b/x")

@@ -6,10 +6,8 @@ import pytest
 import trustme
 
 from engine.defs.loader import load
-from engine.defs.sealing import seal_definitions
 from engine.model.definition import Definitions, HostRule
 from engine.model.host import HostAuth, HostRoute, TlsRule
-from engine.model.secret import SecretVault, open_placeholders
 from tests.process.certificates import Authority
 
 from .test_strictness import GOOD, load_problems, marked, write_defs
@@ -118,22 +116,6 @@ def test_one_proxy_may_be_a_text(tmp_path: Path) -> None:
     assert rule.auth == HostAuth("bearer", "12")
     [plain] = load(write_defs(tmp_path, with_host("http2: false, tls: {verify: true}"))).definitions.hosts
     assert plain.route is None, "it costs nothing"
-
-
-def test_what_is_secret_is_sealed_and_variables_stay() -> None:
-    proxies = ("http://us:canary@h:1", "%{env.PROXY}", "http://%{env.U}:%{env.P}@h:1")
-    rule = HostRule(name="h", auth=HostAuth("basic", "us:canary"), route=HostRoute(proxies=proxies))
-    vault = SecretVault(b"salt")
-    sealed = seal_definitions(Definitions(hosts=(rule,)), vault)
-    assert "canary" not in sealed.to_json()
-    [read] = Definitions.from_json(sealed.to_json()).hosts
-    assert read == sealed.hosts[0]
-    assert read.route is not None
-    assert read.auth is not None
-    assert read.route.proxies[1:] == proxies[1:]
-    values = dict(vault.values_from(0))
-    assert open_placeholders(read.auth.credential, values.__getitem__) == "us:canary"
-    assert open_placeholders(read.route.proxies[0], values.__getitem__) == proxies[0]
 
 
 def test_defs_without_these_keys_are_stored_as_before() -> None:

@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watcher(folder: Path) -> Iterator[DefsWatcher[str]]:
-    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash, seal=lambda defs: defs)
+    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash, complete=lambda defs: defs)
     watcher.start()
     time.sleep(0.3)
     yield watcher
@@ -89,7 +89,7 @@ def test_the_last_save_wins_even_if_each_load_is_overtaken_by_one(folder: Path) 
         return loaded
 
     watcher = DefsWatcher(
-        folder, fingerprint_files(folder), lambda edition: edition.hash, seal=lambda defs: defs, load_defs=load_late
+        folder, fingerprint_files(folder), lambda edition: edition.hash, complete=lambda defs: defs, load_defs=load_late
     )
     watcher.start()
     try:
@@ -144,7 +144,7 @@ def test_a_change_behind_a_symlink_is_detected_by_hash(tmp_path: Path) -> None:
     folder = tmp_path / "defs"
     folder.mkdir()
     (folder / "a.yml").symlink_to(real)
-    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash, seal=lambda defs: defs)
+    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash, complete=lambda defs: defs)
     watcher.start()
     try:
         time.sleep(0.3)
@@ -167,7 +167,7 @@ def test_the_fingerprint_changes_with_def_files_only(folder: Path) -> None:
 
 def test_a_single_file_may_be_watched(folder: Path) -> None:
     path = folder / "a.yml"
-    watcher = DefsWatcher(path, fingerprint_files(path), lambda edition: edition.hash, seal=lambda defs: defs)
+    watcher = DefsWatcher(path, fingerprint_files(path), lambda edition: edition.hash, complete=lambda defs: defs)
     watcher.start()
     try:
         time.sleep(0.3)

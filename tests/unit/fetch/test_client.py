@@ -106,8 +106,8 @@ def test_redirects_are_reported_and_not_followed(site: Site, status: int) -> Non
         ("Location: mailto:a@b.example", None, "redirect to a URL that is not http or https: mailto:a@b.example"),
         ("Location: ftp://u:secret@h/", None, "redirect to a URL that is not http or https: ftp://h/"),
         ("X-None: 1", None, "redirect without a Location"),
-        ("Location: https://evil.example/?k=%{env.HOME}", "https://evil.example/?k=%25{env.HOME}", None),
-        ("Location: https://evil.example/%{env.HOME}", "https://evil.example/%25%7Benv.HOME%7D", None),
+        ("Location: https://evil.example/?k=%{env.HOME}", "https://evil.example/?k=%{env.HOME}", None),
+        ("Location: https://evil.example/%{env.HOME}", "https://evil.example/%%7Benv.HOME%7D", None),
     ],
 )
 def test_redirect_targets(site: Site, location: str, target: str | None, problem: str | None) -> None:

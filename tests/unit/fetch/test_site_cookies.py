@@ -1,4 +1,4 @@
-"""The cookies of a site: those that the standard library would send, whichever way a response takes."""
+"""The cookies of a site: those that the standard library would send."""
 
 from collections.abc import Sequence
 from email.message import Message
@@ -79,29 +79,17 @@ STEPS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(STEPS, st.lists(SET_COOKIE, min_size=1, max_size=2))
-def test_the_short_way_sends_what_the_standard_library_sends(steps: Any, usual: list[str]) -> None:
+def test_it_sends_what_the_standard_library_sends(steps: Any, usual: list[str]) -> None:
     cookies, plain = SiteCookies(never_public), PlainJar()
     now = 1_800_000_000.0
     with patch("time.time", lambda: now):
         for index, (host, path, set_cookies, seconds, next_host, next_path) in enumerate(steps):
             now += seconds
-            # every other response is of one form, with a new value: the short way
             texts = [text.replace("=1", f"={index}", 1) for text in usual] if index % 2 else set_cookies
             cookies.take(request(host + path), texts)
             plain.take(host + path, texts)
             url = next_host + next_path
             assert cookies.header(request(url)) == plain.header(url), (index, texts, url)
-
-
-def test_a_response_that_changes_a_value_alone_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    cookies = SiteCookies(never_public)
-    assert cookies.take(request("https://shop.example/1"), ["sid=1; Path=/; HttpOnly", "csrf=1"])
-    assert cookies.header(request("https://shop.example/1")) == "sid=1; csrf=1"
-    monkeypatch.setattr(CookieJar, "make_cookies", None)
-    monkeypatch.setattr(CookieJar, "add_cookie_header", None)
-    assert cookies.take(request("https://shop.example/2"), ["sid=2; Path=/; HttpOnly", "csrf=2"])
-    assert cookies.header(request("https://shop.example/3?a=/b/")) == "sid=2; csrf=2"
-    assert not cookies.take(request("https://shop.example/2"), ["sid=2; Path=/; HttpOnly"])
 
 
 def test_the_newer_of_two_cookies_stays_and_a_deleted_one_stays_deleted() -> None:

@@ -10,7 +10,6 @@ from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.model.job import JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.pipeline import Pipeline
-from engine.node.requests.secrets import SecretValues
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.pages.body import Body
@@ -28,7 +27,7 @@ def budget() -> ByteBudget:
 
 def build_pipeline(budget: ByteBudget) -> Pipeline:
     return Pipeline(
-        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(), secrets=SecretValues(),
+        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(),
         page_extractor=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip
 

@@ -5,13 +5,11 @@ from typing import Any
 
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.run import RunState
-from engine.model.secret import SecretVault
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import runs, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.placement import PlacementCache
-from engine.supervise.seeding.seed_secrets import SeedSecrets
 from engine.supervise.seeding.seeder import Seeder
 
 SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
@@ -24,9 +22,6 @@ class SeedingHarness:
         migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
         self.folder = folder
-        self.vault = SecretVault(b"salt")
-        self.shared: list[tuple[int, int]] = []
-        self.completed: list[int] = []
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
 
@@ -36,12 +31,7 @@ class SeedingHarness:
             version = versions.publish(self.db, defs, 0.0)
             runs.set_version(self.db, self.run, version)
         places = PlacementCache(self.run, lambda _: HostPolicy(0.0, 8, False), lambda _: None)
-        secrets = SeedSecrets(self.vault, self.share, lambda: self.completed.append(len(self.vault.values_from(0))))
-        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places, secrets, retries=retries)
-
-    def share(self) -> None:
-        """Record how many secrets were shared before how many jobs existed."""
-        self.shared.append((len(self.vault.values_from(0)), len(self.urls())))
+        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places, retries=retries)
 
     def seed(self, *groups: LocatorGroup, **more: Any) -> Seeder:
         made = self.seeding(*groups, **more)

@@ -10,10 +10,9 @@ from engine.defs.bodies import FORM_TYPE, JSON_TYPE
 from engine.model.definition import Locator, LocatorGroup
 from engine.model.job import link_key, locator_key
 from engine.model.locator import Series
-from engine.model.secret import SecretVault
 from engine.store.tables import locators
+from engine.supervise.seeding.seed_jobs import Seed
 from engine.supervise.seeding.seed_reader import SeedReader
-from engine.supervise.seeding.seed_secrets import Seed, SeedSecrets
 
 from .seeding_harness import SeedingHarness
 
@@ -24,7 +23,7 @@ def locator(*urls: str, **more: Any) -> Locator:
 
 def seeds(own: Locator, base: str | None = None) -> tuple[list[Seed], list[str]]:
     """The seeds, and the problems."""
-    reader = SeedReader(base, SeedSecrets(SecretVault(b"salt"), lambda: None, lambda: None))
+    reader = SeedReader(base)
     found = [seed for _, part in reader.list_seeds(own) for seed in part]
     return found, reader.problems
 
@@ -94,7 +93,8 @@ def test_a_body_without_a_range_goes_along() -> None:
 
 
 @pytest.mark.parametrize("written", ["http://u:pw@a/{1..}", "http://u:%{env.PW}@a/{1..}"])
-def test_the_pieces_hold_no_password(written: str) -> None:
+def test_the_pieces_hold_no_password(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    monkeypatch.setenv("PW", "pw")
     ((seed,), problems) = seeds(locator(written))
     assert problems == []
     assert seed.series == Series(url=("http://a/", ""), first=1)

@@ -9,14 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from engine.errors import UsageError
+from engine.fetch.request import expand_url
 from engine.model.definition import Locator, LocatorGroup, TaskGroup
 from engine.model.locator import SitemapRules
 from engine.model.run import RunState
-from engine.model.secret import SecretVault
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import checkpoints, locators, runs, sequences
-from engine.supervise.seeding import seed_reader, seed_secrets
+from engine.supervise.seeding import seed_reader
 from engine.supervise.seeding.seed_jobs import encode_request
 
 from .seeding_harness import SHOP, SeedingHarness
@@ -184,7 +184,8 @@ def test_a_request_is_stored_with_unresolved_variables() -> None:
     }  # fmt: skip
 
 
-def test_credentials_are_sealed_and_shared_before_their_jobs_exist(harness: SeedingHarness) -> None:
+def test_credentials_are_no_part_of_the_url_of_a_job(harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("P", "canary")
     urls = ("http://us:one@a/", "http://us:two@a/", "http://other:one@a/", "http://a/x", "http://u:%{env.P}@a/e")
     seeder = harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", urls=urls),)))
     assert harness.urls() == ["http://a/", "http://a/", "http://a/x", "http://a/e"]  # one job for each user
@@ -192,79 +193,8 @@ def test_credentials_are_sealed_and_shared_before_their_jobs_exist(harness: Seed
         orjson.loads(row[0])
         for row in harness.db.all("SELECT l.request FROM jobs j, locators l ON l.id = j.locator ORDER BY j.id")
     ]
-    seal = harness.vault.seal
-    assert [request.get("userinfo") for request in requests] == [
-        f"{seal('us')}:{seal('two')}", f"{seal('other')}:{seal('one')}", None, f"{seal('u')}:%{{env.P}}",
-    ]  # fmt: skip
-    secrets, jobs = harness.shared[0]
-    assert secrets >= 2
-    assert jobs == 0
-    assert harness.shared[-1][0] == len(harness.vault.values_from(0)) == 5
+    assert [request.get("userinfo") for request in requests] == ["us:two", "other:one", None, "u:%{env.P}"]
     assert not seeder.reader.problems
-
-
-def test_a_list_with_passwords_is_read_again_for_jobs_of_an_earlier_start(harness: SeedingHarness) -> None:
-    listed = harness.folder / "list.txt"
-    listed.write_text("http://us:one@a/\n# http://us:comment@a/\nhttp://a/x\n")
-    group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
-    harness.seed(group)
-    harness.vault = SecretVault(b"salt")
-    harness.seed(group)
-    assert [text for _, text in harness.vault.values_from(0)] == ["us", "one"]
-
-
-def listing(harness: SeedingHarness, name: str, *urls: str) -> LocatorGroup:
-    """A group that reads these URLs from a list."""
-    listed = harness.folder / f"{name}.txt"
-    listed.write_text("".join(f"{url}\n" for url in urls))
-    return LocatorGroup(name=name, locators=(Locator(name="l", from_file=str(listed)),))
-
-
-def test_earlier_secrets_are_shared_in_slices_and_before_anything_is_seeded(
-    harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    earlier = listing(harness, "earlier", *(f"http://us:{n}@a/{n}" for n in range(5)), "//u:relative@a/x")
-    harness.seed(earlier, base_url="http://a/")
-    jobs = len(harness.urls())
-    monkeypatch.setattr(seed_secrets, "_SLICE_SECONDS", 0.0)
-    harness.vault, harness.shared, harness.completed = SecretVault(b"salt"), [], []
-    made = harness.seeding(SHOP, earlier, base_url="http://a/")
-    steps = 0
-    while len(harness.urls()) == jobs:
-        made.step()
-        steps += 1
-    assert steps > 6, "each step is a slice"
-    assert [secrets for secrets, _ in harness.shared[:6]] == [2, 3, 4, 5, 6, 8]
-    assert harness.completed == []
-    while not made.done:
-        made.step()
-    assert harness.completed == [8]
-
-
-def test_a_list_is_read_again_only_if_it_changed(harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = listing(harness, "g", "http://us:one@a/")
-    harness.seed(group)
-    reads: list[str] = []
-    read_urls = seed_secrets.read_urls
-    monkeypatch.setattr(seed_secrets, "read_urls", lambda path: reads.append(path) or read_urls(path))
-    secrets = harness.seeding(group).secrets
-    for expected in (1, 1):
-        assert list(secrets.recall(group, None)) == []
-        assert len(reads) == expected
-    listing(harness, "g", "http://us:one@a/", "http://us:restored@a/2")
-    assert list(secrets.recall(group, None)) == []
-    assert [text for _, text in harness.vault.values_from(0)][-1] == "restored"
-
-
-def test_a_batch_is_short_where_each_url_has_its_own_password(harness: SeedingHarness) -> None:
-    urls = tuple(f"http://us:{n}@a/{n}" for n in range(60))
-    seeder = harness.seeding(LocatorGroup(name="g", locators=(Locator(name="l", urls=urls),)))
-    counts = []
-    while not seeder.done:
-        seeder.step()
-        counts.append(len(harness.urls()))
-    assert counts[-1] == 60
-    assert len(set(counts)) > 2
 
 
 def test_a_bad_url_is_reported_without_its_password(harness: SeedingHarness) -> None:
@@ -272,3 +202,37 @@ def test_a_bad_url_is_reported_without_its_password(harness: SeedingHarness) -> 
     listed.write_text("http://us:canary@[/\n")
     group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
     assert harness.seed(group).reader.problems == [f"{listed}:1: no usable URL: http://[/"]
+
+
+def test_a_host_is_resolved_and_stored_and_other_variables_stay(
+    harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOST", "shop.example")
+    monkeypatch.setenv("KEY", "canary")
+    key = harness.folder / "key"
+    key.write_text(" canary\n")
+    urls = ("http://%{env.HOST}:81/a?k=%{env.KEY}", f"http://u:%{{file.{key}}}@%{{env.HOST}}/%{{file.{key}}}/x")
+    harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", urls=urls),)))
+    stored = harness.urls()
+    assert stored[0] == "http://shop.example:81/a?k=%{env.KEY}"
+    assert stored[1].startswith("http://shop.example/%%7Bfile.")
+    assert [expand_url(url) for url in stored] == ["http://shop.example:81/a?k=canary", "http://shop.example/canary/x"]
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://a/?k=%{env.UNSET}", "environment variable UNSET is not set"),
+        ("http://u:%{file./no/such}@a/", "%{file./no/such}: the file cannot be read: No such file or directory"),
+        ("http://%{env.BAD}/", "the value of %{env.BAD} is not a host"),
+    ],
+)
+def test_a_listed_url_with_an_unusable_variable_is_a_problem_with_its_line(
+    harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch, url: str, problem: str
+) -> None:
+    monkeypatch.setenv("BAD", "a/canary")
+    listed = harness.folder / "list.txt"
+    listed.write_text(f"http://a/x\n{url}\n")
+    group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
+    assert harness.seed(group).reader.problems == [f"{listed}:2: {problem}"]
+    assert harness.urls() == ["http://a/x"]

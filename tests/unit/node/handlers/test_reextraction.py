@@ -11,7 +11,6 @@ from engine.model.definition import Definitions
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.extraction.result import PageExtraction
 from engine.node.pipeline import Pipeline
-from engine.node.requests.secrets import SecretValues
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.pages.documents import StoredBody
@@ -52,7 +51,7 @@ def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
     assert other.try_grow(400_000)
     pipeline = Pipeline(
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(**{"page_body.return_value": content}),
-        def_cache=Mock(**{"definitions.return_value": Definitions()}), secrets=SecretValues(),
+        def_cache=Mock(**{"definitions.return_value": Definitions()}),
         page_extractor=cast(Any, Extractor(budget, other)),
         named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Secrets of requests in the defs: where their files are, which cannot be read, which are written as literals."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine import urls
+from engine.defs.problems import Problems
+from engine.defs.sources import resolve_beside
+from engine.defs.yaml_node import YamlNode
+from engine.errors import DefsError
+from engine.model.variables import (
+    SECRET_PREFIXES,
+    UnusableVariable,
+    has_secrets,
+    holds_literal,
+    read_secret,
+    variable_names,
+)
+
+_FILE = re.compile(r"(%%\{)|%\{file\.([^{}]*)\}")
+_CREDENTIAL = re.compile(
+    r"auth|cookie|token|secret|passw|api.?key|sess|credential|jwt|csrf|(?:^|[-_])sid$", re.IGNORECASE
+)
+"""Names of headers and cookies that carry credentials."""
+_BODIES = frozenset({"body", "form", "json"})
+
+_Keys = tuple[str, ...]
+
+
+def resolve_files(root: YamlNode, file: Path) -> None:
+    """Make the paths of `%{file.PATH}` absolute: they are relative to the file of the defs."""
+    for _, node in _scalars(root):
+        if "%{file." in node.text:
+            node.text = _FILE.sub(lambda match: match[1] or f"%{{file.{resolve_beside(file, match[2])}}}", node.text)
+
+
+def require_secrets(root: YamlNode, files: tuple[str, ...]) -> None:
+    """Before defs are in force: raise DefsError if the secret of a variable of a request cannot be read."""
+    problems = Problems()
+    for path, node in _scalars(root):
+        if path[:1] == ("dataDefs",) and not {"links", "next"} & set(path[2:]):
+            continue
+        for name in variable_names(node.text):
+            try:
+                if name.startswith(SECRET_PREFIXES):
+                    read_secret(name, os.environ)
+            except UnusableVariable as error:
+                problems.add(node.place, "unset-variable", str(error))
+    if problems.has_errors:
+        raise DefsError(problems.in_file_order(files))
+
+
+def warn_of_literals(root: YamlNode, problems: Problems) -> None:
+    """Warn of literals where secrets stand: they are stored in the data directory."""
+    for path, node in _scalars(root):
+        if _is_literal_secret(path, node.text):
+            _warn(problems, node, f"`{_section(path)}` has a literal secret")
+    for _, host in root.entries_of("hosts"):
+        login = host.node.get("login")
+        form = None if login is None else login.get("form")
+        if form is not None and form.entries and not any(has_secrets(node.text) for _, node in _scalars(form)):
+            _warn(problems, form, "`form` of the login has literal secrets")
+
+
+def _is_literal_secret(path: _Keys, text: str) -> bool:
+    if not path or path[0] not in ("locatorGroups", "hosts", "appenders", "baseUrl"):
+        return False
+    section = _section(path)
+    if section == "auth":
+        return not has_secrets(text)
+    if section in ("headers", "cookies"):
+        return _CREDENTIAL.search(path[-1]) is not None and not has_secrets(text) and holds_literal(text)
+    if not _BODIES.isdisjoint(path):
+        return False
+    password = urls.split_userinfo(text)[1].partition(":")[2]
+    return bool(password) and not has_secrets(password)
+
+
+def _section(path: _Keys) -> str:
+    """The key that a message names."""
+    return next((key for key in path[-2:] if key in ("auth", "headers", "cookies")), path[-1])
+
+
+def _warn(problems: Problems, node: YamlNode, text: str) -> None:
+    message = f"{text}, which the data directory will hold; write `%{{env.NAME}}` or `%{{file.PATH}}`"
+    problems.warn(node.place, "literal-secret", message)
+
+
+def _scalars(node: YamlNode, path: _Keys = ()) -> Iterator[tuple[_Keys, YamlNode]]:
+    """The scalars below, each with the keys that lead to it."""
+    if node.kind == "scalar":
+        yield path, node
+    for item in node.items:
+        yield from _scalars(item, path)
+    for key, entry in node.entries.items():
+        yield from _scalars(entry.node, (*path, key))
