@@ -68,11 +68,11 @@ class CssFinder:
 
     def find(self, block: str, selector: str) -> str | None:
         """The texts joined by one space, blanks left out."""
-        if self._page.tree is None or self._page.shape is None:
+        if self._page.tree is None:
             return None
         text, attribute = split_attribute(selector)
         if block not in self._blocks:
-            nodes = _compile(self._mark_texts(block)).find_on_page(self._page.tree, self._page.shape)
+            nodes = _compile(self._mark_texts(block)).find_on_page(self._page.tree)
             self._blocks[block] = nodes
         text = self._mark_texts(text)
         found: list[str] = []
@@ -100,12 +100,11 @@ class CssFinder:
         return self._search(block, text)
 
     def _search(self, block: LexborNode, text: str) -> list[LexborNode]:
-        assert self._page.shape is not None
         numbered = _NUMBERED.fullmatch(text)
         if numbered is not None:
             return self._number(block, numbered.group(1) or "*").get(int(numbered.group(2)), [])
         if _COMBINATOR.search(text):
-            return _compile(text).find_in_block(block, self._page.shape)
+            return _compile(text).find_in_block(block)
         _compile(text)
         return block.css(text)  # the block itself may match
 

@@ -33,8 +33,7 @@ class Budget:
         if self._characters_left < 0:
             if self.time_budget.patience_left is not None:
                 raise OutOfTime
-            problem = f"has values of more than {MAX_CHARACTERS:,} characters"
-            raise PageTooCostly(self.page.url, problem, because="Its rows would be incomplete")
+            raise PageTooCostly(self.page.url, f"has values of more than {MAX_CHARACTERS:,} characters")
 
     def charge_parts(self, count: int) -> None:
         """Counts the parts of a text. Raises `PageTooCostly`."""

@@ -1,33 +1,46 @@
-"""CSS selectors on Lexbor trees: scoped to a block, in time bounded by nodes × depth.
+"""Reads a CSS selector once, and searches HTML pages, blocks of them, and XML with it.
 
 Lexbor's `node.css()` also matches through ancestors outside the node, so a block gets a marker attribute, which the
-selector then names. Its time for one node grows with the depth to the power of the number of descendant combinators.
-Where that matters, `css_stepwise` evaluates the selector.
+selector then names.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+import re
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from engine.extract.css_stepwise import match_first_stepwise, match_stepwise, unique_nodes
-from engine.extract.css_syntax import add_universal, parse_selector
-from engine.extract.tree_shape import TreeShape
+if TYPE_CHECKING:
+    from lxml.etree import XPath, _Element
 
 _Result = TypeVar("_Result")
 
 LexborError = SelectolaxError
 """A search with a selector that was parsed before raises it only when memory runs out."""
 
-MAX_TUPLES = 10_000
-"""Tuples of ancestors and siblings that the parser may try for one node."""
-
-_MAX_SIBLINGS = 100
-"""Siblings that the parser may search for one node: pages are wider than deep."""
-
 _MARK = "crawl-console-block"
 _BLOCK_MARK = f"[{_MARK}]"
+
+_WHITESPACE = " \t\n\r\f"
+_CLOSING_BRACKETS = {"(": ")", "[": "]"}
+_PSEUDO_CLASSES = (":is(", ":where(", ":not(")
+_WITH_SELECTORS = (*_PSEUDO_CLASSES, ":has(")
+_SLOW_PSEUDO_CLASS = re.compile(r":(?:nth-|has\(|is\(|where\(|[a-z]+-of-type)", re.IGNORECASE)
+_MAX_SEARCHES = 2
+"""Searches through ancestors for one element. Lexbor tries all combinations of them."""
+
+
+class Speed(IntEnum):
+    """How long one search of a page may take."""
+
+    QUICK = 1
+    """It looks at each element for itself."""
+    QUICK_IF_PLAIN = 2
+    """It looks at the ancestors of each element, or at JSON inside the page: few levels and few values are quick."""
+    SLOW = 3
+    """Its time may grow with the square of the page, or more."""
 
 
 class CssExpression:
@@ -39,70 +52,64 @@ class CssExpression:
 
     def __init__(self, text: str) -> None:
         try:
-            LexborHTMLParser("").css(text)
+            self._text, self._selector_list = read_selector(text)
         except (SelectolaxError, ValueError) as error:
             raise ValueError(f"not a CSS selector: {text[:60]!r}") from error
-        text = self._text = add_universal(text)
-        self._selector_list = parse_selector(text)
+        self.speed = self._selector_list.speed
+        """How long one search of a page may take."""
         self._self_contained = self._selector_list.self_contained
-        self.is_flat = self._self_contained
-        """Whether its time does not depend on the depth of a page."""
-        self.cost = self._selector_list.cost
-        """How the parser's own time may grow with the size of a page."""
         self._scoped_text = self._selector_list.scope(_BLOCK_MARK)
         # Lexbor returns a node once for each alternative it matches.
         self._may_duplicate = len(self._selector_list.alternatives) > 1
-        self.is_plain = self.is_flat and not self._may_duplicate and not any(mark in text for mark in ":\\")
-        """Whether it is one step of tag, classes, id and attributes, and may be a part of a longer selector."""
-        descendants, siblings = (self._selector_list.count_searches(combinator) for combinator in " ~")
-        self._page_limits = _shape_limits(descendants, siblings)
-        self._block_limits = _shape_limits(descendants + 1, siblings)
+        self._xpath: XPath | None = None
 
-    def find_on_page(self, tree: LexborHTMLParser, shape: TreeShape) -> list[LexborNode]:
+    def find_on_page(self, tree: LexborHTMLParser) -> list[LexborNode]:
         """All matches, in document order."""
-        if not self._page_limits.allow(shape):
-            return match_stepwise(self._selector_list, tree)
         nodes = tree.css(self._text)
-        return unique_nodes(nodes) if self._may_duplicate else nodes
+        return _unique_nodes(nodes) if self._may_duplicate else nodes
 
-    def iterate_page(self, tree: LexborHTMLParser, shape: TreeShape) -> Iterator[LexborNode]:
-        """All matches, in document order, one by one: a list of half a million takes 40 MB. About 2 µs an element."""
-        if not self._page_limits.allow(shape):
-            yield from match_stepwise(self._selector_list, tree)
-            return
-        if tree.root is not None:
-            yield from (
-                _walk_tags(tree.root, self._text) if self._text.isalpha() else _walk_matches(tree.root, self._text)
-            )
+    def iterate_page(self, tree: LexborHTMLParser) -> Iterator[LexborNode]:
+        """All matches, in document order, one by one: a list of half a million takes 40 MB."""
+        if tree.root is None:
+            return iter(())
+        return _walk_tags(tree.root, self._text) if self._text.isalpha() else _walk_matches(tree.root, self._text)
 
-    def find_first_on_page(self, tree: LexborHTMLParser, shape: TreeShape) -> LexborNode | None:
+    def find_first_on_page(self, tree: LexborHTMLParser) -> LexborNode | None:
         """The first match in document order."""
-        if not self._page_limits.allow(shape):
-            return match_first_stepwise(self._selector_list, tree)
         return tree.css_first(self._text)
 
-    def find_in_block(self, block: LexborNode, shape: TreeShape) -> list[LexborNode]:
-        """All matches among the descendants of the block, in document order. `shape`: of the block's tree."""
-        if self._self_contained:
-            nodes = block.css(self._text)
-            if self._may_duplicate:
-                nodes = unique_nodes(nodes)
-        elif self._block_limits.allow(shape):
-            return unique_nodes(_query_scoped(block, self._scoped_text, LexborNode.css))
-        else:
-            nodes = match_stepwise(self._selector_list, block)
+    def find_in_block(self, block: LexborNode) -> list[LexborNode]:
+        """All matches among the descendants of the block, in document order."""
+        if not self._self_contained:
+            return _unique_nodes(_query_scoped(block, self._scoped_text, LexborNode.css))
+        nodes = block.css(self._text)
+        if self._may_duplicate:
+            nodes = _unique_nodes(nodes)
         # If the block itself matches, it comes first.
         return nodes[1:] if nodes and nodes[0].mem_id == block.mem_id else nodes
 
-    def find_first_in_block(self, block: LexborNode, shape: TreeShape) -> LexborNode | None:
-        """The first match among the descendants of the block. `shape`: of the block's tree."""
+    def find_first_in_block(self, block: LexborNode) -> LexborNode | None:
+        """The first match among the descendants of the block."""
         if self._self_contained:
             node = block.css_first(self._text)
-            if node is None or node.mem_id != block.mem_id:
+            if node is None or node.mem_id != block.mem_id:  # the parser finds the block itself, too
                 return node
-        elif not self._block_limits.allow(shape):
-            return next(iter(self.find_in_block(block, shape)), None)
         return _query_scoped(block, self._scoped_text, LexborNode.css_first)
+
+    def find_in_xml(self, root: "_Element", *, block: bool) -> "list[_Element]":
+        """All matches in document order; for a block, which is the root of its own tree, only its descendants.
+
+        Raises MemoryError.
+        """
+        from engine.extract.xml_css import find_elements, translate  # lxml takes 20 ms, which HTML need not pay
+
+        if self._xpath is None:
+            self._xpath = translate(self._selector_list)
+        return [node for node in find_elements(self._xpath, root) if not (block and node is root)]
+
+
+def _unique_nodes(nodes: Iterable[LexborNode]) -> list[LexborNode]:
+    return list({node.mem_id: node for node in nodes}.values())
 
 
 def _walk_tags(root: LexborNode, tag: str) -> Iterator[LexborNode]:
@@ -111,7 +118,7 @@ def _walk_tags(root: LexborNode, tag: str) -> Iterator[LexborNode]:
 
 
 def _walk_matches(root: LexborNode, text: str) -> Iterator[LexborNode]:
-    """Each match below the root, in document order; an element whose first match is below it is none itself."""
+    """Each match below the root, in document order. Skips an element if its first match is a descendant."""
     node: LexborNode | None = root
     while node is not None:
         first = node.css_first(text) if node.is_element_node else None
@@ -123,30 +130,194 @@ def _walk_matches(root: LexborNode, text: str) -> Iterator[LexborNode]:
         node = following
 
 
-class _ShapeLimits(Struct, frozen=True):
-    """Up to which depth and width of a tree the parser's own search is quick; None: any."""
-
-    levels: int | None
-    siblings: int | None
-
-    def allow(self, shape: TreeShape) -> bool:
-        return not (
-            (self.levels is not None and shape.is_deeper(self.levels))
-            or (self.siblings is not None and shape.is_wider(self.siblings))
-        )
-
-
-def _shape_limits(descendants: int, siblings: int) -> _ShapeLimits:
-    """The limits for a selector with so many searches through ancestors and siblings."""
-    if descendants + siblings == 0 or (descendants == 1 and not siblings):
-        return _ShapeLimits(None, None)
-    limit = int(MAX_TUPLES ** (1 / (descendants + siblings)))
-    return _ShapeLimits(limit if descendants else None, min(limit, _MAX_SIBLINGS) if siblings else None)
-
-
 def _query_scoped(block: LexborNode, text: str, query: Callable[[LexborNode, str], _Result]) -> _Result:
     block.attrs[_MARK] = ""
     try:
         return query(block, text)
     finally:
         del block.attrs[_MARK]
+
+
+class FunctionalPseudoClass(Struct, frozen=True):
+    """A `:is(…)`, `:where(…)` or `:not(…)` whose arguments hold combinators."""
+
+    head: str
+    """The text up to and including the opening bracket."""
+    selector_list: "SelectorList"
+
+
+class CompoundSelector(Struct, frozen=True):
+    """A compound selector and the combinator before it."""
+
+    combinator: str
+    """` `, `>`, `+`, `~`, or empty for the first step."""
+    parts: tuple[str | FunctionalPseudoClass, ...]
+
+
+class SelectorList(Struct, frozen=True):
+    """Alternatives (between commas), each a sequence of compound selectors."""
+
+    alternatives: tuple[tuple[CompoundSelector, ...], ...]
+
+    @property
+    def self_contained(self) -> bool:
+        """Whether a match depends only on the node and its siblings, not on its ancestors."""
+        return all(len(steps) == 1 and not _has_pseudo_class(steps) for steps in self.alternatives)
+
+    @property
+    def speed(self) -> Speed:
+        """How long one search of a page may take."""
+        return max(map(_speed_of, self.alternatives))
+
+    def scope(self, mark: str, *, nested: bool = False) -> str:
+        """The text of a selector that matches only below the node that the selector `mark` matches.
+
+        Only that node and those below it count as ancestors and siblings. `nested`: the list is the argument of a
+        pseudo-class, so the marked node itself may match.
+        """
+        texts: list[str] = []
+        for steps in self.alternatives:
+            first, *rest = (_scope_compound(step, mark) for step in steps)
+            if rest:
+                # Ancestors and siblings of the outermost match are outside too, so it alone has to be inside.
+                below = "".join(step.combinator + text for step, text in zip(steps[1:], rest, strict=True))
+                texts += [f"{first}{mark}{below}", f"{mark} {first}{below}"]
+            else:
+                texts.append(first if nested else f"{first}:not({mark})")
+        return ", ".join(texts)
+
+
+def _scope_compound(step: CompoundSelector, mark: str) -> str:
+    return "".join(
+        part if isinstance(part, str) else f"{part.head}{part.selector_list.scope(mark, nested=True)})"
+        for part in step.parts
+    )
+
+
+def read_selector(text: str) -> tuple[str, SelectorList]:
+    """The selector as Lexbor finds all its matches, and its parts. Raises `ValueError` and `LexborError`."""
+    LexborHTMLParser("").css(text)
+    text = add_universal(text)
+    return text, parse_selector(text)  # Lexbor closes brackets and strings that are open at the end
+
+
+def parse_selector(text: str) -> SelectorList:
+    """Parses a selector. Raises `ValueError` for unbalanced brackets or strings, or misplaced combinators."""
+    alternatives = tuple(_parse_compounds(part) for part in _split_commas(text))
+    return SelectorList(alternatives)
+
+
+def add_universal(text: str) -> str:
+    """The selector with `*` before each pseudo-class that nothing stands before.
+
+    Lexbor finds nothing for `:is(.a) p`, `:not(.b) p` or `:has(i) ~ p`, but does for `*:is(.a) p`. Raises `ValueError`
+    for unbalanced brackets or strings.
+    """
+    parts, start, at, is_first = list[str](), 0, 0, True
+    while at < len(text):
+        if is_first and text[at] == ":" and text[at + 1 : at + 2] != ":":
+            parts += [text[start:at], "*"]
+            start = at
+        head = next((name for name in _WITH_SELECTORS if text[at : at + len(name)].lower() == name), None)
+        is_first = text[at] in _WHITESPACE + ">+~,"
+        if head is None:
+            at = _skip_token(text, at)
+            continue
+        opening = at + len(head)
+        at = _skip_token(text, opening - 1)
+        parts += [text[start:opening], add_universal(text[opening : at - 1])]
+        start = at - 1
+    return "".join([*parts, text[start:]])
+
+
+def _speed_of(steps: tuple[CompoundSelector, ...]) -> Speed:
+    searches = sum(step.combinator == " " for step in steps)
+    if searches > _MAX_SEARCHES or _has_pseudo_class(steps) or any(step.combinator == "~" for step in steps):
+        return Speed.SLOW
+    if any(isinstance(part, str) and _SLOW_PSEUDO_CLASS.search(part) for step in steps for part in step.parts):
+        return Speed.SLOW
+    return Speed.QUICK if searches == 0 else Speed.QUICK_IF_PLAIN
+
+
+def _has_pseudo_class(steps: tuple[CompoundSelector, ...]) -> bool:
+    return any(isinstance(part, FunctionalPseudoClass) for step in steps for part in step.parts)
+
+
+def _split_commas(text: str) -> list[str]:
+    parts, start, at = [], 0, 0
+    while at < len(text):
+        if text[at] == ",":
+            parts.append(text[start:at])
+            start = at = at + 1
+        else:
+            at = _skip_token(text, at)
+    parts.append(text[start:])
+    return parts
+
+
+def _parse_compounds(text: str) -> tuple[CompoundSelector, ...]:
+    text = text.strip(_WHITESPACE)
+    steps: list[CompoundSelector] = []
+    combinator, start, at = "", 0, 0
+    while at < len(text):
+        if text[at] not in _WHITESPACE + ">+~":
+            at = _skip_token(text, at)
+            continue
+        steps.append(_parse_compound(combinator, text[start:at]))
+        start = at
+        while text[at] in _WHITESPACE + ">+~":
+            at += 1
+            if at == len(text):
+                raise ValueError("the selector ends with a combinator")
+        combinator = text[start:at].strip(_WHITESPACE) or " "
+        if len(combinator) > 1:
+            raise ValueError(f"two combinators in a row: {combinator}")
+        start = at
+    steps.append(_parse_compound(combinator, text[start:]))
+    return tuple(steps)
+
+
+def _parse_compound(combinator: str, compound: str) -> CompoundSelector:
+    if not compound:
+        raise ValueError("a part of the selector is empty")
+    parts: list[str | FunctionalPseudoClass] = []
+    start = at = 0
+    while at < len(compound):
+        head = next((name for name in _PSEUDO_CLASSES if compound[at : at + len(name)].lower() == name), None)
+        if head is None:
+            at = _skip_token(compound, at)
+            continue
+        opening = at + len(head) - 1
+        end = _skip_token(compound, opening)
+        inner = parse_selector(compound[opening + 1 : end - 1])
+        if not inner.self_contained:
+            parts += [compound[start:at], FunctionalPseudoClass(head, inner)]
+            start = end
+        at = end
+    parts.append(compound[start:])
+    return CompoundSelector(combinator, tuple(part for part in parts if part))
+
+
+def _skip_token(text: str, at: int) -> int:
+    """The index after the character, escape, string or bracket that starts at `at`."""
+    char = text[at]
+    if char == "\\":
+        return min(at + 2, len(text))
+    if char in "\"'":
+        at += 1
+        while at < len(text) and text[at] != char:
+            at += 2 if text[at] == "\\" else 1
+        if at >= len(text):
+            raise ValueError("a string is not closed")
+        return at + 1
+    if char in ")]":
+        raise ValueError(f"unmatched `{char}`")
+    if text[at : at + 2] == "/*":
+        raise ValueError("comments in selectors are not supported")
+    if char in _CLOSING_BRACKETS:
+        at += 1
+        while at < len(text) and text[at] != _CLOSING_BRACKETS[char]:
+            at = _skip_token(text, at)
+        if at >= len(text):
+            raise ValueError(f"`{char}` is not closed")
+    return at + 1

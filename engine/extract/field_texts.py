@@ -34,8 +34,6 @@ class FieldTexts:
         replacements = [Replacement(pattern, text) for pattern, text in field.replace]
         users_converters = [converters(name) for name in field.convert]
         self._separator = field.split or ""
-        self.has_patterns = match is not None or bool(replacements)
-        """Whether it searches with patterns of users."""
         self.convert_by_user = _chain(users_converters)
         """Applies users' converters: of a field with `split` to its parts, which `edit` does not make."""
         steps = [_clean_step(field), *map(_replace_step, replacements)]

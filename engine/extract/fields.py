@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.extract.budget import Budget
 from engine.extract.convert import default_converter_for
-from engine.extract.cost import Cost
+from engine.extract.css import Speed
 from engine.extract.field_texts import FieldTexts
 from engine.extract.json_value import MISSING
-from engine.extract.node_value import MARKUP_ATTRIBUTES, JsonValue, json_value_text, read_node, read_text
+from engine.extract.node_value import JsonValue, json_value_text, read_node, read_text
 from engine.extract.patterns import PatternTimeout
 from engine.extract.scope import Scope
 from engine.extract.selectors import CssSelector, JmesPathSelector, PageSelector, Selector, compile_selector
@@ -66,23 +66,9 @@ class FieldReader:
         """
 
     @property
-    def cost(self) -> Cost:
-        """How its time may grow with the size of a page."""
-        return max(
-            self._selector.cost,
-            Cost.SQUARE if self._texts.has_patterns else Cost.LINEAR,
-            *[reader.cost for reader in self._nested],
-        )
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether its time does not depend on the depth of an HTML page. Markup is written by recursion."""
-        return self._selector.is_flat and not self._nested and self._field.attribute not in MARKUP_ATTRIBUTES
-
-    @property
-    def reads_embedded_json(self) -> bool:
-        """Whether its selector, or that of a nested field, does."""
-        return self._selector.reads_embedded_json or any(reader.reads_embedded_json for reader in self._nested)
+    def speed(self) -> Speed:
+        """How long one search of its selectors may take."""
+        return max(self._selector.speed, *[reader.speed for reader in self._nested], Speed.QUICK)
 
     def _choose_reader(self) -> Callable[[Scope, Budget], Any]:
         field, selector = self._field, self._selector
@@ -125,8 +111,7 @@ class FieldReader:
 
     def _read_first(self, select: "Callable[[Scope], SelectedNode | None]", scope: Scope, budget: Budget) -> Any:
         node = select(scope)
-        if scope.matches is None:  # else the record is small: the time is checked before the next one
-            budget.time_budget.check_patience()
+        budget.time_budget.check_patience()
         if node is None:
             return self._or_default(None, budget)
         return self._make_value(self._read_node(node), budget)

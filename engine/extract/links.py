@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from selectolax.lexbor import LexborNode
 
 from engine.extract.budget import Budget
-from engine.extract.cost import Cost
+from engine.extract.css import Speed
 from engine.extract.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.page import host_name
 from engine.extract.page_urls import MAX_URL_CHARACTERS, resolve_url
@@ -62,22 +62,9 @@ class LinkFinder:
             self._compile_error = str(error)
 
     @property
-    def cost(self) -> Cost:
-        """How its time may grow with the size of a page."""
-        return max(
-            Cost.LINEAR if self._selector is None else self._selector.cost,
-            Cost.SQUARE if self._allow or self._deny else Cost.LINEAR,
-        )
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether its time does not depend on the depth of an HTML page."""
-        return self._selector is None or self._selector.is_flat
-
-    @property
-    def reads_embedded_json(self) -> bool:
-        """Whether its selector does."""
-        return self._selector is not None and self._selector.reads_embedded_json
+    def speed(self) -> Speed:
+        """How long one search of its selector may take."""
+        return Speed.QUICK if self._selector is None else self._selector.speed
 
     def is_barred(self, budget: Budget) -> bool:
         """Whether the page leads nowhere by this link: it is too deep, or asks not to be followed."""
@@ -222,19 +209,9 @@ class LinkExtractor:
         )
 
     @property
-    def cost(self) -> Cost:
-        """That of the costliest link."""
-        return max((finder.cost for finder in self.finders), default=Cost.LINEAR)
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether all links are."""
-        return all(finder.is_flat for finder in self.finders)
-
-    @property
-    def reads_embedded_json(self) -> bool:
-        """Whether any link does."""
-        return any(finder.reads_embedded_json for finder in self.finders)
+    def speed(self) -> Speed:
+        """That of the slowest link."""
+        return max((finder.speed for finder in self.finders), default=Speed.QUICK)
 
     def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
         """The first links of a page, each URL once per group (the first finder wins), and the links that failed.

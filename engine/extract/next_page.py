@@ -5,7 +5,7 @@ from typing import Any
 
 from engine import urls
 from engine.extract.context import Context
-from engine.extract.cost import Cost
+from engine.extract.css import Speed
 from engine.extract.html_form import with_query
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.page import Page, host_name
@@ -40,10 +40,7 @@ class NextPageFinder:
         self._priorities = priorities
         self.until_empty = next_page.until_empty
         self._selectors = {name: compile_selector(text) for name, text in next_page.variables}
-        selectors = self._selectors.values()
-        self.cost = max((selector.cost for selector in selectors), default=Cost.LINEAR)
-        self.is_flat = all(selector.is_flat for selector in selectors)
-        self.reads_embedded_json = any(selector.reads_embedded_json for selector in selectors)
+        self.speed = max((selector.speed for selector in self._selectors.values()), default=Speed.QUICK)
 
     def find(
         self, page: Page, context: Context, blocks: PageBlocks | None, time_budget: TimeBudget

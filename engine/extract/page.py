@@ -12,9 +12,7 @@ from engine.extract.json_ld import read_json_ld
 from engine.extract.json_lines import read_json_lines
 from engine.extract.json_value import MISSING, parse_json
 from engine.extract.markup import BASE, Markup
-from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
 from engine.extract.page_robots import PageRobots, read_headers, read_meta
-from engine.extract.tree_shape import TreeShape
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -29,20 +27,17 @@ PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 
 
 class PageTooCostly(CrawlError):
-    """A document that cannot be read, or not in reasonable time and memory: too deep, too many values."""
+    """A document that is beyond a limit of a parser, or has too many values. Its rows would be incomplete."""
 
-    def __init__(
-        self,
-        url: str,
-        problem: str = f"nests more than {MAX_OPEN_TAGS:,} open tags",
-        *,
-        because: str = "Such pages are made to choke parsers",
-    ) -> None:
-        super().__init__(f"{url} {problem}", f"{because}; exclude the URL with `deny` in the link that leads to it.")
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(
+            f"{url} {problem}",
+            "Its rows would be incomplete; exclude the URL with `deny` in the link that leads to it.",
+        )
 
 
 class Page:
-    """A fetched page. `url` is the final one. Not thread-safe; first access to its tree may raise `PageTooCostly`."""
+    """A fetched page. `url` is the final one. Not thread-safe."""
 
     def __init__(
         self,
@@ -83,7 +78,6 @@ class Page:
         """The document as HTML; None for other kinds. Raises MemoryError."""
         if self.kind != "html":
             return None
-        self._check_depth()
         try:
             tree = LexborHTMLParser(self._utf8, options=LexborDocumentOptions.WO_EVENTS)
         except SelectolaxError as error:  # Lexbor reads any bytes: it can only run out of memory
@@ -97,10 +91,11 @@ class Page:
         """Whether its tree is so large that little memory is left beside it."""
         return self.markup.tags > _HUGE_PAGE_TAGS and self.markup.start_tags > _HUGE_PAGE_TAGS
 
-    @cached_property
-    def shape(self) -> TreeShape | None:
-        """The shape of `tree`."""
-        return None if self.tree is None else TreeShape(self.tree)
+    def is_deeper(self, levels: int) -> bool:
+        """Whether an element of the HTML has more than so many ancestors."""
+        # with an element, the first one of its parent is as deep; `>` leaves the parser no choice
+        chain = ">".join(["*"] * (levels + 1) + [":first-child"])
+        return self.tree is not None and self.tree.css_first(chain) is not None
 
     @cached_property
     def element(self) -> "_Element | None":
@@ -112,8 +107,6 @@ class Page:
             return None
         from engine.extract.xpath import parse_markup
 
-        if self.kind == "html":
-            self._check_depth()
         return parse_markup(
             self._utf8, xml=self.kind == "xml", on_limit=self._on_parser_limit, on_malformed=self._on_malformed
         )
@@ -202,26 +195,17 @@ class Page:
 
     @cached_property
     def markup(self) -> Markup:
-        """The document for the guards."""
+        """The bytes of the document, with counts and searches."""
         return Markup(self._utf8)
 
     def _on_parser_limit(self, limit: str) -> None:
         """CSS reads all of an HTML page; of XML there is no other reading, and its rows would be incomplete."""
         if self.kind == "xml":
-            problem = f"is beyond a limit of the XML parser: {limit}"
-            raise PageTooCostly(self.url, problem, because="Its rows would be incomplete")
+            raise PageTooCostly(self.url, f"is beyond a limit of the XML parser: {limit}")
         self.faults[f"XPath reads a part of the page alone: {limit}"] = None
 
     def _on_malformed(self) -> None:
         self.faults["the XML is malformed: what its parser cannot read is missing"] = None
-
-    def _check_depth(self) -> None:
-        if nests_too_deep(self.markup):
-            raise PageTooCostly(self.url)
-        if reopens_too_many(self.markup):
-            raise PageTooCostly(
-                self.url, "leaves so many formatting tags open that the parser would repeat them a million times"
-            )
 
 
 def host_name(url: str) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from engine import urls
 from engine.extract import html_form
 from engine.extract.budget import Budget
-from engine.extract.cost import Cost
+from engine.extract.css import Speed
 from engine.extract.fields import FieldReader, RecordRejected
 from engine.extract.link_explanations import explain_links
 from engine.extract.links import LinkFinder, read_href, reject_link
@@ -53,9 +53,7 @@ class RecordLinks:
         self._of_page = [f for f in finders if f not in self._of_records]
         needed = {name for finder in self._of_page for name in finder.field_names}
         self._page_readers = [reader for reader in readers if reader.name in needed]
-        self.cost = max((finder.cost for finder in finders), default=Cost.LINEAR)
-        self.is_flat = all(finder.is_flat for finder in finders)
-        self.reads_embedded_json = any(finder.reads_embedded_json for finder in finders)
+        self.speed = max((finder.speed for finder in finders), default=Speed.QUICK)
 
     def __bool__(self) -> bool:
         return bool(self._of_records or self._of_page)
@@ -132,10 +130,8 @@ class _RecordLinkFinder:
         self.link = link
         self.finder = finder
         self._joins = joins
-        self.cost = self.finder.cost
-        # the markup of a form is written by recursion
-        self.is_flat = self.finder.is_flat and (link.request is None or link.request.url is not None)
-        self.reads_embedded_json = self.finder.reads_embedded_json
+        reads_forms = link.request is not None and link.request.url is None
+        self.speed = Speed.SLOW if reads_forms else finder.speed
 
     @property
     def field_names(self) -> set[str]:

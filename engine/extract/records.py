@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.extract.budget import Budget
 from engine.extract.context import Context
-from engine.extract.cost import Cost
+from engine.extract.css import Speed
 from engine.extract.fields import FieldReader, RecordRejected
 from engine.extract.filters import RecordFilter
 from engine.extract.link_explanations import explain_links
@@ -18,7 +18,7 @@ from engine.extract.page import Page
 from engine.extract.patterns import PatternTimeout
 from engine.extract.record_links import PageRecordLinks, RecordLinks
 from engine.extract.scope import Scope
-from engine.extract.selectors import FlatCssSelector, Selector, compile_selector
+from engine.extract.selectors import Selector, compile_selector
 from engine.extract.table_rows import TableInvalid, TableRows
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
@@ -102,36 +102,12 @@ class RecordExtractor:
         return self.next_page is not None or bool(self._record_links)
 
     @cached_property
-    def cost(self) -> Cost:
-        """How the time for a page may grow with its size."""
+    def speed(self) -> Speed:
+        """How long one search of its selectors may take."""
         if self._table is not None:
-            return Cost.CUBE
-        return max(
-            Cost.LINEAR if self.block is None else self.block.cost,
-            Cost.SQUARE if self._filters else Cost.LINEAR,
-            *[reader.cost for reader in self._readers],
-            self._link_extractor.cost,
-            self._record_links.cost,
-            Cost.LINEAR if self.next_page is None else self.next_page.cost,
-        )
-
-    @cached_property
-    def is_flat(self) -> bool:
-        """Whether the time for a page does not depend on its depth: each selector is searched once, and alone."""
-        if self._table is not None or self.block is not None:
-            return False
-        in_next = self.next_page is None or self.next_page.is_flat
-        in_links = self._link_extractor.is_flat and self._record_links.is_flat
-        return all(reader.is_flat for reader in self._readers) and in_links and in_next
-
-    @cached_property
-    def reads_embedded_json(self) -> bool:
-        """Whether any selector parses JSON inside an HTML page."""
-        in_block = self.block is not None and self.block.reads_embedded_json
-        in_fields = any(reader.reads_embedded_json for reader in self._readers)
-        in_links = self._link_extractor.reads_embedded_json or self._record_links.reads_embedded_json
-        in_next = self.next_page is not None and self.next_page.reads_embedded_json
-        return in_block or in_fields or in_links or in_next
+            return Speed.SLOW
+        parts = (self.block, self.next_page, *self._readers, self._link_extractor, self._record_links)
+        return max([part.speed for part in parts if part is not None])
 
     def extract(
         self,
@@ -246,10 +222,8 @@ class RecordExtractor:
         if self.block is None:
             yield Scope(page)
             return
-        blocks = self.block.all(Scope(page))
-        matches = self.block.match_blocks(page, blocks) if isinstance(self.block, FlatCssSelector) else None
-        for node in blocks:
-            yield Scope(page, node, matches)
+        for node in self.block.all(Scope(page)):
+            yield Scope(page, node)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)

@@ -4,11 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from engine.extract.block_matches import BlockMatches
 from engine.extract.json_value import MISSING
 from engine.extract.node_value import JsonValue
 from engine.extract.page import Page
-from engine.extract.tree_shape import TreeShape
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -22,16 +20,13 @@ _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", 
 class Scope:
     """What a selector searches: a page or one block of it. Converts a block to other node kinds on demand."""
 
-    __slots__ = ("_element", "_html", "_json_values", "_shape", "matches", "node", "page")
+    __slots__ = ("_element", "_html", "_json_values", "node", "page")
 
-    def __init__(self, page: Page, node: "SelectedNode | None" = None, matches: BlockMatches | None = None) -> None:
+    def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
         self.page = page
         self.node = node
         """The block; None for the whole page."""
-        self.matches = matches
-        """What selectors match in all blocks of the page; None: each block is searched for itself."""
         self._html: LexborNode | None = None
-        self._shape: TreeShape | None = None
         self._element: _Element | None = None
         self._json_values: dict[str, Any] | None = None
 
@@ -44,13 +39,6 @@ class Scope:
         if self._html is None and node is not None and not isinstance(node, JsonValue | str):
             self._html = _reparse(node)
         return self._html
-
-    def shape_of(self, block: LexborNode) -> TreeShape:
-        """The shape of the tree of this scope's block."""
-        if self._shape is None:
-            shape = self.page.shape
-            self._shape = shape if shape is not None and shape.tree is block.parser else TreeShape(block.parser)
-        return self._shape
 
     @property
     def element(self) -> "_Element | None":

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.errors import suggest
-from engine.extract.css_syntax import add_universal, parse_selector
 
 XPATH_PREFIX = "xpath:"
 JMESPATH_PREFIX = "jmespath:"
@@ -131,12 +130,11 @@ def template_problem(pattern: str, template: str) -> str | None:
 
 
 def _css_problem(text: str) -> str | None:
-    from selectolax.lexbor import LexborHTMLParser, SelectolaxError
+    from engine.extract.css import LexborError, read_selector
 
     try:
-        LexborHTMLParser("").css(text)
-        parse_selector(add_universal(text))  # Lexbor closes brackets and strings that are open at the end
-    except SelectolaxError:
+        read_selector(text)
+    except LexborError:
         for pattern, hint in _CSS_HINTS:
             match = pattern.search(text)
             if match:

@@ -2,18 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from selectolax.lexbor import LexborNode
 
-from engine.extract.block_matches import BlockMatches, match_blocks
-from engine.extract.cost import Cost, Searcher
-from engine.extract.css import CssExpression
+from engine.extract.css import CssExpression, Speed
 from engine.extract.json_expression import JsonExpression
 from engine.extract.json_ld import JsonLdPath
 from engine.extract.json_value import MISSING, parse_embedded_json
 from engine.extract.node_value import JsonValue, read_node
-from engine.extract.page import Page
 from engine.extract.scope import Scope
 from engine.extract.selector_syntax import (
     EMBEDDED_PREFIX,
@@ -28,15 +25,14 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
     from engine.extract.node_value import SelectedNode
-    from engine.extract.xml_css import XmlCssExpression
 
 
-_SPECIFIC = ".#["
-"""What selectors have that match few elements of a block: all matches of `a` would take longer than its first one."""
-
-
-class Selector(Searcher, Protocol):
+class Selector(Protocol):
     """A compiled selector. Matches nothing in a document of another kind."""
+
+    @property
+    def speed(self) -> Speed:
+        """How long one search of a page may take."""
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match in document order."""
@@ -61,8 +57,7 @@ def compile_selector(text: str | None) -> Selector:
         return _JsonLdSelector(bare)
     if bare.startswith(EMBEDDED_PREFIX):
         return _EmbeddedJsonSelector(bare)
-    css = CssExpression(bare)
-    return FlatCssSelector(bare, css) if css.is_flat else CssSelector(bare, css)
+    return CssSelector(bare)
 
 
 class PageSelector:
@@ -70,8 +65,7 @@ class PageSelector:
 
     def __init__(self, selector: Selector) -> None:
         self._selector = selector
-        self.cost, self.is_flat = selector.cost, selector.is_flat
-        self.reads_embedded_json = selector.reads_embedded_json
+        self.speed = selector.speed
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match on the page."""
@@ -99,89 +93,49 @@ class PageSelector:
 class CssSelector:
     """Selects elements of HTML and XML."""
 
-    reads_embedded_json = False
-
-    def __init__(self, text: str, css: CssExpression) -> None:
-        self._text = text
-        self._css = css
-        self.cost = self._css.cost
-        self.is_flat = self._css.is_flat
-        self._xml_css: XmlCssExpression | None = None
+    def __init__(self, text: str) -> None:
+        self._css = CssExpression(text)
+        self.speed = self._css.speed
 
     def first(self, scope: Scope) -> "LexborNode | _Element | None":
         """The first match in document order."""
+        block = scope.node
+        if type(block) is LexborNode:  # the most frequent case: a field of a record
+            return self._css.find_first_in_block(block)
         if scope.page.kind == "xml":
             return next(iter(self._find_in_xml(scope)), None)
-        if scope.node is None:
-            tree, shape = scope.page.tree, scope.page.shape
-            return None if tree is None or shape is None else self._css.find_first_on_page(tree, shape)
-        block = scope.html
-        return None if block is None else self._css.find_first_in_block(block, scope.shape_of(block))
+        if block is None:
+            return None if scope.page.tree is None else self._css.find_first_on_page(scope.page.tree)
+        return None if scope.html is None else self._css.find_first_in_block(scope.html)
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
         """All matches in document order."""
         if scope.page.kind == "xml":
             return [*self._find_in_xml(scope)]
         if scope.node is None:
-            tree, shape = scope.page.tree, scope.page.shape
-            return [] if tree is None or shape is None else [*self._css.find_on_page(tree, shape)]
-        block = scope.html
-        return [] if block is None else [*self._css.find_in_block(block, scope.shape_of(block))]
+            return [] if scope.page.tree is None else [*self._css.find_on_page(scope.page.tree)]
+        return [] if scope.html is None else [*self._css.find_in_block(scope.html)]
 
     def each(self, scope: Scope) -> "Iterator[SelectedNode]":
         """The same, of a page with very many elements one by one."""
         page = scope.page
         if page.kind == "html" and scope.node is None and page.is_huge:
             assert page.tree is not None
-            assert page.shape is not None
-            return self._css.iterate_page(page.tree, page.shape)
+            return self._css.iterate_page(page.tree)
         return iter(self.all(scope))
 
     def _find_in_xml(self, scope: Scope) -> "list[_Element]":
         root = scope.element
-        if root is None:
-            return []
-        if self._xml_css is None:
-            from engine.extract.xml_css import XmlCssExpression
-
-            self._xml_css = XmlCssExpression(self._text)
-        return self._xml_css.find(root, block=scope.node is not None)
-
-
-class FlatCssSelector(CssSelector):
-    """A selector without combinators: a block can be searched for it without marks, whatever is around the block."""
-
-    def __init__(self, text: str, css: CssExpression) -> None:
-        super().__init__(text, css)
-        self._is_specific = css.is_plain and any(mark in text for mark in _SPECIFIC)
-
-    def first(self, scope: Scope) -> "LexborNode | _Element | None":
-        """The first match in document order."""
-        block = scope.node
-        if type(block) is LexborNode:  # the most frequent case: a field of a record
-            if scope.matches is not None and self._is_specific:
-                return scope.matches.first(self._text, block)
-            node = block.css_first(self._text)
-            if node is None or node.mem_id != block.mem_id:  # the parser finds the block itself, too
-                return node
-        return super().first(scope)
-
-    def match_blocks(self, page: Page, blocks: "Sequence[SelectedNode]") -> BlockMatches | None:
-        """What selectors match in all blocks of the page, which this one has selected; None: search each of them."""
-        if page.kind != "html" or not self._css.is_plain or page.tree is None:
-            return None
-        return match_blocks(page.tree, self._text, cast("Sequence[LexborNode]", blocks), page.markup.tags)
+        return [] if root is None else self._css.find_in_xml(root, block=scope.node is not None)
 
 
 class _XPathSelector:
-    reads_embedded_json = False
+    speed = Speed.SLOW
 
     def __init__(self, text: str) -> None:
         from engine.extract.xpath import XPathExpression
 
         self._expression = XPathExpression(text)
-        self.cost = self._expression.cost
-        self.is_flat = False
 
     def first(self, scope: Scope) -> "_Element | str | None":
         return next(iter(self._select(scope)), None)
@@ -200,9 +154,7 @@ class _XPathSelector:
 class _JsonSelector(ABC):
     """What selectors of JSON share: a match is a value, even a list; `all` splits lists, `type: json` keeps them."""
 
-    cost = Cost.LINEAR
-    is_flat = True
-    reads_embedded_json = True
+    speed = Speed.QUICK_IF_PLAIN
 
     def first(self, scope: Scope) -> JsonValue | None:
         value = next(iter(self._matches(scope)), None)
@@ -222,8 +174,6 @@ class _JsonSelector(ABC):
 
 class JmesPathSelector(_JsonSelector):
     """Selects in a JSON document, or in a block of one."""
-
-    reads_embedded_json = False
 
     def __init__(self, text: str) -> None:
         self.expression = JsonExpression(text)
@@ -254,9 +204,8 @@ class _JsonLdSelector(_JsonSelector):
 class _EmbeddedJsonSelector(_JsonSelector):
     def __init__(self, text: str) -> None:
         self._css_text, expression = split_embedded(text)
-        self._css = CssSelector(self._css_text, CssExpression(self._css_text))
-        self.cost = self._css.cost
-        self.is_flat = self._css.is_flat
+        self._css = CssSelector(self._css_text)
+        self.speed = max(self._css.speed, Speed.QUICK_IF_PLAIN)
         self._expression = JsonExpression(expression)
 
     def _matches(self, scope: Scope) -> Sequence[Any]:
@@ -278,9 +227,7 @@ class _EmbeddedJsonSelector(_JsonSelector):
 
 
 class _SelfSelector:
-    cost = Cost.LINEAR
-    is_flat = True
-    reads_embedded_json = False
+    speed = Speed.QUICK
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         if scope.node is not None:

@@ -4,39 +4,35 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from cssselect import GenericTranslator, SelectorError
-from cssselect.parser import Attrib, CombinedSelector, Element, Relation, Tree
+from cssselect import parse as parse_compound
+from cssselect.parser import Attrib, Element
 from cssselect.xpath import XPathExpr
 from lxml import etree
 
+from engine.extract.css import CompoundSelector, SelectorList
 from engine.extract.xpath import evaluate
 
 _BEFORE, _AFTER = "preceding-sibling::*[1]", "following-sibling::*[1]"
+_NOTHING = "*[false()]"
 
 
-class XmlCssExpression:
-    r"""A CSS selector, compiled for XML: names are case-sensitive, namespaces are ignored.
+def translate(selector_list: SelectorList) -> etree.XPath:
+    r"""The XPath of a selector: names are case-sensitive, namespaces are ignored.
 
     A name with a colon (`dc\:creator`) also matches by its prefix, as written in the document. A selector that has no
     meaning for XML (`:hover`, `:has(…)` with a feature that cannot be translated) matches nothing.
     """
+    try:
+        text = " | ".join([f"descendant-or-self::{test}" for test in _tests_of(selector_list)])
+        return etree.XPath(text, regexp=False, smart_strings=False)
+    except (SelectorError, etree.XPathError, ValueError, RecursionError):
+        return etree.XPath(_NOTHING)
 
-    def __init__(self, text: str) -> None:
-        self._xpath: etree.XPath | None = None
-        try:
-            self._xpath = etree.XPath(_LocalNameTranslator().css_to_xpath(text), regexp=False, smart_strings=False)
-        except (SelectorError, etree.XPathError, ValueError, RecursionError):
-            pass
 
-    def find(self, root: etree._Element, *, block: bool) -> list[etree._Element]:
-        """All matches in document order; for a block, which is the root of its own tree, only its descendants.
-
-        Raises MemoryError.
-        """
-        if self._xpath is None:
-            return []
-        result = evaluate(self._xpath, root)
-        nodes = result if isinstance(result, list) else []
-        return [node for node in nodes if _is_element(node) and not (block and node is root)]
+def find_elements(xpath: etree.XPath, root: etree._Element) -> list[etree._Element]:
+    """The matches of a translated selector, in document order. Raises MemoryError."""
+    result = evaluate(xpath, root)
+    return list(filter(_is_element, result)) if isinstance(result, list) else []
 
 
 class _LocalNameExpr(XPathExpr):
@@ -47,41 +43,9 @@ class _LocalNameExpr(XPathExpr):
 
 
 class _LocalNameTranslator(GenericTranslator):
-    """Translates type and attribute selectors to tests of the local name.
-
-    What stands left of a combinator becomes a test of the element on its right: XPath would collect the matches below
-    each element on the left, and compare them with all that it has, in the square of their number. Of several elements
-    that a combinator may lead to, the nearest is tried: the others have no more ancestors, or siblings, than it has.
-    """
+    """Translates type and attribute selectors to tests of the local name."""
 
     xpathexpr_cls = _LocalNameExpr
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._is_relative = False
-        """Inside of `:has()`, where a combinator leads on from the element that has it."""
-
-    def xpath_relation(self, relation: Relation) -> XPathExpr:
-        self._is_relative = True
-        try:
-            return super().xpath_relation(relation)
-        finally:
-            self._is_relative = False
-
-    def xpath_combinedselector(self, combined: CombinedSelector) -> XPathExpr:
-        if self._is_relative:
-            return super().xpath_combinedselector(combined)
-        steps = []
-        left: Tree = combined
-        while isinstance(left, CombinedSelector):
-            steps.append((str(self.xpath(left.subselector)), left.combinator))
-            left = left.selector
-        steps.append((str(self.xpath(left)), ""))
-        right = self.xpath(combined.subselector)
-        for path in (_path_to_siblings(steps), _path_to_ancestors(steps)):
-            if path:
-                right.add_condition(path)
-        return right
 
     def xpath_first_child_pseudo(self, xpath: XPathExpr) -> XPathExpr:
         return xpath.add_condition(f"not({_BEFORE})")  # the library counts all siblings
@@ -113,6 +77,32 @@ class _LocalNameTranslator(GenericTranslator):
         function = "name()" if ":" in name else "local-name()"
         return f"{function} = {self.xpath_literal(name)}"
 
+
+def _tests_of(selector_list: SelectorList) -> list[str]:
+    """An XPath step for each alternative.
+
+    What stands left of a combinator becomes a test of the element on its right: XPath would collect the matches below
+    each element on the left, and compare them with all that it has, in the square of their number. Of several elements
+    that a combinator may lead to, the nearest is tried: the others have no more ancestors, or siblings, than it has.
+    """
+    return [
+        _test([(_test_of_compound(step), step.combinator) for step in reversed(steps)])
+        for steps in selector_list.alternatives
+    ]
+
+
+def _test_of_compound(compound: CompoundSelector) -> str:
+    """An XPath step for one compound selector. Raises SelectorError."""
+    text = "".join([part for part in compound.parts if isinstance(part, str)])
+    test = str(_TRANSLATOR.xpath(parse_compound(text)[0].parsed_tree))
+    for part in compound.parts:
+        if not isinstance(part, str):
+            matches = " or ".join([f"self::{inner}" for inner in _tests_of(part.selector_list)])
+            test += f"[not({matches})]" if part.head.lower() == ":not(" else f"[{matches}]"
+    return test
+
+
+_TRANSLATOR = _LocalNameTranslator()
 
 _Steps = Sequence[tuple[str, str]]
 """Compound selectors from right to left, as XPath steps, each with the combinator on its left."""

@@ -2,14 +2,12 @@
 
 import copy
 import math
-import re
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, TypeGuard
 
 from lxml import etree
 
-from engine.extract.cost import Cost
 from engine.extract.xml_repair import (
     declare_prefixes,
     may_drop_references,
@@ -17,18 +15,6 @@ from engine.extract.xml_repair import (
     resolve_references,
     undeclared_prefixes,
 )
-
-_COSTLY = re.compile(r"(?:following|preceding|ancestor|descendant|parent)[a-z-]*\s*::|\b(?:count|sum|id)\s*\(")
-"""Axes and functions that may visit much of the page for each node."""
-_READS_TEXT_AROUND = re.compile(
-    r"(?:contains|starts-with|string|string-length|normalize-space|substring[a-z-]*|concat|number)"
-    r"\s*\(\s*(?:\.\.|ancestor|parent)|\.\.\s*[=!<>]"
-)
-"""The text of an element around the node: as much as the page may have, for each node."""
-_TRANSLATES = re.compile(r"\btranslate\s*\(")
-"""It compares each character of a text, and of the texts of all elements around it, with all that it replaces."""
-_COSTLY_IN_PREDICATE = re.compile(r"//|\.\.|[\s\[(,=<>|+-]/")
-"""Paths that may visit much of the page: down, up, and from its root."""
 
 _MAX_ERRORS = 1_000
 """Errors of a document that are read: its first ones name the prefixes that it uses."""
@@ -96,11 +82,6 @@ def _name_of(element: etree._Element) -> str:
     return f"{element.prefix}:{local}" if element.prefix else local
 
 
-def is_deeper(root: etree._Element, levels: int) -> bool:
-    """Whether elements are nested more than so many levels below the root: a walk level by level."""
-    return bool(root.xpath(f"boolean(.{'/*' * (levels + 1)})"))
-
-
 def detach(element: etree._Element) -> etree._Element:
     """A copy of the element as the root of its own tree, so that expressions cannot leave it."""
     root = copy.deepcopy(element)
@@ -151,8 +132,6 @@ class XPathExpression:
             self._block_xpath = etree.XPath(inner, regexp=False, smart_strings=False)
         except etree.XPathError as error:
             raise ValueError(str(error)) from error
-        self.cost = _cost_of(text)
-        """How its time may grow with the size of a page."""
 
     def find(self, root: etree._Element, *, block: bool) -> list[XPathMatch]:
         """Evaluates the expression at `root`: elements and texts; empty if it fails on this document.
@@ -167,18 +146,6 @@ class XPathExpression:
         if isinstance(result, float):
             return [_format_number(result)] if math.isfinite(result) else []
         return [result] if isinstance(result, str) else []
-
-
-def _cost_of(text: str) -> Cost:
-    if _TRANSLATES.search(text) or _READS_TEXT_AROUND.search(text):
-        return Cost.CUBE
-    path, bracket, predicate = text.partition("[")
-    found = len(_COSTLY.findall(text)) + len(_COSTLY_IN_PREDICATE.findall(bracket + predicate))
-    found += text.count("|")  # what the parts of a union find is compared, and sorted
-    for part in map(str.strip, path.split("|")):
-        # `//div//li`: what is below each `div` is compared with all that was found before
-        found += part.count("//") - part.startswith(("//", ".//"))
-    return Cost(min(Cost.LINEAR + found, Cost.CUBE))
 
 
 def _is_match(item: object) -> TypeGuard[XPathMatch]:

@@ -96,7 +96,7 @@ class ExtractionClient:
                     document.body, document.content_type, url=document.url, status=document.status,
                     fetched_at=document.fetched_at, robots_tags=document.robots_tags,
                 )  # fmt: skip
-                if is_plain(page, document.body, [extractor]):
+                if is_plain(page, document.body, [extractor.speed]):
                     with contextlib.suppress(OutOfTime):
                         return page.kind, apply_data_defs(
                             page, context, [(extractor, True)], self._limits.links, patience=INLINE_SECONDS

@@ -20,7 +20,6 @@ from engine.defs.loader import load
 from engine.extract.budget import Budget
 from engine.extract.context import Context
 from engine.extract.links import LinkExtractor
-from engine.extract.nesting_guard import nests_too_deep
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
 from engine.fetch.client import Fetcher
@@ -89,7 +88,7 @@ def _extraction_stages(responses: Sequence[FetchResponse], definition: DataDef) 
         Stage("decode", _each(responses, lambda a: decode(a.body, a.content_type)), False),
         Stage("parse (Page.tree)", _each(fresh(), lambda page: page.tree), False),
         Stage("of it bytes and lower case", _each(fresh(), lambda page: page.markup), True),
-        Stage("of it depth", _each(lowered(), lambda page: nests_too_deep(page.markup)), True),
+        Stage("of it count of tags", _each(lowered(), lambda page: page.markup.tags), True),
         Stage("fields: url, title, headings", _each(parsed(), lambda page: rows_only.extract(page, _CONTEXT)), False),
         Stage("links", _each(parsed(), lambda page: links_only.extract(Budget(page, _CONTEXT))), False),
         Stage("of it the selector a[href]", _each(parsed(), _select), True),

@@ -103,7 +103,7 @@ def test_a_deeply_nested_page_fails_alone(project: Project, site: Site) -> None:
     project.write(defs_with_field(site.url("/deep"), site.url("/less"), site.url("/a")))
     done = project.crawl(code=1)
     assert done.jobs == {"done": 2, "failed": 1}
-    assert "nests more than 10,000" in project.job(site.url("/deep"))["reason"]
+    assert "parse_limit" in project.job(site.url("/deep"))["reason"]
     assert sorted(row["b"] for row in project.rows("page")) == ["a", "less"]
 
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Container, Sequence
 
 from engine.extract.context import Context
-from engine.extract.cost import Searcher
 from engine.extract.login_check import compile_check
 from engine.extract.page import Page, PageTooCostly
 from engine.extract.patterns import OutOfTime
@@ -223,10 +222,10 @@ class PageExtractor:
     ) -> PageExtraction | None:
         """What a page gave; None: it takes too long for the fetch loop."""
         try:
-            searchers: list[Searcher] = [c.extractor for c in compiled]
+            speeds = [c.extractor.speed for c in compiled]
             if context.check:
-                searchers.append(compile_check(context.check))
-            if not is_plain(page, body, searchers):
+                speeds.append(compile_check(context.check).speed)
+            if not is_plain(page, body, speeds):
                 return None
             extracted = apply_data_defs(
                 page,

@@ -1,4 +1,4 @@
-"""The parser's search, the stepwise evaluation and a reference implementation find the same nodes."""
+"""Searches find the nodes of a reference implementation."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from engine.extract.css import CssExpression
-from engine.extract.tree_shape import TreeShape
 
 
 class Node:
@@ -76,20 +75,6 @@ def matches(node: Node, steps: Steps, top: Node) -> bool:
     return any(matches(other, steps[:-1], top) for other in candidates[steps[-1].combinator])
 
 
-class FixedShape(TreeShape):
-    """Claims that its tree is shallow and narrow, or that it is not."""
-
-    def __init__(self, tree: LexborHTMLParser, large: bool) -> None:
-        super().__init__(tree)
-        self._large = large
-
-    def is_deeper(self, levels: int) -> bool:
-        return self._large
-
-    def is_wider(self, siblings: int) -> bool:
-        return self._large
-
-
 tags = st.sampled_from(["div", "section", "article"])
 trees = st.recursive(
     tags.map(lambda tag: Node(tag, [])),
@@ -116,7 +101,7 @@ def first_ids(node: LexborNode | None) -> list[str | None]:
 
 @settings(max_examples=250)
 @given(trees, selectors, st.integers(0, 100))
-def test_both_ways_equal_the_reference_implementation(root: Node, alternatives: tuple[Steps, ...], pick: int) -> None:
+def test_searches_equal_the_reference_implementation(root: Node, alternatives: tuple[Steps, ...], pick: int) -> None:
     nodes = root.walk()
     for number, node in enumerate(nodes):
         node.number = str(number)
@@ -133,27 +118,10 @@ def test_both_ways_equal_the_reference_implementation(root: Node, alternatives: 
     # The page has `html` and `body` above the root, which the selector `*:not(…)` matches too.
     on_page = expected(root)
     inside = [number for number in expected(block) if number != block.number]
-    for large in (False, True):
-        shape = FixedShape(tree, large)
-        found = ids(css.find_on_page(tree, shape))
-        assert first_ids(css.find_first_on_page(tree, shape)) == found[:1]
-        if "*" not in list_text(alternatives):
-            assert found == on_page
-        assert ids(css.find_in_block(block_node, shape)) == inside
-        assert first_ids(css.find_first_in_block(block_node, shape)) == inside[:1]
+    found = ids(css.find_on_page(tree))
+    assert first_ids(css.find_first_on_page(tree)) == found[:1]
+    if "*" not in list_text(alternatives):
+        assert found == on_page
+    assert ids(css.find_in_block(block_node)) == inside
+    assert first_ids(css.find_first_in_block(block_node)) == inside[:1]
     assert tree.html == before
-
-
-@given(trees)
-def test_the_shape_of_a_tree_is_exact(root: Node) -> None:
-    def depth(node: Node) -> int:
-        return 1 + max(map(depth, node.children), default=-1)
-
-    tree = LexborHTMLParser(root.html())
-    deepest = depth(root) + 2  # html and body
-    widest = max(1, max(len(node.children) for node in root.walk()) - 1)  # head and body are siblings
-    shape = TreeShape(tree)
-    assert shape.is_deeper(deepest)
-    assert not shape.is_deeper(deepest + 1)
-    assert shape.is_wider(widest)
-    assert not shape.is_wider(widest + 1)

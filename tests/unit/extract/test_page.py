@@ -4,7 +4,7 @@ import pytest
 
 from engine.extract.context import Context, format_utc
 from engine.extract.json_value import MISSING
-from engine.extract.page import Page
+from engine.extract.page import Page, PageTooCostly
 
 
 def page(text: str, url: str = "https://h.example/a/b?q#f", kind: str = "html") -> Page:
@@ -157,3 +157,37 @@ def test_malformed_xml_is_said(text: str, malformed: bool) -> None:
     document = page(text, kind="xml")
     assert document.element is not None
     assert any("malformed" in fault for fault in document.faults) is malformed
+
+
+@pytest.mark.parametrize(
+    "inner",
+    ["<a/><b/>" * 60_000, "<item><b/><i x='1'/></item>" * 9_000, "<div>" * 200 + "</div>" * 200],
+    ids=["closed", "formatting", "200 levels"],
+)
+def test_rules_of_html_do_not_count_for_xml(inner: str) -> None:
+    page = Page(url="http://h/", text=f"<r>{inner}</r>", kind="xml", status=200, fetched_at=0)
+    assert page.element is not None
+    assert len(list(page.element.iter())) == 1 + inner.count("<") - inner.count("</")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<a>" * 900_000, "Excessive depth in document: 256"),
+        ("<r>" + "<a>" * 300 + "</a>" * 300 + "</r>", "Excessive depth in document: 256"),
+        (f"<r><a>{'x' * 11_000_000}</a><b/></r>", "Resource limit exceeded: Text node too long"),
+    ],
+    ids=["open", "closed", "text"],
+)
+def test_xml_that_its_parser_would_cut_is_rejected(text: str, problem: str) -> None:
+    page = Page(url="http://h/", text=text, kind="xml", status=200, fetched_at=0)
+    with pytest.raises(PageTooCostly, match=f"http://h/ is beyond a limit of the XML parser: {problem}"):
+        _ = page.element
+
+
+@pytest.mark.parametrize(("levels", "is_cut"), [(2_000, False), (2_100, True)])
+def test_a_page_that_xpath_cannot_read_to_its_depth_says_so(levels: int, is_cut: bool) -> None:
+    page = Page(url="http://h/", text="<div>" * levels + "<b>x</b>", kind="html", status=200, fetched_at=0)
+    assert page.element is not None
+    assert len(list(page.element.iter("b"))) == (0 if is_cut else 1)
+    assert any("XPath reads a part of the page alone: Excessive depth" in fault for fault in page.faults) is is_cut
