@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from engine.extract.css import LexborError
-from engine.extract.page import PageTooCostly
+from engine.extract.page import Page, PageTooCostly
 from engine.extract.page_urls import MAX_URL_CHARACTERS
 from engine.extract.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
@@ -38,7 +38,6 @@ from engine.node.extraction.page_extraction import (
     read_sitemap_text,
 )
 from engine.node.extraction.task import PageTask
-from engine.node.extraction.tracked_page import tracked_page
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
 from engine.plugins.contracts import StepError
 from engine.query_stripper import QueryStripper
@@ -48,6 +47,28 @@ from engine.store.pages.body import Body
 
 if TYPE_CHECKING:
     from engine.node.extraction.steps.apply import UsersCode
+
+
+def tracked_page(slot: ProgressSlot) -> type[Page]:
+    """A page that notes when it is parsed."""
+
+    class TrackedPage(Page):
+        @cached_property
+        def tree(self) -> Any:
+            before = slot.enter(Phase.PARSING)
+            tree = super().tree
+            slot.enter(before)
+            return tree
+
+        @cached_property
+        def element(self) -> Any:
+            before = slot.enter(Phase.PARSING)
+            element = super().element
+            slot.enter(before)
+            return element
+
+    return TrackedPage
+
 
 _log = logging.getLogger(__name__)
 _TRIM_DELAY = 1.0

@@ -9,8 +9,8 @@ from engine.model.locator import Series
 from engine.model.record import ExtractedLink
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
-from engine.node.extraction.link_columns import LinkColumns
 from engine.node.extraction.page_extraction import within_depth
+from engine.node.extraction.wire import LinkColumns
 from engine.node.lines import cut_in_pieces
 from engine.node.seen_set import SeenSet
 from engine.store.transactions.outcome import ChildJob

@@ -1,7 +1,7 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from engine.extract.context import Context
 from engine.extract.login_check import compile_check
@@ -33,7 +33,6 @@ from engine.node.extraction.page_extraction import (
 from engine.node.extraction.process import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.result import PageExtraction, SitemapUrls
-from engine.node.extraction.selector_warnings import SelectorWarnings
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.users_code import UsersCodeWorker
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
@@ -43,6 +42,38 @@ from engine.node.seen_set import SeenSet
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
+
+
+class SelectorWarnings:
+    """One for each node: it warns once of each dataDef, and once of each kind of fault."""
+
+    def __init__(self) -> None:
+        self._warned: set[int] = set()
+        self._warned_faults: set[str] = set()
+
+    def warn(self, compiled: Iterable[CompiledDataDef], page_kind: str, faults: Sequence[str] = ()) -> tuple[str, ...]:
+        """The warnings about a page of that kind; none where all was said before. `faults`: what was skipped on it."""
+        new_faults = [fault for fault in faults if fault not in self._warned_faults]
+        self._warned_faults.update(new_faults)
+        messages = []
+        for one in compiled:
+            warning = _describe_mismatch(one, page_kind)
+            if warning and one.id not in self._warned:
+                self._warned.add(one.id)
+                messages.append(warning)
+        return (*messages, *new_faults)
+
+
+def _describe_mismatch(compiled: CompiledDataDef, page_kind: str) -> str:
+    """Which selector matches nothing on pages of that kind; empty: none does so for its kind alone."""
+    if compiled.json_selector and page_kind in ("html", "xml"):
+        selector, what = compiled.json_selector, "`jmespath:` reads JSON"
+    elif compiled.embedded_selector and page_kind != "html":
+        selector, what = compiled.embedded_selector, "`jsonld:` and `jmespath(CSS):` read the JSON in HTML"
+    else:
+        return ""
+    return f"{compiled.data_def}.{selector}: {what}, and this page is {page_kind.upper()}"
+
 
 _SITEMAP_TYPE = "application/xml"
 

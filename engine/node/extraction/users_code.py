@@ -17,12 +17,12 @@ from engine.model.record import RecordCounts, Texts, as_text
 from engine.model.step import ChainStep, StepResult
 from engine.node.extraction import wire
 from engine.node.extraction.death import LONGER_THAN_LIMIT
-from engine.node.extraction.link_columns import LinkColumns
 from engine.node.extraction.process import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest, NodeCallAnswers, StepDied
 from engine.node.extraction.steps.chain import BAD_ANSWER
 from engine.node.extraction.steps.command import CommandFailed, CommandPool
 from engine.node.extraction.task import PageTask
+from engine.node.extraction.wire import LinkColumns
 from engine.node.tuning import allowed_cpus
 from engine.plugins.materialize import resolve_arguments
 from engine.store.pages.body import Body

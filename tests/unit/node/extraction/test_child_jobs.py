@@ -11,7 +11,7 @@ from engine.model.link import PLAIN_LINK, Carried, LinkDetails, LinkRequest, Pag
 from engine.model.locator import Series
 from engine.model.record import ExtractedLink
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE, ChildJobs
-from engine.node.extraction.link_columns import pack_links, unpack_links
+from engine.node.extraction.wire import pack_links, unpack_links
 from engine.node.seen_set import SeenSet
 from engine.store.transactions.outcome import ChildJob
 from tests.unit.node.leased_jobs import leased

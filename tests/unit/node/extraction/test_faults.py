@@ -24,10 +24,10 @@ from engine.node.extraction.clock import DocumentClock
 from engine.node.extraction.inline import may_be_inline
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
-from engine.node.extraction.link_columns import LinkColumns
 from engine.node.extraction.page_extraction import ExtractedPage, ExtractionUnavailable, UnreadablePage
 from engine.node.extraction.request import ChildState, ExtractionRequest, check_answer, encode_defs
 from engine.node.extraction.result import SitemapUrls
+from engine.node.extraction.wire import LinkColumns
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.runtime.frames import PREFIX
 from engine.settings import Settings

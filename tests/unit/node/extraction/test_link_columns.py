@@ -8,8 +8,8 @@ import pytest
 from engine.model.link import Carried, LinkDetails, LinkRequest, PageBlocks
 from engine.model.record import ExtractedLink
 from engine.node.extraction import wire
-from engine.node.extraction.link_columns import pack_links, unpack_links
 from engine.node.extraction.page_extraction import REPEATED, ExtractedPage
+from engine.node.extraction.wire import pack_links, unpack_links
 from engine.runtime.frames import PREFIX
 
 POSTED = LinkDetails(

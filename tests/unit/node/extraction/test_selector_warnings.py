@@ -5,7 +5,7 @@ import pytest
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef
 from engine.node.def_cache import CompiledDataDef
-from engine.node.extraction.selector_warnings import SelectorWarnings
+from engine.node.extraction.extractor import SelectorWarnings
 
 EMBEDDED = "`jsonld:` and `jmespath(CSS):` read the JSON in HTML, and this page is"
 EXTRACTOR = RecordExtractor(DataDef(name="d"))
