@@ -1,4 +1,4 @@
-"""Reads a CSS selector once, and searches HTML pages, blocks of them, and XML with it.
+"""Reads a CSS selector, for HTML and for XML; searches HTML pages and blocks of them.
 
 Lexbor's `node.css()` also matches through ancestors outside the node, so a block gets a marker attribute, which the
 selector then names.
@@ -7,13 +7,10 @@ selector then names.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
-
-if TYPE_CHECKING:
-    from lxml.etree import XPath, _Element
 
 _Result = TypeVar("_Result")
 
@@ -61,7 +58,6 @@ class CssExpression:
         self._scoped_text = self._selector_list.scope(_BLOCK_MARK)
         # Lexbor returns a node once for each alternative it matches.
         self._may_duplicate = len(self._selector_list.alternatives) > 1
-        self._xpath: XPath | None = None
 
     def find_on_page(self, tree: LexborHTMLParser) -> list[LexborNode]:
         """All matches, in document order."""
@@ -95,17 +91,6 @@ class CssExpression:
             if node is None or node.mem_id != block.mem_id:  # the parser finds the block itself, too
                 return node
         return _query_scoped(block, self._scoped_text, LexborNode.css_first)
-
-    def find_in_xml(self, root: "_Element", *, block: bool) -> "list[_Element]":
-        """All matches in document order; for a block, which is the root of its own tree, only its descendants.
-
-        Raises MemoryError.
-        """
-        from engine.extract.xml_css import find_elements, translate  # lxml takes 20 ms, which HTML need not pay
-
-        if self._xpath is None:
-            self._xpath = translate(self._selector_list)
-        return [node for node in find_elements(self._xpath, root) if not (block and node is root)]
 
 
 def _unique_nodes(nodes: Iterable[LexborNode]) -> list[LexborNode]:

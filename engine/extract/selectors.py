@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
     from engine.extract.node_value import SelectedNode
+    from engine.extract.xml_css import XmlCssExpression
 
 
 class Selector(Protocol):
@@ -94,7 +95,9 @@ class CssSelector:
     """Selects elements of HTML and XML."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._css = CssExpression(text)
+        self._xml_css: XmlCssExpression | None = None
         self.speed = self._css.speed
 
     def first(self, scope: Scope) -> "LexborNode | _Element | None":
@@ -126,7 +129,13 @@ class CssSelector:
 
     def _find_in_xml(self, scope: Scope) -> "list[_Element]":
         root = scope.element
-        return [] if root is None else self._css.find_in_xml(root, block=scope.node is not None)
+        if root is None:
+            return []
+        if self._xml_css is None:
+            from engine.extract.xml_css import XmlCssExpression  # lxml takes 20 ms, which HTML need not pay
+
+            self._xml_css = XmlCssExpression(self._text)
+        return self._xml_css.find(root, block=scope.node is not None)
 
 
 class _XPathSelector:

@@ -1,6 +1,7 @@
 """CSS selectors on XML trees, by local name. Imported only when a CSS selector meets an XML page."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TypeGuard
 
 from cssselect import GenericTranslator, SelectorError
@@ -9,30 +10,35 @@ from cssselect.parser import Attrib, Element
 from cssselect.xpath import XPathExpr
 from lxml import etree
 
-from engine.extract.css import CompoundSelector, SelectorList
+from engine.extract.css import CompoundSelector, LexborError, SelectorList, read_selector
 from engine.extract.xpath import evaluate
 
 _BEFORE, _AFTER = "preceding-sibling::*[1]", "following-sibling::*[1]"
-_NOTHING = "*[false()]"
 
 
-def translate(selector_list: SelectorList) -> etree.XPath:
-    r"""The XPath of a selector: names are case-sensitive, namespaces are ignored.
+class XmlCssExpression:
+    r"""A CSS selector, compiled for XML: names are case-sensitive, namespaces are ignored.
 
     A name with a colon (`dc\:creator`) also matches by its prefix, as written in the document. A selector that has no
     meaning for XML (`:hover`, `:has(…)` with a feature that cannot be translated) matches nothing.
     """
-    try:
-        text = " | ".join([f"descendant-or-self::{test}" for test in _tests_of(selector_list)])
-        return etree.XPath(text, regexp=False, smart_strings=False)
-    except (SelectorError, etree.XPathError, ValueError, RecursionError):
-        return etree.XPath(_NOTHING)
 
+    def __init__(self, text: str) -> None:
+        self._xpath: etree.XPath | None = None
+        with suppress(SelectorError, etree.XPathError, ValueError, LexborError, RecursionError):
+            path = " | ".join([f"descendant-or-self::{test}" for test in _tests_of(read_selector(text)[1])])
+            self._xpath = etree.XPath(path, regexp=False, smart_strings=False)
 
-def find_elements(xpath: etree.XPath, root: etree._Element) -> list[etree._Element]:
-    """The matches of a translated selector, in document order. Raises MemoryError."""
-    result = evaluate(xpath, root)
-    return list(filter(_is_element, result)) if isinstance(result, list) else []
+    def find(self, root: etree._Element, *, block: bool) -> list[etree._Element]:
+        """All matches in document order; for a block, which is the root of its own tree, only its descendants.
+
+        Raises MemoryError.
+        """
+        if self._xpath is None:
+            return []
+        result = evaluate(self._xpath, root)
+        nodes = result if isinstance(result, list) else []
+        return [node for node in nodes if _is_element(node) and not (block and node is root)]
 
 
 class _LocalNameExpr(XPathExpr):

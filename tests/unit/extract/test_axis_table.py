@@ -198,10 +198,9 @@ _SELECTORS = st.one_of(
 def test_elements_by_number_are_those_of_the_parser(html: str, block: str, selector: str) -> None:
     page = Page(url="http://h/", text=html, kind="html", status=200, fetched_at=0.0)
     assert page.tree is not None
-    assert page.shape is not None
     finder = CssFinder(Budget(page, CONTEXT))
     for node in page.tree.css(block):
-        expected = CssExpression(selector).find_in_block(node, page.shape)
+        expected = CssExpression(selector).find_in_block(node)
         if " " not in selector:
             expected = node.css(selector)  # the block itself may match
         assert [found.mem_id for found in finder._select(node, selector)] == [one.mem_id for one in expected]
