@@ -44,10 +44,6 @@ fmt:
     ruff check --fix .
     ruff format .
 
-# keep a data dir of today's schema, after adding a schema script
-keep-schema:
-    python -m tests.data.make_dump
-
 # compare with a ceiling and with Scrapy
 bench *ARGS:
     python -m tests.bench {{ARGS}}

@@ -14,7 +14,8 @@ from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal, is_immutable
-from engine.store.db.schema import CRAWL, has_schema, require_current
+from engine.store.db.file_header import CRAWL, check_data_dir
+from engine.store.db.schema import has_tables
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
@@ -52,7 +53,7 @@ def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = Fals
     )
     try:
         with check_unchanged(path) if immutable else contextlib.nullcontext():
-            run = runs.latest(db) if has_schema(db) else None
+            run = runs.latest(db) if has_tables(db) else None
             if run is None:
                 raise no_run
             yield db, run if run_id is None else find_run(db, run_id)
@@ -77,7 +78,7 @@ def open_database(data: Path) -> Database | None:
     # immutable where possible: reading must not leave a write-ahead log behind
     db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_READ_BUSY_SECONDS)
     try:
-        if has_schema(db):
+        if has_tables(db):
             return db
     except BaseException:
         db.close()
@@ -87,8 +88,9 @@ def open_database(data: Path) -> Database | None:
 
 
 def _has_file(path: Path) -> bool:
-    """Whether a data dir has this file. Raises StorageError where its folder is none, or cannot be read."""
+    """Whether a data dir has this file. Raises OtherDatabase, and StorageError if its folder cannot be read."""
     folder = path.parent
+    check_data_dir(folder)
     try:
         if path.exists():
             return True
@@ -100,8 +102,9 @@ def _has_file(path: Path) -> bool:
 
 
 def require_database_path(data: Path) -> Path:
-    """The path of a data dir's database. Raises UsageError where there is none."""
+    """The path of a data dir's database. Raises UsageError if it does not exist or is not ours."""
     path = data / CRAWL
+    check_data_dir(data)
     if not path.exists():
         raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     return path
@@ -125,7 +128,6 @@ def read_snapshot(data: Path) -> Snapshot:
     if db is None:
         return EMPTY_SNAPSHOT
     try:
-        require_current(db)
         return snapshot.read(db)
     finally:
         db.close()

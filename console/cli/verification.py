@@ -129,7 +129,5 @@ def _row(group: "GroupResult") -> Sequence[str]:
     notes = [group.reason] if group.reason else []
     if group.pruned:
         notes.append(f"{plural(group.pruned, 'document')} {'is' if group.pruned == 1 else 'are'} pruned")
-    if group.unrecorded:
-        notes.append(f"{plural(group.unrecorded, 'document')} of an earlier version without a digest")
     rows = "-" if group.rows is None else f"{group.rows:,}"
     return group.group, group.status.replace("_", " "), documents, rows, "; ".join(notes)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from engine.model.stored_form import NO_POSITION, Later, SourcePosition
+from engine.model.stored_form import NO_POSITION, SourcePosition
 
 ITEM, FACT = "item", "fact"
 LEADING_COLUMNS = ("locator", "group", ITEM)
@@ -72,7 +72,7 @@ class AxisTable(Struct, frozen=True, kw_only=True):
     fact_not_found: str = "not found"
     date_pattern: str | None = None
     """A Java date pattern for the document's fetch date; None: ISO 8601."""
-    from_date: Later[str | None] = None
+    from_date: str | None = None
     """The date to give instead of the document's fetch date."""
     base_url: str | None = None
     """Of relative links; None: the URL of their page."""

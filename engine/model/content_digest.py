@@ -69,10 +69,8 @@ def document_digest(url: str, status: int, body: bytes) -> bytes:
 
 
 def is_document(digest: bytes, url: str, status: int, body: bytes) -> bool:
-    """Whether this is the digest of a document with this body. Earlier versions hashed the body by blake2b."""
-    if digest == document_digest(url, status, body_digest(body)):
-        return True
-    return digest == document_digest(url, status, blake2b(body, digest_size=DIGEST_BYTES).digest())
+    """Whether this is the digest of a document with this body."""
+    return digest == document_digest(url, status, body_digest(body))
 
 
 def add_digests(total: int, digests: Iterable[bytes | None]) -> int:

@@ -14,7 +14,7 @@ from engine.model.host import CookieJarMode, HostAuth, HostRoute, LoginRule
 from engine.model.link import Link, NextPage
 from engine.model.locator import Recrawl, SitemapRules
 from engine.model.step import ChainStep, PluginFile
-from engine.model.stored_form import NO_POSITION, Later, SourcePosition, from_plain, to_plain
+from engine.model.stored_form import NO_POSITION, SourcePosition, from_plain, to_plain
 
 
 def _empty_mapping() -> Mapping[str, str]:
@@ -46,21 +46,21 @@ class Field(Struct, frozen=True, kw_only=True):
     required: bool = False
     fields: tuple["Field", ...] = ()
     """Nested fields: the value is a list with an object for each match of `selector`."""
-    convert: Later[tuple[str, ...]] = ()
+    convert: tuple[str, ...] = ()
     """Classes of users' code that convert the text, in this order."""
-    from_step: Later[bool] = False
+    from_step: bool = False
     """Whether a step fills it, and no selector."""
-    scope: Later[Literal["page"] | None] = None
+    scope: Literal["page"] | None = None
     """`page`: the selector searches the whole page; None: the block."""
-    whitespace: Later[Literal["keep"] | None] = None
+    whitespace: Literal["keep"] | None = None
     """`keep`: the text as it is in the document; None: normalized."""
-    replace: Later[tuple[tuple[str, ...], ...]] = ()
+    replace: tuple[tuple[str, ...], ...] = ()
     """Pairs of a pattern and the text that replaces its matches, in this order."""
-    split: Later[str | None] = None
+    split: str | None = None
     """The separator of the parts of a text: the value is a list."""
-    decimal_mark: Later[str | None] = None
-    group_mark: Later[str | None] = None
-    locale: Later[str | None] = None
+    decimal_mark: str | None = None
+    group_mark: str | None = None
+    locale: str | None = None
     """The language of dates of the format `any`."""
     place: SourcePosition = NO_POSITION
 
@@ -87,11 +87,11 @@ class DataDef(Struct, frozen=True, kw_only=True):
     filters: tuple[FilterRule, ...] = ()
     links: tuple[Link, ...] = ()
     key: tuple[str, ...] = ()
-    code: Later[str] = ""
+    code: str = ""
     """A hash of the code of its converters."""
-    axis: Later[AxisTable | None] = None
+    axis: AxisTable | None = None
     """The table of a dataDef in axis mode; its `fields` are then the columns alone."""
-    next: Later[NextPage | None] = None
+    next: NextPage | None = None
     """None: its pages lead to no next one."""
     place: SourcePosition = NO_POSITION
 
@@ -107,11 +107,11 @@ class Task(Struct, frozen=True, kw_only=True):
     name: str
     data_def: str
     steps: str | None = None
-    chain: Later[tuple[ChainStep, ...]] = ()
+    chain: tuple[ChainStep, ...] = ()
     """The main line, then side branches; empty: the default chain."""
-    code: Later[str] = ""
+    code: str = ""
     """A hash of the users' code in the chain, without that of its loader."""
-    loader_code: Later[str] = ""
+    loader_code: str = ""
     """A hash of the users' code of its loader."""
     place: SourcePosition = NO_POSITION
 
@@ -126,13 +126,13 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
     max_depth: int | None = None
     max_pages: int | None = None
     priority: int = 0
-    documents: Later[bool] = True
+    documents: bool = True
     """Whether the bodies of its pages are kept beyond the end of their run."""
-    canonical: Later[bool] = False
+    canonical: bool = False
     """Whether a page that names another URL as its canonical one is skipped in favour of that."""
-    revalidate: Later[bool] = False
+    revalidate: bool = False
     """Whether stored documents are asked for with what tells the site which version they are."""
-    recrawl: Later[Recrawl | None] = None
+    recrawl: Recrawl | None = None
     """Takes the place of `live`; None: that applies."""
     place: SourcePosition = NO_POSITION
 
@@ -151,11 +151,11 @@ class Locator(Struct, frozen=True, kw_only=True):
     body: str | None = None
     content_type: str | None = None
     """Set where the body was written as `form` or `json`."""
-    body_pieces: Later[tuple[str, ...]] = ()
+    body_pieces: tuple[str, ...] = ()
     """Of a body with ranges or lists: its literals, and at odd positions the braces as written. Else empty."""
-    sitemap_rules: Later[SitemapRules | None] = None
+    sitemap_rules: SitemapRules | None = None
     """None: all entries of the sitemap are followed."""
-    until_empty: Later[bool] = False
+    until_empty: bool = False
     """Whether its pages are fetched one after another, until one has no record."""
     place: SourcePosition = NO_POSITION
 
@@ -186,20 +186,20 @@ class HostRule(Struct, frozen=True, kw_only=True):
     cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
     robots: bool | None = None
     nofollow: bool = True
-    private: Later[bool | None] = None
+    private: bool | None = None
     """Whether the host may be at a guarded address, such as one of the local network."""
-    throttle: Later[Literal["auto", "off"] | None] = None
-    blocked: Later[tuple[BlockSign, ...]] = ()
+    throttle: Literal["auto", "off"] | None = None
+    blocked: tuple[BlockSign, ...] = ()
     """Signs of a refusal, besides the built-in ones."""
-    challenges: Later[bool] = True
+    challenges: bool = True
     """Whether the built-in signs of a refusal apply."""
-    drop: Later[tuple[str, ...]] = ()
+    drop: tuple[str, ...] = ()
     """Query keys, with `*` and `?` as wildcards, that are removed from URLs that the crawl finds."""
-    auth: Later[HostAuth | None] = None
-    route: Later[HostRoute | None] = None
+    auth: HostAuth | None = None
+    route: HostRoute | None = None
     """How requests travel; None: directly, by HTTP/1.1, with the certificates that the system trusts."""
-    cookie_jar: Later[CookieJarMode | None] = None
-    login: Later[LoginRule | None] = None
+    cookie_jar: CookieJarMode | None = None
+    login: LoginRule | None = None
     place: SourcePosition = NO_POSITION
 
     @property
@@ -215,29 +215,29 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
     type: str = "csv"
     data_defs: tuple[str, ...] = ()
     delimiter: str = ","
-    escape_formulas: Later[bool] = False
+    escape_formulas: bool = False
     """Whether text that a spreadsheet would evaluate gets a leading `'` in CSV."""
-    include_tags: Later[bool] = False
+    include_tags: bool = False
     """Of the type `scoopi`: whether page, index and item stand behind the group."""
     path: str | None = None
-    kind: Later[AppenderKind] = "built-in"
+    kind: AppenderKind = "built-in"
     """What `type` names: a built-in type of files, a users' class that encodes files or that rows are delivered to, or
     a built-in way to send rows.
     """
-    options: Later[Mapping[str, Any] | None] = None
+    options: Mapping[str, Any] | None = None
     """Keyword arguments of the class; JSON values."""
-    limit: Later[float | None] = None
+    limit: float | None = None
     """Seconds for one batch; None: the setting `parse_limit`, of a sender `deadline`."""
-    url: Later[str] = ""
+    url: str = ""
     """Where `http` posts; may hold `%{env.NAME}`."""
-    headers: Later[Mapping[str, str]] = field(default_factory=_empty_mapping)
-    run: Later[tuple[str, ...]] = ()
+    headers: Mapping[str, str] = field(default_factory=_empty_mapping)
+    run: tuple[str, ...] = ()
     """The program of `command`, and its arguments."""
-    batch: Later[int | None] = None
+    batch: int | None = None
     """The most changes that a sender sends at once; None: 100."""
-    suffix: Later[str] = ""
+    suffix: str = ""
     """Of the files of a users' encoder."""
-    code: Later[str] = ""
+    code: str = ""
     """A hash of the code of the class."""
     place: SourcePosition = NO_POSITION
 
@@ -264,9 +264,9 @@ class Definitions(Struct, frozen=True, kw_only=True, dict=True):
     data_defs: tuple[DataDef, ...] = ()
     hosts: tuple[HostRule, ...] = ()
     appenders: tuple[AppenderDef, ...] = (AppenderDef(name="rows"),)
-    expectations: Later[tuple[Expectation, ...]] = ()
+    expectations: tuple[Expectation, ...] = ()
     """Beside the dataDefs: a change of them makes no stored page stale."""
-    plugins: Later[tuple[PluginFile, ...]] = ()
+    plugins: tuple[PluginFile, ...] = ()
     base_url: str | None = None
     files: tuple[str, ...] = ()
     """The files that were read, in path order."""

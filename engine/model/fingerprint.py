@@ -104,9 +104,7 @@ class PreparedDefs(Struct, frozen=True, kw_only=True):
         """Prepare these defs."""
         hashes = {data_def.name: definition_hash(data_def) for data_def in definitions.data_defs}
         nofollow_rules = sorted((rule.name, rule.nofollow) for rule in definitions.hosts if not rule.nofollow)
-        host_rules: list[object] = [json.dumps(nofollow_rules)]
-        if query_rules := list_query_rules(definitions):  # without them, the hashes stay those of older versions
-            host_rules.append(query_rules)
+        host_rules: list[object] = [json.dumps(nofollow_rules), list_query_rules(definitions)]
         return cls(
             definitions=definitions,
             hash=definition_hash(definitions),

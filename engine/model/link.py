@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 from msgspec import Struct, field
 
-from engine.model.stored_form import NO_POSITION, Later, SourcePosition
+from engine.model.stored_form import NO_POSITION, SourcePosition
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 JSON_TYPE = "application/json"
@@ -48,11 +48,11 @@ class Link(Struct, frozen=True, kw_only=True):
     max_depth: int | None = None
     priority: int | None = None
     """None: the priority of the target group."""
-    in_block: Later[bool] = False
+    in_block: bool = False
     """Whether the selector searches the block of each record, not the page."""
-    carry: Later[tuple[str, ...]] = ()
+    carry: tuple[str, ...] = ()
     """Fields whose values go to the linked page."""
-    request: Later[RequestTemplate | None] = None
+    request: RequestTemplate | None = None
     """None: a GET of the URL of the element."""
     place: SourcePosition = NO_POSITION
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from engine.model.stored_form import Later, from_plain, to_plain
+from engine.model.stored_form import from_plain, to_plain
 
 MAX_SERIES_PAGES = 100_000
 
@@ -63,7 +63,7 @@ class SitemapRules(Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     links: tuple[SitemapLink, ...] = ()
     """Empty: all that `allow` and `deny` leave lead into the locator's own group."""
-    since: Later[Literal["lastRun"] | None] = None
+    since: Literal["lastRun"] | None = None
     """`lastRun`: a page is asked for if it was modified after its stored document was; None: as its group says."""
 
     @property

@@ -3,17 +3,9 @@
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from msgspec import NODEFAULT, Struct
-from msgspec.structs import FieldInfo, fields
-
-T = TypeVar("T")
-
-_ADDED_LATER = "added later"
-
-Later = Annotated[T, _ADDED_LATER]
-"""The type of a field that older definitions lack: with its default it is not stored, so that no hash changes."""
+from msgspec import Struct
 
 
 class SourcePosition(Struct, frozen=True):
@@ -35,12 +27,10 @@ def to_plain(value: Any, *, places: bool = True) -> Any:
     if isinstance(value, SourcePosition):
         return [value.file, value.line, value.column]
     if isinstance(value, Struct):
-        unstored = _unstored_values(type(value))
         return {
-            name: to_plain(item, places=places)
+            name: to_plain(getattr(value, name), places=places)
             for name in value.__struct_fields__
-            if (item := getattr(value, name)) != unstored.get(name, NODEFAULT)
-            and (places or name not in ("place", "files"))
+            if places or name not in ("place", "files")
         }
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, places=places) for key, item in value.items()}
@@ -70,13 +60,3 @@ def from_plain(kind: Any, value: Any) -> Any:
 @cache
 def _field_types(kind: type[Struct]) -> dict[str, Any]:
     return get_type_hints(kind)
-
-
-@cache
-def _unstored_values(kind: type[Struct]) -> dict[str, Any]:
-    """The defaults of the fields that were added later."""
-    return {field.name: _default(field) for field in fields(kind) if _ADDED_LATER in get_args(field.type)}
-
-
-def _default(field: FieldInfo) -> Any:
-    return field.default if field.default_factory is NODEFAULT else field.default_factory()

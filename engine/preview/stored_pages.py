@@ -19,7 +19,7 @@ from engine.preview.row_changes import RowChange, compare_rows
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.db.connector import Database, is_immutable
-from engine.store.db.schema import CRAWL, PAGES, require_current
+from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
@@ -79,6 +79,7 @@ def preview_stored_pages(
     client_settings = client.settings if client is not None else Settings()
     definitions = complete_tables(definitions, client_settings)
     target = find_data_def(definitions, data_def)
+    check_data_dir(folder)
     if not (folder / CRAWL).exists():
         raise UsageError(f"{folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     with contextlib.ExitStack() as stack:
@@ -87,7 +88,6 @@ def preview_stored_pages(
                 Database.open(folder / CRAWL, read_only=True, immutable=is_immutable(folder / CRAWL), busy_seconds=2)
             )
         )
-        require_current(db)
         bodies = stack.enter_context(
             contextlib.closing(PageStore(folder, read_only=True, immutable=is_immutable(folder / PAGES)))
         )

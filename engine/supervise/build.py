@@ -26,7 +26,7 @@ from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
-from engine.store.db.schema import CRAWL, PAGES, migrate_databases
+from engine.store.db.schema import CRAWL, PAGES, create_databases
 from engine.store.read.snapshot import read_summary
 from engine.store.tables import commands, events, hosts, jobs, outputs, rings, runs, sequences, supervisors
 from engine.store.tables.events import Event
@@ -97,7 +97,7 @@ def build_supervisor(
     UsageError on a bad `-o`.
     """
     folder = options.folder.absolute()
-    _retry(lambda: migrate_databases(folder), cancelled)
+    _retry(lambda: create_databases(folder), cancelled)
     _make_dirs(folder)
     db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:

@@ -26,7 +26,7 @@ from engine.model.node import Role
 from engine.model.run import NO_ETA, RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables import events, linked_jobs, nodes, runs, supervisors, versions
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
@@ -43,7 +43,7 @@ _DEFS = Definitions(
 
 def filled(folder: Path, count: int, hosts: int, node_count: int) -> tuple[int, list[int]]:
     """Fill a data dir with a running run whose supervisor is this process; return its number and node epochs."""
-    migrate_databases(folder)
+    create_databases(folder)
     db = Database.open(folder / CRAWL, durable=False)
     now = time.time()
     with db.transaction():

@@ -1,4 +1,4 @@
-"""Damaged, foreign or missing databases: exit 3, the file named, nothing changed."""
+"""Damaged, foreign or missing databases: the file is named, nothing changes."""
 
 import os
 import random
@@ -109,12 +109,18 @@ def test_a_foreign_or_newer_database_is_refused(project: Project, site: Site) ->
         with sqlite3.connect(project.data / "crawl.db") as db:
             db.execute(sql)
         db.close()
-        before = file_states(project.data)
-        done = project.start().wait()
-        assert done.code == 3, done.err
-        assert "crawl.db" in done.err
-        assert "Traceback" not in done.err
-        assert file_states(project.data) == before
+        before, names = file_states(project.data), sorted(project.data.rglob("*"))
+        commands = ("status", "jobs", "runs", "state", "pause", "retry")
+        refused = [(3 if name == "status" else 2, project.run_with_data(name)) for name in commands]
+        refused.append((2, project.start().wait()))
+        refused.append(
+            (2, project.start_command("extract", "--defs", str(project.defs), "--data", str(project.data)).wait())
+        )
+        for code, done in refused:
+            assert done.code == code, done.err
+            assert "crawl.db: of another program or an unreleased version" in done.err
+            assert file_states(project.data) == before
+            assert sorted(project.data.rglob("*")) == names
 
 
 @pytest.mark.sweep

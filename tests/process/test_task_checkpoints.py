@@ -1,4 +1,4 @@
-"""Checkpoints of tasks in real crawls: two chains in one group, an edited plugin, a renamed task, a run of schema 6."""
+"""Checkpoints of tasks in real crawls: two chains in one group, an edited plugin, a renamed task."""
 
 import json
 import sqlite3
@@ -6,8 +6,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-
-from tests.data.kept_crawl import DUMPS, load_dump, serve_kept_crawl
 
 from .project import Project, until
 from .site import Page, Site, html
@@ -129,25 +127,3 @@ def test_lost_rows_concern_the_task_whose_pages_lack_them(shop: SteppedShop, pro
     assert "plain/parser" not in group["steps"]
     project.crawl()
     assert project.count_rows("scored", "named") == shop.scored() + shop.named()
-
-
-@pytest.mark.parametrize("ending", ["cancelled", "killed"])
-def test_a_resumed_run_of_schema_6_has_the_entries_of_its_tasks(project: Project, ending: str) -> None:
-    with serve_kept_crawl() as crawl:
-        load_dump(DUMPS / "schema-6" / ending, project.data)
-        project.write(crawl.defs())
-        shown = project.run_with_data("state")
-        assert shown.code == 0
-        assert "parser" in shown.out, "also before the migration"
-        project.crawl(code=1)
-    steps = state(project)
-    assert set(steps) == {
-        "shelves/seeder", "shelves/loader", "books/loader",
-        *(f"{task}/{step}" for task in ("shelves/list", "books/page", "books/more")
-          for step in ("parser", "filter", "appender")),
-    }  # fmt: skip
-    assert {line["completed"] for line in steps.values()} == {True}
-    assert {line["validation_status"] for line in steps.values()} == {"valid"}
-    assert project.query("SELECT count(*) FROM checkpoints WHERE run = 2 AND task = '' AND step_name = 'parser'") == [
-        (0,)
-    ]

@@ -303,20 +303,6 @@ def test_a_kill_during_the_repair_leaves_exact_sums(crawl: VerifiedCrawl, projec
 
 
 @pytest.mark.sweep
-def test_a_run_of_an_earlier_schema_has_no_sums(crawl: VerifiedCrawl, project: Project) -> None:
-    crawl.execute("UPDATE runs SET summed = 0")
-    result = crawl.verify()
-    assert statuses(result) == {"red": "not_recorded", "blue": "not_recorded"}
-    assert "before sums were recorded" in project.run_with_data("state", "--verify").out
-    assert {entry["rows"] for entry in map(json.loads, project.run_with_data("state", "--json").out.splitlines())} == {
-        None
-    }
-    project.crawl("--fresh")
-    crawl_again = crawl.verify()
-    assert statuses(crawl_again) == {"red": "valid", "blue": "valid"}
-
-
-@pytest.mark.sweep
 def test_an_interrupted_run_has_unfinished_groups(project: Project, site: Site) -> None:
     crawl = VerifiedCrawl(project, site)
     hold = threading.Event()

@@ -100,9 +100,7 @@ def _write_changes(
     format_: str, output: Path | None, *, escape_formulas: bool,
 ) -> None:  # fmt: skip
     from console.cli.change_export import ChangeExport
-    from engine.store.db.schema import require_current
 
-    require_current(db)
     export_ = ChangeExport(
         db=db, run=run, definitions=definitions, since=since, format=format_, escape_formulas=escape_formulas
     )  # fmt: skip

@@ -34,6 +34,7 @@ from engine.errors import Problem, StorageError, UsageError, suggest
 from engine.processes.spawner import Spawner
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
+from engine.store.db.file_header import check_data_dir
 from engine.supervise.lock import Lock
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ def run_headless(options: HeadlessOptions) -> int:
         from engine.defs.loader import load
 
         load(options.defs)  # before the data dir is made: a folder without defs stays as it was
+    check_data_dir(options.data)  # the lock writes into it
     signals = _Signals()
     lock = Lock.acquire(options.data)
     gc.disable()  # during the imports, which stay in memory

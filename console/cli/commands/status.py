@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 from console.cli.options import common_options, validate_assignments
 from console.format import describe_eta, plural
 from console.sanitize import clean
+from engine.errors import StorageError
 
 if TYPE_CHECKING:
     from engine.store.read.snapshot import Snapshot
@@ -26,9 +27,13 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     import orjson
 
     from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
+    from engine.store.db.file_header import OtherDatabase
 
     validate_assignments(assign)
-    view = read_snapshot(data)
+    try:
+        view = read_snapshot(data)
+    except OtherDatabase as error:
+        raise StorageError(error.message, error.remedy) from error
     if supervisor_pid(view) is None:
         view = end_orphans(view)
     alarm = supervisor_alarm(data, view)

@@ -11,8 +11,9 @@ from console.client import explain_host, explain_waits, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.store.db.connector import Database
+from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
-from engine.store.db.schema import CRAWL, PAGES, has_schema, require_current
+from engine.store.db.schema import has_tables
 from engine.store.read import browse, failures, history, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
 from engine.store.read.event_search import list_events
@@ -125,8 +126,9 @@ class DatabaseSource:
 
     @property
     def db(self) -> Database:
-        """The connection. Raises StorageError."""
+        """The connection. Raises OtherDatabase, StorageError."""
         if self._db is None:
+            check_data_dir(self.data)
             self._db = Database.open(self.data / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS)
         return self._db
 
@@ -134,11 +136,10 @@ class DatabaseSource:
         """The newest run; cached until the database changes."""
         if not (self.data / CRAWL).exists():
             return EMPTY_SNAPSHOT
-        if not has_schema(self.db):
+        if not has_tables(self.db):
             return EMPTY_SNAPSHOT
         key = (self.db.data_version, limit)
         if key != self._snapshot_key or self._has_waits:
-            require_current(self.db)
             self._last_snapshot = snapshot.read(self.db, limit=limit)
             self._snapshot_key = key
             self._has_waits = any(host.next_in or host.backoff for host in self._last_snapshot.hosts)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from engine.errors import CrawlError, StorageError
 from engine.runtime.disk_space import is_full
+from engine.store.db.file_header import FileStamp
 from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
 from engine.store.db.retry_busy import DiskFull, retry_busy
 
@@ -57,13 +58,13 @@ class Database:
         read_only: bool = False,
         immutable: bool = False,
         busy_seconds: float = BUSY_SECONDS,
-        page_size: int | None = None,
+        stamp: FileStamp | None = None,
         small_cache: bool = False,
     ) -> "Database":
         """Open a database file. `durable`: commits survive a power loss (synchronous FULL), else only a crash.
 
-        `immutable`: nothing writes the file meanwhile; neither reads nor creates a write-ahead log. `page_size`: bytes
-        of a page, used when the file is created. `small_cache`: for a connection that reads little, or each page once.
+        `immutable`: nothing writes the file meanwhile; neither reads nor creates a write-ahead log. `stamp`: what the
+        file gets if it is new. `small_cache`: for a connection that reads little, or each page once.
         Raises StorageError, naming the file, if it cannot be opened or is not a database.
         """
         read_only = read_only or immutable
@@ -83,9 +84,9 @@ class Database:
         if read_only:
             database.execute("PRAGMA query_only = 1")
         else:
-            if page_size is not None:
-                database.execute(f"PRAGMA page_size = {page_size}")
             # processes that create the file at the same time block each other here, and SQLite does not wait
+            if stamp is not None:
+                retry_busy(lambda: database._stamp_new(stamp), seconds=busy_seconds, pause=0.01)
             retry_busy(lambda: database.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
             database._set_synchronous(durable)
         database.execute(f"PRAGMA cache_size = {-(_SMALL_CACHE_KB if small_cache else _CACHE_KB)}")
@@ -274,6 +275,15 @@ class Database:
                 time.sleep(_BEGIN_RETRY_SECONDS)
             except sqlite3.Error as error:
                 raise self._translate_error(error) from error
+
+    def _stamp_new(self, stamp: FileStamp) -> None:
+        """Number a new file before it has a write-ahead log: its first bytes always tell whose it is."""
+        if self.value("PRAGMA application_id") == stamp.application_id:
+            return
+        self.execute(f"PRAGMA page_size = {stamp.page_size}")
+        with self.transaction():
+            self.execute(f"PRAGMA application_id = {stamp.application_id}")
+            self.execute(f"PRAGMA user_version = {stamp.user_version}")
 
     def _set_synchronous(self, durable: bool) -> None:
         """Change whether commits wait for the disk. Outside of transactions alone: SQLite refuses it inside."""

@@ -5,3 +5,8 @@ CREATE TABLE pages (
     headers TEXT NOT NULL,                         -- JSON: pairs of name and value
     body    BLOB NOT NULL                          -- without its content encoding, compressed with zstd
 );
+
+CREATE TABLE dictionaries (                        -- of zstd; each frame of a body names its id
+    id   INTEGER PRIMARY KEY,
+    body BLOB NOT NULL
+);

@@ -31,7 +31,11 @@ CREATE TABLE runs (
     reextraction     TEXT,                         -- JSON: progress of the search for stale pages; null: none is in progress
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
-    extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
+    extract_only     INTEGER NOT NULL DEFAULT 0,   -- 1: fetch nothing, lease only re-extractions
+    empty_seeds      TEXT,                         -- JSON: by group, the lists of URLs that were empty
+    baseline         TEXT,                         -- JSON: what it gave, once it is DONE, for comparison with later runs
+    drops            TEXT,                         -- JSON: what a dataDef gave much less of during the run
+    missed           TEXT                          -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
 );
 
 CREATE TABLE def_versions (
@@ -93,29 +97,48 @@ CREATE TABLE nodes (
 );
 
 CREATE TABLE hosts (
-    id            INTEGER PRIMARY KEY,
-    run           INTEGER NOT NULL REFERENCES runs(seq),
-    key           TEXT NOT NULL,                   -- name:port
-    origin        TEXT NOT NULL,
-    delay         REAL NOT NULL,
-    concurrency   INTEGER NOT NULL,
-    crawl_delay   REAL NOT NULL DEFAULT 0,         -- from its robots.txt
-    next_at       REAL,
-    backoff_until REAL,
-    strikes       INTEGER NOT NULL DEFAULT 0,      -- consecutive answers 429 or 503
-    throttled     INTEGER NOT NULL DEFAULT 0,
-    errors        INTEGER NOT NULL DEFAULT 0,
-    robots        TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),
-    robots_status INTEGER,
-    robots_text   TEXT,
+    id                   INTEGER PRIMARY KEY,
+    run                  INTEGER NOT NULL REFERENCES runs(seq),
+    key                  TEXT NOT NULL,            -- name:port
+    origin               TEXT NOT NULL,
+    delay                REAL NOT NULL,
+    concurrency          INTEGER NOT NULL,
+    crawl_delay          REAL NOT NULL DEFAULT 0,  -- from its robots.txt
+    next_at              REAL,
+    backoff_until        REAL,
+    strikes              INTEGER NOT NULL DEFAULT 0, -- consecutive answers 429 or 503
+    throttled            INTEGER NOT NULL DEFAULT 0,
+    errors               INTEGER NOT NULL DEFAULT 0,
+    robots               TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),
+    robots_status        INTEGER,
+    robots_text          TEXT,
+    named                INTEGER NOT NULL DEFAULT 0, -- 1: a locator of the run names it
+    robots_fetched_at    REAL,                     -- wall clock; null: it could not be read
+    robots_agent         TEXT,                     -- the product token that its crawl_delay applies to
+    throttle             INTEGER NOT NULL DEFAULT 0, -- 1: the delay follows the host's latency
+    pace                 REAL NOT NULL DEFAULT 1,  -- that delay, in seconds
+    least_pace           REAL NOT NULL DEFAULT 0,  -- raised by each burst of 429 or 503, never lowered
+    records              INTEGER NOT NULL DEFAULT 0, -- of its pages
+    records_rejected     INTEGER NOT NULL DEFAULT 0,
+    gone                 INTEGER NOT NULL DEFAULT 0, -- requests answered with 404 or 410
+    blocked              INTEGER NOT NULL DEFAULT 0, -- answers that refused the crawler
+    answers              INTEGER NOT NULL DEFAULT 1, -- the last 20 as bits, 1: it refused; a 1 before them all
+    operator_delay       REAL,                     -- set at run time; null: that of the defs applies
+    operator_concurrency INTEGER,
+    paused               INTEGER NOT NULL DEFAULT 0, -- 1: an operator paused it; 2: a lost login did
+    login                TEXT NOT NULL DEFAULT 'OFF' CHECK (login IN ('OFF','WANTED','DONE','FAILED')),
+    login_number         INTEGER NOT NULL DEFAULT 0, -- of the last login: jobs and losses name it
+    login_failure        TEXT,                     -- why it FAILED
+    lost_in_row          INTEGER NOT NULL DEFAULT 0, -- pages in a row that failed although it was new
     UNIQUE (run, key)
 );
+CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
 
 CREATE TABLE sequences (
     id         INTEGER PRIMARY KEY,
     run        INTEGER NOT NULL REFERENCES runs(seq),
     host       INTEGER NOT NULL REFERENCES hosts(id),
-    kind       TEXT NOT NULL CHECK (kind IN ('page','robots','sitemap','extract')),
+    kind       TEXT NOT NULL CHECK (kind IN ('page','robots','sitemap','extract','login','file')),
     grp        TEXT NOT NULL,
     rung_at    REAL,
     paused     INTEGER NOT NULL DEFAULT 0,
@@ -136,6 +159,7 @@ CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
 CREATE INDEX sequences_absent ON sequences(run) WHERE absent > 0;
 CREATE INDEX sequences_extract ON sequences(run) WHERE kind = 'extract';
+CREATE INDEX sequences_stopped ON sequences(run) WHERE paused = 2;
 
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
@@ -147,32 +171,37 @@ CREATE TABLE locators (
 );
 
 CREATE TABLE jobs (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
-    run        INTEGER NOT NULL REFERENCES runs(seq),
-    sequence   INTEGER NOT NULL REFERENCES sequences(id),
-    state      TEXT NOT NULL DEFAULT 'READY'
+    id             INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused: a node may still hold a deleted job
+    run            INTEGER NOT NULL REFERENCES runs(seq),
+    sequence       INTEGER NOT NULL REFERENCES sequences(id),
+    state          TEXT NOT NULL DEFAULT 'READY'
         CHECK (state IN ('READY','TAKEN','DONE','FAILED','SKIPPED','INCOMPLETE')),
-    priority   INTEGER NOT NULL DEFAULT 0,
-    not_before REAL,                               -- null: due
-    lease      INTEGER,
-    node       INTEGER,
-    attempts   INTEGER NOT NULL DEFAULT 0,
-    crashes    INTEGER NOT NULL DEFAULT 0,
-    hops       INTEGER NOT NULL DEFAULT 0,
-    depth      INTEGER NOT NULL DEFAULT 0,
-    origin     TEXT NOT NULL CHECK (origin IN ('locator','link')),
-    locator    INTEGER REFERENCES locators(id),
-    root       INTEGER,                            -- the locator's job from which this one descends
-    document   INTEGER,
-    defs       INTEGER,                            -- the def version its rows were made with
-    page       INTEGER,                            -- for a re-extraction: the job of the page
-    linked     INTEGER,                            -- the newest def version under which a page links to it
-    url        TEXT NOT NULL,
-    target     TEXT,                               -- the URL to which redirects led so far
-    reason     TEXT,
-    changed_at REAL,                               -- last change of state; null: unchanged since it was created
-    page_key   BLOB,                               -- for a plain locator: the identity of a link to its page
-    identity   BLOB NOT NULL,
+    priority       INTEGER NOT NULL DEFAULT 0,
+    not_before     REAL,                           -- null: due
+    lease          INTEGER,
+    node           INTEGER,
+    attempts       INTEGER NOT NULL DEFAULT 0,
+    crashes        INTEGER NOT NULL DEFAULT 0,
+    hops           INTEGER NOT NULL DEFAULT 0,
+    depth          INTEGER NOT NULL DEFAULT 0,
+    origin         TEXT NOT NULL CHECK (origin IN ('locator','link')),
+    locator        INTEGER REFERENCES locators(id),
+    root           INTEGER,                        -- the locator's job from which this one descends
+    document       INTEGER,
+    defs           INTEGER,                        -- the def version its rows were made with
+    page           INTEGER,                        -- for a re-extraction: the job of the page
+    linked         INTEGER,                        -- the newest def version under which a page links to it
+    url            TEXT NOT NULL,
+    target         TEXT,                           -- the URL to which redirects led so far
+    reason         TEXT,
+    changed_at     REAL,                           -- last change of state; null: unchanged since it was created
+    page_key       BLOB,                           -- for a plain locator: the identity of a link to its page
+    identity       BLOB NOT NULL,
+    may_leave_host INTEGER NOT NULL DEFAULT 1,     -- 0: redirects stay on named hosts and its own
+    parent         INTEGER,                        -- the job on whose page its link was found first
+    link_request   TEXT,                           -- JSON: what it sends besides its URL (engine.model.link); null: nothing
+    carried        TEXT,                           -- JSON: values of the page that leads to it; null: none
+    fresh_since    REAL,                           -- a document asked for since then replaces the fetch; null: by its group
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
@@ -184,17 +213,23 @@ CREATE INDEX jobs_suspect ON jobs(sequence, priority DESC, id) WHERE state = 'RE
 CREATE INDEX jobs_failed ON jobs(run, coalesce(changed_at, 0)) WHERE state = 'FAILED';
 CREATE INDEX jobs_skipped ON jobs(sequence) WHERE state = 'SKIPPED';
 CREATE INDEX jobs_located ON jobs(run, page_key) WHERE page_key IS NOT NULL;
+CREATE INDEX jobs_children ON jobs(parent) WHERE parent IS NOT NULL;
+CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
 
 CREATE TABLE documents (
-    id           INTEGER PRIMARY KEY,              -- id of its page in pages.db
-    run          INTEGER NOT NULL REFERENCES runs(seq),
-    key          BLOB NOT NULL,                    -- hash of method, URL and body; empty: no longer reused
-    url          TEXT NOT NULL,                    -- after redirects
-    status       INTEGER NOT NULL,
-    content_type TEXT NOT NULL,
-    fetched_at   REAL NOT NULL,
-    size         INTEGER NOT NULL,
-    digest       BLOB NOT NULL                     -- until schema-2.sql
+    id            INTEGER PRIMARY KEY,             -- id of its page in pages.db
+    run           INTEGER NOT NULL REFERENCES runs(seq),
+    key           BLOB NOT NULL,                   -- hash of method, URL and body; empty: no longer reused
+    url           TEXT NOT NULL,                   -- after redirects
+    status        INTEGER NOT NULL,
+    content_type  TEXT NOT NULL,
+    fetched_at    REAL NOT NULL,
+    size          INTEGER NOT NULL,
+    pruned        INTEGER NOT NULL DEFAULT 0,      -- 1: its body was deleted, and it is not reused
+    digest        BLOB NOT NULL,                   -- engine.model.content_digest
+    checked_at    REAL,                            -- when the site last said that it is unchanged; null: never
+    checked_run   INTEGER,                         -- the run to which it said so
+    recrawl_after REAL                             -- seconds after which an adaptive group asks for it again; null: in none
 );
 CREATE INDEX documents_key ON documents(key);
 
@@ -209,7 +244,8 @@ CREATE TABLE rows (
     run      INTEGER NOT NULL REFERENCES runs(seq),
     job      INTEGER NOT NULL REFERENCES jobs(id),
     data_def INTEGER NOT NULL REFERENCES data_defs(id),
-    data     TEXT NOT NULL                         -- a JSON object, fields in the order of the defs
+    data     TEXT NOT NULL,                        -- a JSON object, fields in the order of the defs
+    digest   BLOB                                  -- engine.model.content_digest
 );
 CREATE INDEX rows_job ON rows(job);
 
@@ -218,6 +254,7 @@ CREATE TABLE row_counts (
     data_def TEXT NOT NULL,
     rows     INTEGER NOT NULL DEFAULT 0,
     rejected INTEGER NOT NULL DEFAULT 0,
+    waiting  INTEGER NOT NULL DEFAULT 0,           -- held rows
     PRIMARY KEY (run, data_def)
 ) WITHOUT ROWID;
 
@@ -235,6 +272,8 @@ CREATE TABLE metrics (
     fetch_seconds REAL NOT NULL DEFAULT 0,         -- sum over the fetches
     bytes         INTEGER NOT NULL DEFAULT 0,      -- of their bodies, as sent
     retries       INTEGER NOT NULL DEFAULT 0,
+    noindex       INTEGER NOT NULL DEFAULT 0,      -- pages that say noindex
+    requests      INTEGER NOT NULL DEFAULT 0,      -- sent for pages
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
 
@@ -253,37 +292,41 @@ CREATE TABLE appenders (
 );
 
 CREATE TABLE outputs (
-    id        INTEGER PRIMARY KEY,
-    run       INTEGER NOT NULL REFERENCES runs(seq),
-    appender  TEXT NOT NULL,
-    type      TEXT NOT NULL,
-    data_def  TEXT NOT NULL,
-    path      TEXT NOT NULL,                       -- absolute
-    settings  TEXT NOT NULL,                       -- JSON: columns, joins, delimiter
-    cursor    INTEGER NOT NULL DEFAULT 0,          -- the last row in the file
-    bytes     INTEGER NOT NULL DEFAULT 0,          -- durable length of the file
-    rows      INTEGER NOT NULL DEFAULT 0,
-    inode     INTEGER,
-    dirty     INTEGER NOT NULL DEFAULT 0,          -- reasons to rebuild, such as replaced rows at or below the cursor
-    pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
+    id       INTEGER PRIMARY KEY,
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    appender TEXT NOT NULL,
+    type     TEXT NOT NULL,
+    data_def TEXT NOT NULL,
+    path     TEXT NOT NULL,                        -- absolute
+    settings TEXT NOT NULL,                        -- JSON: columns, joins, delimiter
+    cursor   INTEGER NOT NULL DEFAULT 0,           -- the last row in the file
+    bytes    INTEGER NOT NULL DEFAULT 0,           -- durable length of the file
+    rows     INTEGER NOT NULL DEFAULT 0,
+    inode    INTEGER,
+    dirty    INTEGER NOT NULL DEFAULT 0,           -- reasons to rebuild, such as replaced rows at or below the cursor
+    pending  TEXT,                                 -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
+    delivers INTEGER NOT NULL DEFAULT 0,           -- 1: it has no file, and a row in deliveries
+    error    TEXT,                                 -- why it cannot be written now
     UNIQUE (run, appender, data_def)
 );
 
 CREATE TABLE checkpoints (
     run               INTEGER NOT NULL REFERENCES runs(seq),
-    step_name         TEXT NOT NULL,
     grp               TEXT NOT NULL,
+    task              TEXT NOT NULL DEFAULT '',        -- empty: a step that serves all tasks of the group
+    step_name         TEXT NOT NULL,
+    position          INTEGER NOT NULL DEFAULT 0,      -- in the chain: the main line, then side branches
     completed         INTEGER NOT NULL,
     completed_at      REAL,
     validation_status TEXT NOT NULL CHECK (validation_status IN ('valid','provisional','invalid')),
     reason            TEXT,
     content_hash      TEXT NOT NULL,
-    dependencies      TEXT NOT NULL,               -- JSON: steps on which it depends; GROUP/STEP in another group
-    kept              INTEGER NOT NULL DEFAULT 0,  -- pages done before the content changed that are not processed again
+    dependencies      TEXT NOT NULL,                   -- JSON: steps of the task or group; GROUP/STEP in another group
+    kept              INTEGER NOT NULL DEFAULT 0,      -- pages done before the content changed that are not processed again
     CHECK ((completed = 1) = (completed_at IS NOT NULL)),
     CHECK (completed = 0 OR validation_status <> 'invalid'),
     CHECK (completed = 1 OR validation_status <> 'valid'),
-    PRIMARY KEY (run, step_name, grp)
+    PRIMARY KEY (run, grp, task, step_name)
 ) WITHOUT ROWID;
 
 CREATE TABLE commands (
@@ -311,14 +354,217 @@ CREATE TABLE events (
 CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
 
 CREATE TABLE samples (
-    run    INTEGER NOT NULL REFERENCES runs(seq),
-    at     REAL NOT NULL,
-    pages  REAL NOT NULL,                          -- per second since the last sample
-    rows   REAL NOT NULL,
-    failed INTEGER NOT NULL,
-    queue  INTEGER NOT NULL,
+    run     INTEGER NOT NULL REFERENCES runs(seq),
+    at      REAL NOT NULL,
+    pages   REAL NOT NULL,                         -- per second since the last sample
+    rows    REAL NOT NULL,
+    failed  INTEGER NOT NULL,
+    queue   INTEGER NOT NULL,
+    answers TEXT,                                  -- JSON: by class of status (2xx, 429, none …), those of a second
+    p50     REAL,                                  -- seconds of the answers since the last sample; null: none
+    p95     REAL,
     PRIMARY KEY (run, at)
 ) WITHOUT ROWID;
+
+CREATE TABLE health (                               -- of each version of a dataDef that has fields
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    pages    INTEGER NOT NULL DEFAULT 0,            -- it was applied to
+    records  INTEGER NOT NULL DEFAULT 0,            -- that became rows or were rejected
+    rejected INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, data_def)
+) WITHOUT ROWID;
+
+CREATE TABLE field_health (
+    id       INTEGER PRIMARY KEY,                   -- the order of the fields
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    field    TEXT NOT NULL,
+    defaults INTEGER NOT NULL,                      -- 1: it has a default, and may be missing
+    missing  INTEGER NOT NULL DEFAULT 0,            -- in so many records, before its default
+    UNIQUE (run, data_def, field)
+);
+
+CREATE TABLE page_health (
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    records  INTEGER NOT NULL,
+    rejected INTEGER NOT NULL,
+    missing  TEXT,                                  -- JSON: field to records; null: no field was missing
+    PRIMARY KEY (job, data_def)
+) WITHOUT ROWID;
+
+CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
+    host        INTEGER PRIMARY KEY REFERENCES hosts(id),
+    run         INTEGER NOT NULL REFERENCES runs(seq),
+    bytes       INTEGER NOT NULL DEFAULT 0,         -- of the bodies it sent; a kill may lose a second
+    measured_at REAL NOT NULL DEFAULT 0,            -- boot-time second of the last flush of its latency
+    p50         REAL,                               -- seconds of its answers, in the last minute it had some
+    p95         REAL,
+    recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
+    eta         REAL                                -- estimated seconds until its pages have ended
+);
+CREATE INDEX host_speeds_measured ON host_speeds(run, measured_at);
+CREATE INDEX host_speeds_eta ON host_speeds(run) WHERE eta IS NOT NULL;
+
+CREATE TABLE host_answers (
+    host    INTEGER NOT NULL REFERENCES hosts(id),
+    status  INTEGER NOT NULL,                       -- 0: a request without an answer
+    answers INTEGER NOT NULL,
+    PRIMARY KEY (host, status)
+) WITHOUT ROWID;
+
+CREATE TABLE host_latencies (                       -- histograms of hosts that answer: engine.model.latency
+    host    INTEGER NOT NULL REFERENCES hosts(id),
+    bucket  INTEGER NOT NULL,
+    answers INTEGER NOT NULL,
+    PRIMARY KEY (host, bucket)
+) WITHOUT ROWID;
+
+CREATE TABLE failures (                             -- the failed jobs of a sequence by reason; triggers count them
+    sequence INTEGER NOT NULL REFERENCES sequences(id),
+    reason   TEXT NOT NULL,
+    jobs     INTEGER NOT NULL,
+    PRIMARY KEY (sequence, reason)
+) WITHOUT ROWID;
+
+CREATE TABLE results (                              -- of steps on pages; of warnings, the first 1,000 of a step and code
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id), -- the unit of extraction
+    grp      TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    step     TEXT NOT NULL,
+    outcome  TEXT NOT NULL CHECK (outcome IN ('ok','warning','error')),
+    code     TEXT NOT NULL,
+    ms       REAL NOT NULL,
+    text     TEXT NOT NULL
+);
+CREATE INDEX results_job ON results(job);
+CREATE INDEX results_error ON results(run, id) WHERE outcome = 'error';
+CREATE INDEX results_warning ON results(run, id) WHERE outcome = 'warning';
+
+CREATE TABLE unlisted_results (                     -- of a page, those without a row, so that they can be taken back
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    grp      TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    step     TEXT NOT NULL,
+    outcome  TEXT NOT NULL CHECK (outcome IN ('warning','not_applicable')),
+    code     TEXT NOT NULL,
+    results  INTEGER NOT NULL,
+    PRIMARY KEY (job, data_def, step, outcome, code)
+) WITHOUT ROWID;
+
+CREATE TABLE result_counts (                        -- all outcomes
+    run     INTEGER NOT NULL REFERENCES runs(seq),
+    grp     TEXT NOT NULL,
+    task    TEXT NOT NULL,
+    step    TEXT NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN ('ok','warning','error','not_applicable')),
+    code    TEXT NOT NULL,
+    results INTEGER NOT NULL,
+    PRIMARY KEY (run, grp, task, step, outcome, code)
+) WITHOUT ROWID;
+
+CREATE TABLE step_values (                          -- what the steps of a run share
+    run   INTEGER NOT NULL REFERENCES runs(seq),
+    key   TEXT NOT NULL,
+    value TEXT NOT NULL,                            -- JSON
+    PRIMARY KEY (run, key)
+) WITHOUT ROWID;
+
+CREATE TABLE step_checkpoints (                     -- for the next attempt at a job; deleted when it ends
+    job  INTEGER PRIMARY KEY REFERENCES jobs(id),
+    text TEXT NOT NULL
+);
+
+CREATE TABLE temporary_documents (                  -- fetched for groups that keep no documents: deleted when their run ends
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    document INTEGER NOT NULL,
+    grp      TEXT NOT NULL,
+    PRIMARY KEY (run, document)
+) WITHOUT ROWID;
+
+CREATE TABLE content_sums (                         -- of a group; they move in the commits
+    run          INTEGER NOT NULL REFERENCES runs(seq),
+    grp          TEXT NOT NULL,
+    documents    INTEGER NOT NULL,                  -- jobs that have a document
+    document_sum BLOB NOT NULL,                     -- of their digests, once for each job
+    rows         INTEGER NOT NULL,
+    row_sum      BLOB NOT NULL,
+    PRIMARY KEY (run, grp)
+) WITHOUT ROWID;
+
+-- Users' appenders deliver rows instead of writing a file; they are never rebuilt.
+
+CREATE TABLE deliveries (                           -- what an appender got; kept when its output is removed
+    id         INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    appender   TEXT NOT NULL,
+    data_def   TEXT NOT NULL,
+    cursor     INTEGER NOT NULL DEFAULT 0,          -- the last row it acknowledged
+    withdrawal INTEGER NOT NULL DEFAULT 0,          -- the last withdrawal it acknowledged
+    rows       INTEGER NOT NULL DEFAULT 0,          -- acknowledged, without those taken back
+    offered    INTEGER NOT NULL DEFAULT 0,          -- the highest row that it may have got
+    UNIQUE (run, appender, data_def)
+);
+
+CREATE TABLE withdrawals (                          -- deleted rows that an appender may have got
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    delivery INTEGER NOT NULL REFERENCES deliveries(id),
+    row      INTEGER NOT NULL,
+    newest   INTEGER NOT NULL,                      -- the newest row of all when it was deleted
+    counted  INTEGER NOT NULL DEFAULT 1             -- 0: it was never acknowledged
+);
+CREATE INDEX withdrawals_delivery ON withdrawals(delivery, id);
+
+CREATE TABLE session_losses (                       -- pages that were answered as if nobody had logged in
+    job   INTEGER PRIMARY KEY REFERENCES jobs(id),
+    login INTEGER NOT NULL                          -- the number of the login with which they were sent
+);
+
+CREATE TABLE cookie_jars (
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    site       TEXT NOT NULL,                       -- registrable domain
+    version    INTEGER NOT NULL,                    -- counts the changes of all jars of the run
+    changed_at REAL NOT NULL,
+    node       INTEGER NOT NULL,                    -- epoch of the node that wrote it
+    jar        BLOB NOT NULL,                       -- JSON
+    PRIMARY KEY (run, site)
+) WITHOUT ROWID;
+CREATE INDEX cookie_jars_version ON cookie_jars(run, version);
+
+CREATE TABLE files (                                -- what jobs of the kind 'file' downloaded; the newest of a job counts
+    id   INTEGER PRIMARY KEY AUTOINCREMENT,
+    run  INTEGER NOT NULL REFERENCES runs(seq),
+    job  INTEGER NOT NULL REFERENCES jobs(id),
+    path TEXT NOT NULL,                             -- in the output folder of the run
+    size INTEGER NOT NULL,
+    hash TEXT NOT NULL,                             -- SHA-256 of the content, in hex
+    type TEXT NOT NULL                              -- content type
+);
+CREATE INDEX files_job ON files(job);
+CREATE INDEX files_hash ON files(run, hash);
+
+CREATE TABLE held_rows (                            -- rows of a page that wait for files; never in `rows` at the same time
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    job      INTEGER NOT NULL REFERENCES jobs(id),  -- of the page
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    data     TEXT NOT NULL,                         -- as in `rows`, with a URL in the place of each file
+    files    TEXT NOT NULL                          -- JSON: pairs of where a URL stands in the data, and the job of its file
+);
+CREATE INDEX held_rows_job ON held_rows(job);
+CREATE INDEX held_rows_run ON held_rows(run);
+
+CREATE TABLE held_files (                           -- the files for which a row waits
+    held INTEGER NOT NULL REFERENCES held_rows(id),
+    file INTEGER NOT NULL REFERENCES jobs(id),
+    PRIMARY KEY (held, file)
+) WITHOUT ROWID;
+CREATE INDEX held_files_file ON held_files(file);
 
 -- Each change of state of a run or node is also an event: the events, replayed, give the tables.
 
@@ -350,6 +596,7 @@ CREATE TRIGGER jobs_born AFTER INSERT ON jobs BEGIN
     UPDATE sequences SET
         ready   = ready   + (NEW.state = 'READY' AND NEW.not_before IS NULL),
         delayed = delayed + (NEW.state = 'READY' AND NEW.not_before IS NOT NULL),
+        taken   = taken   + (NEW.state = 'TAKEN'),
         skipped = skipped + (NEW.state = 'SKIPPED')
     WHERE id = NEW.sequence;
 END;
@@ -409,4 +656,19 @@ WHEN (OLD.ready + OLD.taken > 0) <> (NEW.ready + NEW.taken > 0) AND NEW.kind <> 
 BEGIN
     UPDATE runs SET active_sequences = active_sequences + (NEW.ready + NEW.taken > 0) - (OLD.ready + OLD.taken > 0)
     WHERE seq = NEW.run;
+END;
+
+CREATE TRIGGER failures_added AFTER UPDATE OF state, reason, sequence ON jobs WHEN NEW.state = 'FAILED' BEGIN
+    INSERT INTO failures (sequence, reason, jobs) VALUES (NEW.sequence, coalesce(NEW.reason, ''), 1)
+    ON CONFLICT (sequence, reason) DO UPDATE SET jobs = jobs + 1;
+END;
+
+CREATE TRIGGER failures_removed AFTER UPDATE OF state, reason, sequence ON jobs WHEN OLD.state = 'FAILED' BEGIN
+    UPDATE failures SET jobs = jobs - 1 WHERE sequence = OLD.sequence AND reason = coalesce(OLD.reason, '');
+    DELETE FROM failures WHERE sequence = OLD.sequence AND reason = coalesce(OLD.reason, '') AND jobs <= 0;
+END;
+
+CREATE TRIGGER failures_deleted AFTER DELETE ON jobs WHEN OLD.state = 'FAILED' BEGIN
+    UPDATE failures SET jobs = jobs - 1 WHERE sequence = OLD.sequence AND reason = coalesce(OLD.reason, '');
+    DELETE FROM failures WHERE sequence = OLD.sequence AND reason = coalesce(OLD.reason, '') AND jobs <= 0;
 END;

@@ -312,7 +312,7 @@ def mark_pruned(db: Database, ids: Sequence[int]) -> None:
 
 
 def list_digests(db: Database, ids: Iterable[int]) -> dict[int, bytes | None]:
-    """The digests of documents by id; None: it was fetched before digests were recorded."""
+    """The digests of documents by id."""
     return dict(db.all(_DIGESTS, (id_list(ids),)))
 
 

@@ -56,7 +56,6 @@ class JobDocument(NamedTuple):
     url: str | None
     status: int | None
     digest: bytes | None
-    """None: it was fetched before digests were recorded."""
     is_pruned: int
     """1: its body was deleted on purpose, or the job has no document."""
 

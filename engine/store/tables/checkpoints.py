@@ -25,12 +25,10 @@ _EXISTS = """
 SELECT completed FROM checkpoints WHERE run = ? AND grp = ? AND task = '' AND step_name = ? AND content_hash = ?
 """
 _LIST = """
-SELECT grp, {task}, step_name, {position} AS position, completed_at, validation_status, reason, content_hash,
+SELECT grp, task, step_name, position, completed_at, validation_status, reason, content_hash,
     dependencies, kept
 FROM checkpoints WHERE run = ? ORDER BY 1, 2, position, step_name
 """
-_HAS_TASKS = "SELECT count(*) FROM pragma_table_info('checkpoints') WHERE name = 'task'"
-_EARLIER_POSITION = "instr('seeder loader parser filter appender', step_name)"
 _DELETE = """
 DELETE FROM checkpoints WHERE run = ? AND (grp, task, step_name) IN
     (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?))
@@ -138,19 +136,14 @@ def exists(db: Database, run: int, step: str, group: str, content_hash: str) -> 
 
 
 def list_checkpoints(db: Database, run: int) -> list[Checkpoint]:
-    """Every checkpoint of a run, group by group and task by task, in the order of the steps.
-
-    Reads the table of earlier schemas, too, which has no tasks.
-    """
-    has_tasks = db.value(_HAS_TASKS)
-    columns = {"task": "task", "position": "position"} if has_tasks else {"task": "''", "position": _EARLIER_POSITION}
+    """Every checkpoint of a run, group by group and task by task, in the order of the steps."""
     return [
         Checkpoint(
             group=group, task=task, step=step, position=position, completed_at=at, status=status, reason=reason,
             content_hash=content, dependencies=tuple(orjson.loads(dependencies)), kept=kept,
         )
         for group, task, step, position, at, status, reason, content, dependencies, kept
-        in db.all(_LIST.format(**columns), (run,))
+        in db.all(_LIST, (run,))
     ]  # fmt: skip
 
 
@@ -159,7 +152,7 @@ def to_state_record(
 ) -> dict[str, Any]:
     """A checkpoint as an object for `state.jsonl` and the command `state`. `run`: the run's id.
 
-    `jobs` and `content` are those of its group now; `content` is None where sums are not recorded.
+    `jobs` and `content` are those of its group now.
     """
     c, counts, finished = checkpoint, jobs or GroupCounts(), content if checkpoint.completed else None
     return {

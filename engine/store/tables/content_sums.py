@@ -23,8 +23,6 @@ SELECT s.run, s.grp, r.digest FROM json_each(?) i CROSS JOIN rows r ON r.job = i
 CROSS JOIN jobs j ON j.id = r.job CROSS JOIN sequences s ON s.id = j.sequence
 WHERE r.data_def NOT IN (SELECT value FROM json_each(?))
 """
-_HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = 'content_sums'"
-_IS_SUMMED = "SELECT summed FROM runs WHERE seq = ?"
 
 
 class ContentSum(Struct):
@@ -88,11 +86,6 @@ def subtract_rows(db: Database, jobs: str, kept: str) -> None:
 def list_sums(db: Database, run: int) -> dict[str, ContentSum]:
     """The sums of each group that has any content."""
     return _to_sums(db.all(_LIST, (run,)))
-
-
-def is_summed(db: Database, run: int) -> bool:
-    """Whether the sums of a run are exact: it did not begin under an earlier schema, which the file may still have."""
-    return bool(db.value(_HAS_TABLE) and db.value(_IS_SUMMED, (run,)))
 
 
 def _sum_of(before: ContentSum | None, change: ContentSum) -> ContentSum:

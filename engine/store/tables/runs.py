@@ -20,7 +20,7 @@ _LATEST = f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"
 _BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
 _BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
 _IDS = "SELECT id FROM runs ORDER BY seq DESC LIMIT +?"
-_CREATE = "INSERT INTO runs (id, created_at, base_url, summed) VALUES (?, ?, ?, 1) ON CONFLICT DO NOTHING RETURNING seq"
+_CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
 _SET_STATE = {
     state: f"UPDATE runs SET state = '{state}', reason = ? "
     f"WHERE seq = ? AND state IN {source_states(RUN_TRANSITIONS, state)}"

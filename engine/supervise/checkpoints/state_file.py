@@ -86,13 +86,8 @@ def read_state_records(db: Database, run: Run, entries: Sequence[Checkpoint] | N
     if entries is None:
         entries = checkpoints.list_checkpoints(db, run.seq)
     jobs = sequences.count_by_group(db, run.seq)
-    sums = content_sums.list_sums(db, run.seq) if content_sums.is_summed(db, run.seq) else None
-    return [
-        checkpoints.to_state_record(
-            c, run.id, jobs.get(c.group), None if sums is None else sums.get(c.group, ContentSum())
-        )
-        for c in entries
-    ]
+    sums = content_sums.list_sums(db, run.seq)
+    return [checkpoints.to_state_record(c, run.id, jobs.get(c.group), sums.get(c.group, ContentSum())) for c in entries]
 
 
 def _file_signature(path: Path) -> tuple[int, int, int] | None:

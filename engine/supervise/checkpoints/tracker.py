@@ -13,7 +13,6 @@ from engine.store.db.connector import Database
 from engine.store.tables import checkpoints, outputs, rows, runs, sequences
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.sequences import GroupCounts
-from engine.supervise.checkpoints.earlier_entries import convert_entries, is_earlier
 from engine.supervise.checkpoints.state_file import StateFile
 from engine.supervise.checkpoints.step_graph import (
     APPENDER,
@@ -131,11 +130,9 @@ def publish_steps(db: Database, run: int, steps: StepGraph, version: int, *, ree
     version before.
     """
     entries = read_checkpoints(db, run)
-    converted = convert_entries(db, run, entries.values())
-    entries |= converted
     changed = diff_checkpoints(entries, steps, sequences.count_by_group(db, run), version, reextract=reextract)
     removed = removed_entries(entries, steps)
-    checkpoints.write(db, run, {**converted, **{c.key: c for c in changed}}.values())
+    checkpoints.write(db, run, changed)
     checkpoints.delete(db, run, removed)
 
 
@@ -192,11 +189,7 @@ def removed_entries(entries: CheckpointMap, steps: StepGraph) -> list[Checkpoint
     """
     keys = {step.key for step in steps.steps}
     groups = {step.group for step in steps.steps}
-    return [
-        entry
-        for key, entry in entries.items()
-        if is_earlier(entry) or (entry.task and entry.group in groups and key not in keys)
-    ]
+    return [entry for key, entry in entries.items() if entry.task and entry.group in groups and key not in keys]
 
 
 def completion_changes(entries: CheckpointMap, steps: StepGraph, now: RunProgress, at: float) -> list[Checkpoint]:

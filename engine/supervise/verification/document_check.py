@@ -53,16 +53,13 @@ def _iterate_documents(db: Database, run: int) -> Iterator[JobDocument]:
 
 
 def _count_document(
-    document: JobDocument, condition: Literal["whole", "unrecorded", "pruned", "missing", "damaged"], of: GroupFindings
+    document: JobDocument, condition: Literal["whole", "pruned", "missing", "damaged"], of: GroupFindings
 ) -> None:
     if document.id is not None or condition == "missing":
         of.documents += 1
         of.present.add_document(document.digest)
     match condition:
         case "whole":
-            return
-        case "unrecorded":
-            of.unrecorded += 1
             return
         case "pruned":
             of.pruned += 1
@@ -76,9 +73,7 @@ def _count_document(
         of.unusable.add(document.job)
 
 
-def _examine(
-    document: JobDocument, pages: PageStore | None
-) -> Literal["whole", "unrecorded", "pruned", "missing", "damaged"]:
+def _examine(document: JobDocument, pages: PageStore | None) -> Literal["whole", "pruned", "missing", "damaged"]:
     if document.is_pruned:
         return "pruned"
     if document.id is None or pages is None:
@@ -91,7 +86,5 @@ def _examine(
         return "damaged"
     if body is None:
         return "missing"
-    if document.digest is None:
-        return "unrecorded"
-    whole = is_document(document.digest, str(document.url), int(document.status or 0), body)
+    whole = is_document(document.digest or b"", str(document.url), int(document.status or 0), body)
     return "whole" if whole else "damaged"

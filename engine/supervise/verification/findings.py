@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from engine.store.tables.content_sums import ContentSum
 from engine.supervise.verification.stored_files import DamagedFile
 
-GroupStatus = Literal["valid", "invalid", "unfinished", "not_recorded"]
+GroupStatus = Literal["valid", "invalid", "unfinished"]
 OutputStatus = Literal["valid", "invalid", "not_checked"]
 
 
@@ -20,8 +20,6 @@ class GroupFindings(Struct):
     """The sums of the stored digests of what is there."""
     documents: int = 0
     pruned: int = 0
-    unrecorded: int = 0
-    """Documents without a digest."""
     damaged_rows: Counter[str] = field(default_factory=Counter)
     """By dataDef."""
     damaged_documents: int = 0
@@ -48,13 +46,12 @@ class GroupResult(Struct, frozen=True, kw_only=True):
     rows: int | None = None
     documents: int | None = None
     pruned: int = 0
-    unrecorded: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """As `state --verify --json` prints it."""
         return {
             "group": self.group, "status": self.status, "reason": self.reason, "steps": dict(self.steps),
-            "rows": self.rows, "documents": self.documents, "pruned": self.pruned, "unrecorded": self.unrecorded,
+            "rows": self.rows, "documents": self.documents, "pruned": self.pruned,
         }  # fmt: skip
 
 

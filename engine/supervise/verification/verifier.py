@@ -28,7 +28,6 @@ _BATCH_ROWS, _FIRST_ROWS, _MIN_ROWS = 1_000, 100, 4
 _BATCH_BYTES = 8_000_000
 """Batches of large rows are smaller, so that memory stays flat."""
 _CHANGED = "it changed while it was read"
-_NOT_RECORDED = "its run began before sums were recorded; a new run records them"
 
 
 class _TaskKeys(NamedTuple):
@@ -47,9 +46,6 @@ def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Ver
     by_group: dict[str, list[Checkpoint]] = {}
     for entry in entries.values():
         by_group.setdefault(entry.group, []).append(entry)
-    if not content_sums.is_summed(db, run.seq):
-        results = [_result(group, _status(steps, "not_recorded"), steps) for group, steps in by_group.items()]
-        return Verification(groups=tuple(results), outputs=(), findings={}, recorded={}, damaged={}, dependents={})
     finished = [group for group, steps in by_group.items() if _status(steps, "valid") == "valid"]
     recorded = _list_recorded(db, run.seq, finished)
     findings = {group: GroupFindings() for group in finished}
@@ -187,8 +183,6 @@ def _result(
     findings: GroupFindings | None = None,
 ) -> GroupResult:
     """The result of a group; `invalid`: by key, what makes entries invalid."""
-    if status == "not_recorded":
-        return GroupResult(group=group, status=status, reason=_NOT_RECORDED)
     reasons = {
         entry.key.removeprefix(f"{group}/"): (invalid or {}).get(entry.key) or _invalid_reason(entry) for entry in steps
     }
@@ -202,7 +196,6 @@ def _result(
         rows=read.present.rows if findings else None,
         documents=read.documents if findings else None,
         pruned=read.pruned,
-        unrecorded=read.unrecorded,
     )
 
 

@@ -20,7 +20,7 @@ from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.db.connector import Database, sqlite3
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables import nodes, outputs, rows, runs, supervisors, versions
 from engine.store.tables.rows import NewRows
 
@@ -44,7 +44,7 @@ class Harness:
 
     def __init__(self, folder: Path, type_: str, data_defs: Iterable[str] = ("book",)) -> None:
         self.folder, self.type = folder, type_
-        migrate_databases(folder)
+        create_databases(folder)
         self.db = Database.open(folder / CRAWL)
         defs = tuple(DataDef(name=name, fields=tuple(Field(name=c) for c in COLUMNS)) for name in data_defs)
         with self.db.transaction():

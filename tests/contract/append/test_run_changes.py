@@ -17,7 +17,7 @@ from engine.model.fingerprint import ChangeScope
 from engine.model.job import link_key, locator_key
 from engine.model.link import Link
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, create_databases
 from engine.store.read.run_comparison import find_earlier_run
 from engine.store.tables import rows, runs, versions
 from engine.store.tables.row_entries import RowEntries
@@ -44,7 +44,7 @@ class TwoRuns:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        migrate_databases(folder)
+        create_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False)
         self.run = 0
         self.defs = Definitions()

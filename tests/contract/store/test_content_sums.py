@@ -83,17 +83,6 @@ def test_a_document_used_by_jobs_of_two_groups_counts_in_each(store: StoreHarnes
     assert read(store) == {"g": (1, 0), "h": (1, 0)}
 
 
-def test_a_document_without_a_digest_counts_as_zero(store: StoreHarness) -> None:
-    store.seed("http://a/1")
-    with store.db.transaction():
-        documents.add(store.db, store.run, [(7, document("http://a/1"))])
-        store.db.execute("UPDATE documents SET digest = NULL")
-    (job,) = store.take("http://a/")
-    store.commit(store.done(job, page=7))
-    total = content_sums.list_sums(store.db, store.run)["g"]
-    assert (total.documents, total.document_sum) == (1, 0)
-
-
 def test_a_retried_job_takes_its_rows_back_and_its_old_document_when_it_has_a_new_one(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")

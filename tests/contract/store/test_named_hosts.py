@@ -2,15 +2,11 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from engine.fetch.robots import is_readable
 from engine.model.job import JobKind, JobState, link_key, locator_key
-from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import hosts, jobs, linked_jobs, locators
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy, StoredRobots
@@ -20,7 +16,6 @@ from engine.store.transactions import placement, robots
 from engine.store.transactions.outcome import JobOutcome
 from engine.supervise.reload.defs_sync import ReextractionPlanner
 from tests.contract.store.harness import Page, StoreHarness, child
-from tests.contract.store.test_migrations import load
 
 NewStore = Callable[..., StoreHarness]
 REASON = 'address 10.0.0.1 is private; to allow it: hosts: {"x:80": {private: true}}'
@@ -155,70 +150,6 @@ def test_naming_a_host_tells_which_ones_skipped_jobs(new_store: NewStore) -> Non
         assert hosts.mark_named(store.db, [quiet.host, skipped.host]) == ["x:80"]
         assert hosts.mark_named(store.db, [quiet.host, skipped.host]) == []
     assert hosts.is_named(store.db, store.run, "quiet:80")
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_an_older_data_dir_is_continued_as_it_began(tmp_path: Path, version: int) -> None:
-    folder = load(tmp_path / "old", version)
-    migrate_databases(folder)
-    db = Database.open(folder / CRAWL)
-    assert db.all("SELECT DISTINCT may_leave_host FROM jobs") == [(1,)]
-    located = db.all(
-        "SELECT DISTINCT s.host FROM jobs j JOIN sequences s ON s.id = j.sequence WHERE origin = 'locator'"
-    )
-    assert located
-    assert db.all("SELECT id FROM hosts WHERE named = 1") == located
-    db.close()
-
-
-def test_a_migration_names_the_hosts_of_redirected_locators(tmp_path: Path) -> None:
-    folder = load(tmp_path / "old", 2)
-    db = Database.open(folder / CRAWL)
-    places = [
-        (2, "127.0.0.1:8000", "http://127.0.0.1:8000", "http://127.0.0.1:8000/", "http://127.0.0.1:8000/home"),
-        (3, "from:443", "https://from", "https://u:p@from/1?a=b/c", "https://to/1"),
-        (4, "to:443", "https://to", None, None),
-        (5, "fro:443", "https://fro", None, None),
-    ]
-    with db.transaction():
-        db.execute("UPDATE hosts SET key = 'b:80', origin = 'http://b'")
-        for id_, key, origin, _, _ in places:
-            db.execute(
-                "INSERT INTO hosts (id, run, key, origin, delay, concurrency, robots) VALUES (?, 1, ?, ?, 0, 8, 'OFF')",
-                (id_, key, origin),
-            )
-            db.execute("INSERT INTO sequences (id, run, host, kind, grp) VALUES (?, 1, ?, 'page', 'g')", (id_, id_))
-        for sequence, (_, _, _, url, target) in zip((2, 4), places, strict=False):
-            values = (sequence, url, target, url.encode() if url else None)
-            db.execute(
-                "INSERT INTO jobs (run, sequence, state, origin, url, target, identity) "
-                "VALUES (1, ?, 'DONE', 'locator', ?, ?, ?)",
-                values,
-            )
-    db.close()
-    migrate_databases(folder)
-    db = Database.open(folder / CRAWL)
-    named = db.all("SELECT key FROM hosts WHERE named = 1 ORDER BY id")
-    assert named == [("b:80",), ("127.0.0.1:8000",), ("from:443",)]
-    db.close()
-
-
-def test_a_migration_knows_which_robots_txt_were_readable(tmp_path: Path) -> None:
-    folder = load(tmp_path / "old", 2)
-    db = Database.open(folder / CRAWL)
-    with db.transaction():
-        for status in range(1000):
-            db.execute(
-                "INSERT INTO hosts (run, key, origin, delay, concurrency, robots, robots_status) "
-                "VALUES (1, ?, '', 30, 8, 'KNOWN', ?)",
-                (f"{status}:80", status),
-            )
-    db.close()
-    migrate_databases(folder)
-    db = Database.open(folder / CRAWL)
-    for status, fetched_at in db.all("SELECT robots_status, robots_fetched_at FROM hosts WHERE robots = 'KNOWN'"):
-        assert fetched_at == (0 if is_readable(status) else None), status
-    db.close()
 
 
 @pytest.mark.parametrize("kind", [JobKind.PAGE, JobKind.ROBOTS])

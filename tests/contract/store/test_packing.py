@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.errors import StorageError
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.db.schema import PAGES, migrate_databases
+from engine.store.db.schema import PAGES, create_databases
 from engine.store.pages.documents import PageStore
 from engine.store.pages.packing import BodyCompressor, _train_dictionary
 from tests.contract.store.harness import document
@@ -22,7 +22,7 @@ _TEST_INTERVAL = 1_700
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    migrate_databases(tmp_path)
+    create_databases(tmp_path)
     return tmp_path
 
 
@@ -297,20 +297,10 @@ def test_pages_with_more_dictionaries_than_are_cached_can_be_read(
     assert [pages.read(page) for page in some] == [kept[page] for page in some]
 
 
-def test_a_data_dir_without_dictionaries_is_migrated(folder: Path) -> None:
-    kept = _store(PageStore(folder), _shop, 0, 20)
-    _alter(folder, "DROP TABLE dictionaries", "PRAGMA user_version = 1")
-    _read(folder, kept)
-    migrate_databases(folder)
-    kept |= _store(PageStore(folder), _shop, 20, 80)
-    assert _frames(folder)[-1][0] == 32_768
-    _read(folder, kept)
-
-
 @given(groups=st.lists(st.lists(st.binary(max_size=9_000), min_size=1, max_size=40), max_size=8))
 def test_every_compressed_body_is_restored(tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]]) -> None:
     folder = tmp_path_factory.mktemp("packing")
-    migrate_databases(folder)
+    create_databases(folder)
     db = Database.open(folder / PAGES)
     packing, reader = BodyCompressor(db), BodyCompressor(db)
     for group in groups:

@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 from engine.errors import StorageError
-from engine.store.db import schema
 from engine.store.db.connector import Database
+from engine.store.db.file_header import SCHEMA_NUMBER
 from engine.store.db.retry_busy import retry_busy
-from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, migrate_databases
-from engine.store.pages import documents
-from engine.store.pages.body import Body
-from engine.store.pages.documents import NewDocument
+from engine.store.db.schema import CRAWL, PAGES, create_databases
 from engine.store.read import snapshot
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.lease import LeaseRequest, lease
@@ -56,7 +53,7 @@ def _guarded(work: Callable[..., Any], answers: Any, start: Any, number: int, *a
 
 def _prepare_many(number: int, folder: Path, count: int) -> int:
     for i in range(count):
-        migrate_databases(folder / str(i))
+        create_databases(folder / str(i))
     return number
 
 
@@ -67,7 +64,7 @@ def test_processes_that_prepare_a_data_dir_at_once_all_succeed(tmp_path: Path) -
     for i in range(12):
         for name, table in ((CRAWL, "jobs"), (PAGES, "pages")):
             db = Database.open(tmp_path / str(i) / name)
-            assert db.value("PRAGMA user_version") == len(MIGRATIONS[name])
+            assert db.value("PRAGMA user_version") == SCHEMA_NUMBER
             assert db.value("PRAGMA journal_mode") == "wal"
             assert db.value(f"SELECT count(*) FROM {table}") == 0
             assert (tmp_path / str(i) / name).stat().st_mode & 0o777 == 0o600
@@ -136,78 +133,35 @@ def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(
 def test_a_file_that_is_no_database_is_refused_by_name_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / CRAWL).write_bytes(b"my poems, all of them\n" * 400)
     with pytest.raises(StorageError, match=r"crawl\.db.*not a database"):
-        migrate_databases(tmp_path)
+        create_databases(tmp_path)
     assert (tmp_path / CRAWL).read_bytes().startswith(b"my poems")
-
-
-def test_another_programs_database_is_refused(tmp_path: Path) -> None:
-    db = Database.open(tmp_path / CRAWL)
-    with db.transaction():
-        db.execute("CREATE TABLE poems (line TEXT)")
-    db.close()
-    with pytest.raises(StorageError, match="not a crawl-console database"):
-        migrate_databases(tmp_path)
-
-
-def test_a_database_of_a_newer_program_is_refused(tmp_path: Path) -> None:
-    migrate_databases(tmp_path)
-    db = Database.open(tmp_path / CRAWL)
-    db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(StorageError, match="newer crawl-console"):
-        migrate_databases(tmp_path)
 
 
 def test_the_check_of_a_file_that_another_process_creates_is_retried(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
-    migrate_databases(made)
+    create_databases(made)
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / CRAWL).write_bytes((made / CRAWL).read_bytes()[:4096])
     whole = threading.Timer(0.1, (folder / CRAWL).write_bytes, [(made / CRAWL).read_bytes()])
     whole.start()
-    migrate_databases(folder)
+    create_databases(folder)
     whole.join()
     db = Database.open(folder / CRAWL)
-    assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
-    db.close()
-
-
-def test_a_data_dir_of_the_first_schema_can_be_used(tmp_path: Path) -> None:
-    for name, (first, *_) in MIGRATIONS.items():
-        db = Database.open(tmp_path / name)
-        with db.transaction():
-            db.execute_script((Path(schema.__file__).parent / first).read_text("utf-8"))
-            db.execute("PRAGMA user_version = 1")
-        db.close()
-    db = Database.open(tmp_path / CRAWL)
-    with db.transaction():
-        run = db.value("INSERT INTO runs (id, created_at) VALUES ('000001', 0.0) RETURNING seq")
-        db.execute(
-            "INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest) VALUES "
-            f"(7, {run}, x'01', 'http://a/', 200, 'text/html', 1.0, 3, x'00')"
-        )
-    db.close()
-    migrate_databases(tmp_path)
-    db = Database.open(tmp_path / CRAWL)
-    assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
-    assert documents.list_stored(db, run, [b"\x01"], 0.0)[b"\x01"][-1].page == 7
-    with db.transaction():
-        documents.add(db, run, [(8, NewDocument((b"\x02",), "http://a/2", 200, "text/html", 2.0, (), Body(b"two")))])
-    assert documents.get_metadata(db, 8) == ("http://a/2", 200, "text/html", 3, 2.0)
+    assert db.value("PRAGMA user_version") == SCHEMA_NUMBER
     db.close()
 
 
 def test_preparing_again_changes_nothing(store: StoreHarness) -> None:
     store.seed("http://a/1")
-    migrate_databases(store.folder)
+    create_databases(store.folder)
     assert store.jobs() == [("http://a/1", "READY")]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"nowhere/crawl\.db"):
-        migrate_databases(tmp_path / "nowhere")
+        create_databases(tmp_path / "nowhere")
 
 
 def test_a_reader_never_writes_and_never_waits(store: StoreHarness) -> None:

@@ -14,7 +14,7 @@ from engine.model.node import NodeRange
 from engine.processes.spawner import Spawner
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables import runs, supervisors
 from engine.supervise.commands import COMMAND_NAMES, CommandHandlers
 from engine.supervise.nodes.appender_process import AppenderProcess
@@ -50,7 +50,7 @@ class Console:
     """Writes command rows of any content, and lets the handlers carry them out."""
 
     def __init__(self, folder: Path) -> None:
-        migrate_databases(folder)
+        create_databases(folder)
         self.db = Database.open(folder / CRAWL)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq

@@ -11,13 +11,13 @@ import pytest
 from engine.append.loop import only_new
 from engine.append.loop.only_new import SeenRows, digest
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables.rowkeys import KEYS, RowKeys
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> Database:
-    migrate_databases(tmp_path)
+    create_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL, durable=False)
     with db.transaction():
         db.execute("INSERT INTO supervisors (identity, started_at) VALUES ('one', 1)")

@@ -208,9 +208,8 @@ def test_private_falls_back_to_the_rule_without_a_port() -> None:
     ]  # fmt: skip
 
 
-def test_defs_without_private_are_stored_and_hashed_as_before_it_existed() -> None:
+def test_a_rule_without_private_is_not_one_with_it() -> None:
     unset, closed = HostRule(name="a", delay=1.0), HostRule(name="a", delay=1.0, private=False)
-    assert "private" not in Definitions(hosts=(unset,)).to_json()
     assert definition_hash(unset) != definition_hash(closed)
     for rule in (unset, closed, replace(closed, private=True)):
         assert Definitions.from_json(Definitions(hosts=(rule,)).to_json()).hosts == (rule,)

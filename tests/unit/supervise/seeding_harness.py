@@ -6,7 +6,7 @@ from typing import Any
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.run import RunState
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables import runs, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.placement import PlacementCache
@@ -19,7 +19,7 @@ class SeedingHarness:
     """A run without jobs yet."""
 
     def __init__(self, folder: Path) -> None:
-        migrate_databases(folder)
+        create_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
         self.folder = folder
         with self.db.transaction():

@@ -10,7 +10,7 @@ from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables import outputs as table
 from engine.store.tables import rows, runs
 from engine.supervise.outputs import appender_for_file, declare_outputs, output_settings
@@ -23,7 +23,7 @@ DEFS = Definitions(data_defs=(BOOK, SHOP, LINKS))
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
-    migrate_databases(tmp_path)
+    create_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL, durable=False)
     with db.transaction():
         runs.create(db, None, 0.0)

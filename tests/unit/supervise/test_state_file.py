@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables import checkpoints, content_sums, runs
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.content_sums import ContentSum
@@ -23,7 +23,7 @@ KEYS = [
 
 class StateFileHarness:
     def __init__(self, folder: Path) -> None:
-        migrate_databases(folder)
+        create_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0)
