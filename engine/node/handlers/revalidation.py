@@ -34,7 +34,7 @@ class StoredVersion(NamedTuple):
 
 
 class Revalidation:
-    """One for each node; used on the fetch loop's thread. Groups that always fetch anew do without.
+    """One for each node; used on the fetch loop's thread. Groups that always fetch cost nothing.
 
     What the store has of the pages of a lease is read at once, when the lease arrives.
     """

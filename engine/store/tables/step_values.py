@@ -18,7 +18,7 @@ _DELETE_CHECKPOINTS = "DELETE FROM step_checkpoints WHERE job IN (SELECT value F
 
 
 def get(db: Database, run: int, key: str) -> str | None:
-    """The value of a key in a run, as JSON; None: there is none."""
+    """The value of a key in a run, as JSON; None: the key is not set."""
     value = db.value(_GET, (run, key))
     return None if value is None else str(value)
 

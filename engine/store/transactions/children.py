@@ -1,4 +1,4 @@
-"""Creates the child jobs of outcomes: with the commit, or before it in pieces where they are many."""
+"""Creates the child jobs of outcomes: in the commit, or in pieces before it if a page has many."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def commit_children(
     """Create jobs for the first `count` children of an outcome, in a transaction before that of its commit.
 
     They leave `outcome.children`. A repeated attempt at the job creates them once: their identity is unique.
-    None, and nothing is written, where the lease is no longer valid. Raises Fenced, DatabaseBusy or StorageError.
+    None if the lease is no longer valid: nothing is written. Raises Fenced, DatabaseBusy or StorageError.
     """
     piece = replace(outcome, children=outcome.children[:count])
     touched_hosts: set[int] = set()
@@ -53,7 +53,7 @@ def commit_children(
 def add_child_jobs(
     db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, touched_hosts: set[int]
 ) -> None:
-    """Create the jobs of children that have none, in the open transaction; adds their hosts to `touched_hosts`.
+    """Create the missing jobs of children in the open transaction; adds their hosts to `touched_hosts`.
 
     Done pages that carry something else from now on are queued for re-extraction.
     """
@@ -65,7 +65,7 @@ def add_child_jobs(
         for child in outcome.children:
             kept = series_pages if child.in_series else links if child.page_key is None else next_pages
             is_new = child.identity not in kept
-            carries = child.carried is not None or outcome.job.links_stale  # a link may carry nothing any more
+            carries = child.carried is not None or outcome.job.links_stale  # a link may carry nothing now
             if not is_new and not carries:
                 continue
             place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)

@@ -263,7 +263,7 @@ def _add_results(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None
 
 
 def _mark_temporary(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Mark the documents of groups that keep none, and unmark those that a group that keeps its documents uses."""
+    """Mark the documents of groups with `documents: false`; unmark those that other groups use, too."""
     fetched = [(f.page, f.job.group) for f in outcomes if not f.keeps_document and f.document and f.page]
     temporary.add(db, run, fetched)
     temporary.keep(db, run, [f.page for f in outcomes if f.keeps_document and not f.document and f.page])

@@ -64,7 +64,7 @@ class Exclusion(NamedTuple):
 def exclude(db: Database, run: int, job_filter: JobFilter) -> Exclusion:
     """Skip the queued pages that match.
 
-    Jobs that a node holds go on, and links found later are not excluded. Raises UsageError if a pattern is too slow,
+    Jobs that a node holds continue, and links found later are not excluded. Raises UsageError if a pattern is too slow,
     or the filter selects other states or kinds than queued pages.
     """
     job_filter = queued_filter(job_filter)

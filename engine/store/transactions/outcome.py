@@ -161,7 +161,7 @@ class JobOutcome(Struct, kw_only=True):
     asks_robots: bool = False
     """Whether the host's robots.txt must be asked for first: the address guard refused that, and now it would not."""
     logged_out: Literal["", "relogin", "pause"] = ""
-    """Whether its page was answered as if nobody had logged in, and what follows where the login is still in force."""
+    """What follows a page that was answered without a login, while the login is in force; empty: it was not."""
     changed_jars: tuple[ChangedJar, ...] = ()
     """The cookies that sites changed with its answers, and that nodes share."""
     noindex: bool = False
@@ -181,7 +181,7 @@ class JobOutcome(Struct, kw_only=True):
 
     @property
     def unused_turn(self) -> float:
-        """The seconds that its host was reserved for a request which was not sent; 0: none, or it is leased again."""
+        """The seconds that its host was reserved for a request that was not sent; 0 if it is leased again."""
         is_open = self.state in OPEN_STATES
         return 0.0 if self.job.send_at is None or is_open or self.requests or self.answers else self.job.delay
 
@@ -201,8 +201,8 @@ class JobOutcome(Struct, kw_only=True):
     def leads_to_one_page(self) -> bool:
         """Whether its page leads to one further page, as those of a series do, and to nothing else.
 
-        Not where that page needs what the commit of this one writes: cookies that nodes share, values that users' steps
-        stored, and the next send time of its host.
+        False if that page needs what the commit of this one writes: shared cookies, values that users' steps stored,
+        or the next send time of its host.
         """
         return (
             len(self.children) == 1
@@ -221,7 +221,7 @@ class JobOutcome(Struct, kw_only=True):
         return [made.data_def for of_kind in (self.rows, self.held) for made in of_kind]
 
     def next_children(self) -> int:
-        """Make the next children; returns how many. None are left after an empty piece."""
+        """Make the next children; returns how many. An empty piece is the last one."""
         piece = next(self.later_children, ()) if self.later_children is not None else ()
         if not piece:
             self.later_children = None

@@ -24,8 +24,8 @@ _MAX_RELEASED = 5_000
 def settle_files(db: Database, run: int, accepted: Sequence[JobOutcome]) -> None:
     """After the jobs of files were created: hold the rows that name some, and release those whose files have ended.
 
-    A row is written once, by the last of its files to end; a file that was not downloaded leaves null. Costs nothing
-    where no outcome has to do with files.
+    A row is written once, by the last of its files to end; a file that was not downloaded leaves null. Outcomes without
+    files cost nothing.
     """
     if not any(outcome.held or outcome.job.kind is JobKind.FILE for outcome in accepted):
         return
@@ -56,7 +56,7 @@ def _identity(files: bytes, number: int) -> bytes:
 
 
 def release_ended(db: Database, run: int) -> bool:
-    """Release rows that are held though all of their files have ended, as many as one transaction may; False: none are.
+    """Release held rows whose files have all ended, as many as one transaction may; False: nothing was left.
 
     Files may end otherwise than by a commit: by an order of an operator, a change of the defs, or deaths of nodes.
     """
