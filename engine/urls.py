@@ -1,7 +1,11 @@
-"""URLs by the WHATWG rules, as browsers read them: normalize, join, host, origin, credentials."""
+"""URLs by the WHATWG rules, as browsers read them: normalize, join, host, origin, credentials, dropped keys."""
 
 import re
+from collections.abc import Iterable, Mapping
+from fnmatch import translate
+from hashlib import blake2b
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 from ada_url import URL, join_url, normalize_url
 
@@ -20,6 +24,7 @@ _IGNORED = re.compile(r"^[\x00-\x20]+|[\t\n\r]")
 """Characters that have no meaning in a URL."""
 _USERINFO = re.compile(r"(https?:[/\\]*|[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\})|\\[{},])*)@", re.IGNORECASE)
 """The start of a URL up to the last `@` of its authority, as browsers find it; a `%{…}` is one character."""
+_NO_RULE = object()
 
 
 def normalize(url: str) -> str | None:
@@ -191,3 +196,49 @@ def _authority(url: str) -> str:
     end = url.find("/", start)
     authority = url[start:] if end < 0 else url[start:end]
     return authority[authority.rfind("@") + 1 :] if "@" in authority else authority
+
+
+class QueryStripper:
+    """The compiled `drop` rules of one def version. Thread-safe."""
+
+    def __init__(self, rules: Mapping[str, Iterable[str]]) -> None:
+        """`rules`: patterns of keys by host, with or without a port; with a port and empty: that port drops nothing."""
+        plain = repr(sorted((name, sorted(patterns)) for name, patterns in rules.items()))
+        self.key = blake2b(plain.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        """Strippers with the same key do the same."""
+        self._keys_by_host = {name: _compile(patterns) for name, patterns in rules.items()}
+
+    @classmethod
+    def from_rules(cls, rules: Mapping[str, Iterable[str]]) -> "QueryStripper | None":
+        """The stripper of these rules; None without a rule, so that URLs cost nothing then."""
+        return cls(rules) if rules else None
+
+    def strip_url(self, url: str) -> str:
+        """A normalized URL without fragment, without the keys that its host drops; what is left stays byte for byte."""
+        mark = url.find("?")
+        if mark < 0:
+            return url
+        host = host_key(url)
+        keys = self._keys_by_host.get(host, _NO_RULE)
+        if keys is _NO_RULE and host != FILE_HOST_KEY:
+            keys = self._keys_by_host.get(host[: host.rindex(":")])
+        if not isinstance(keys, re.Pattern):
+            return url
+        pairs = url[mark + 1 :].split("&")
+        kept = [pair for pair in pairs if not keys.fullmatch(_key_of(pair))]
+        if len(kept) == len(pairs):
+            return url
+        query = "&".join(kept)
+        return f"{url[:mark]}?{query}" if query else url[:mark]
+
+
+def _key_of(pair: str) -> str:
+    key = pair.partition("=")[0]
+    return unquote_plus(key) if "%" in key or "+" in key else key
+
+
+def _compile(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    """One expression for all patterns; None: there are none. It does not backtrack, whatever keys a page makes up."""
+    # brackets are common in keys, such as `filter[size]`, and stand for themselves
+    parts = [translate(pattern.replace("[", "[[]")) for pattern in patterns]
+    return re.compile("|".join(parts)) if parts else None

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Meta
 
 from engine.errors import UsageError
-
-_TOO_LARGE = 2**63
+from engine.model import bounds
 
 
 class FilePath(click.Path):
@@ -25,18 +25,12 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Positive(click.IntRange):
-    """A whole number from 1, as large as a database can hold."""
+class Number(click.IntRange):
+    """A whole number within bounds."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number. Raises BadParameter."""
-        number = super().convert(value, param, ctx)
-        if number >= _TOO_LARGE:
-            self.fail(f"{str(value)[:30]} is too large a number", param, ctx)
-        return number
+    def __init__(self, limits: Meta = bounds.POSITIVE_COUNT) -> None:
+        least, most = bounds.limits_of(limits)
+        super().__init__(int(least), int(most))
 
 
 class Seconds(click.FloatRange):
@@ -44,14 +38,17 @@ class Seconds(click.FloatRange):
 
     name = "seconds"
 
+    def __init__(self, limits: Meta) -> None:
+        super().__init__(limits.ge, limits.le)
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The seconds. Raises BadParameter."""
-        from engine.setting_values import parse_seconds
+        from engine.settings.values import parse_seconds
 
         try:
             seconds = parse_seconds(value)
         except ValueError:
-            self.fail(f"'{value}' is no time; write seconds, or 90s, 5m, 2h, 1d", param, ctx)
+            self.fail(f"'{value}' is not a time; write seconds, or 90s, 5m, 2h, 1d", param, ctx)
         return super().convert(seconds, param, ctx)
 
 
@@ -63,13 +60,15 @@ class Nodes(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The NodeRange. Raises BadParameter."""
         from engine.model.node import NodeRange
+        from engine.settings.values import parse_nodes
 
         if isinstance(value, NodeRange):
             return value
         try:
-            return NodeRange.parse(value)
+            return parse_nodes(value)
         except ValueError:
-            self.fail(f"'{value}' is no number of nodes; write 4, or the least and the most: 1-4", param, ctx)
+            allowed = f"a number of nodes {bounds.describe_bounds(bounds.NODES)}"
+            self.fail(f"'{value}' is not {allowed}; write 4, or the least and the most: 1-4", param, ctx)
 
 
 defs_option = click.option(
@@ -137,8 +136,8 @@ def load_settings(assign: Sequence[str], **flags: Any) -> Any:
 
 def load_settings_of(defs: Path, assign: Sequence[str], **flags: Any) -> tuple[Any, Sequence[Any]]:
     """The settings in force for these defs, with those of a `scoopi.properties` beside them, and its warnings."""
-    from engine.scoopi_properties import read_scoopi_properties
     from engine.settings import load_settings, parse_assignment
+    from engine.settings.scoopi_properties import read_scoopi_properties
 
     assigned = dict(parse_assignment(text) for text in assign)
     written = read_scoopi_properties(defs)

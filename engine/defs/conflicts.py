@@ -14,7 +14,7 @@ from engine.model.host import FIXED_HEADERS
 from engine.model.locator import Recrawl
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import secret_name_problem
-from engine.setting_values import duration_seconds
+from engine.settings.values import duration_seconds
 from engine.urls import bare_host, host_of, normalize
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

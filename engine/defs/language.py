@@ -8,6 +8,7 @@ from engine.defs.scalars import (
     AnyText,
     BaseUrl,
     BatchSize,
+    Concurrency,
     ConstantList,
     Delay,
     FilterPattern,
@@ -23,7 +24,6 @@ from engine.defs.scalars import (
     NumberMark,
     PatternText,
     Percentage,
-    PositiveInteger,
     Priority,
     QueryKey,
     Replacement,
@@ -235,7 +235,7 @@ class HostTerm(Term):
     """Request policy for one host."""
 
     delay: Delay = optional("Seconds between two requests.")
-    concurrency: PositiveInteger = optional("The maximum number of concurrent requests.")
+    concurrency: Concurrency = optional("The maximum number of concurrent requests.")
     headers: dict[str, HeaderValue] = optional("Headers to send to this host.")
     cookies: dict[str, HeaderValue] = optional("Cookies to send to this host.")
     robots: bool = optional("Whether to obey robots.txt.")

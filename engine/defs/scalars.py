@@ -14,11 +14,9 @@ from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.human_dates import locale_problem
 from engine.extract.selector_syntax import pattern_problem, selector_problem, template_problem
-from engine.model import variables
-from engine.setting_values import duration_seconds, parse_share
+from engine.model import bounds, variables
+from engine.settings.values import duration_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
-
-MAX_INTEGER = 2**31 - 1
 
 
 class Term(BaseModel):
@@ -276,12 +274,13 @@ BaseUrl = Annotated[Text, validated_by("bad-url", _base_url_problem)]
 SenderUrl = Annotated[
     Text, validated_by("unknown-variable", _request_text_problem), validated_by("bad-url", _sender_url_problem)
 ]
-BatchSize = Annotated[int, Field(ge=1, le=10_000)]
+BatchSize = Annotated[int, Field(ge=bounds.SENDER_BATCH.ge, le=bounds.SENDER_BATCH.le)]
 Percentage = Annotated[Text, AfterValidator(_parse_percentage)]
 """Its validated value is a share of 1."""
 Duration = Annotated[Text, AfterValidator(_parse_duration)]
-NonNegativeInteger = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
-PositiveInteger = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
-Priority = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
+NonNegativeInteger = Annotated[int, Field(ge=bounds.DEF_COUNT.ge, le=bounds.DEF_COUNT.le)]
+PositiveInteger = Annotated[int, Field(ge=bounds.POSITIVE_DEF_COUNT.ge, le=bounds.POSITIVE_DEF_COUNT.le)]
+Concurrency = Annotated[int, Field(ge=bounds.CONCURRENCY.ge, le=bounds.CONCURRENCY.le)]
+Priority = Annotated[int, Field(ge=bounds.PRIORITY.ge, le=bounds.PRIORITY.le)]
 HttpStatus = Annotated[int, Field(ge=100, le=599)]
-Delay = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+Delay = Annotated[float, Field(ge=bounds.DELAY.ge, le=bounds.DELAY.le, allow_inf_nan=False)]

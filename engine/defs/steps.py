@@ -8,10 +8,12 @@ from engine.defs.problems import Problems
 from engine.defs.redaction import shown_key
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.errors import suggest
+from engine.model import bounds
 from engine.model.axis import SelectorFlavour
+from engine.model.bounds import is_within
 from engine.model.step import ChainStep, StepKind, is_plugin_path
 from engine.plugins.catalog import Catalog
-from engine.setting_values import parse_seconds
+from engine.settings.values import parse_seconds
 
 RECORD_DEFAULT = "recordDefault"
 _DEFAULT_STEPS = ("seeder", "loader", "parser", "filter", "appender")
@@ -239,7 +241,7 @@ def read_limit(node: YamlNode, problems: Problems) -> float | None:
         seconds = parse_seconds(limit.text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= 3600:
+    if not is_within(bounds.STEP_LIMIT, seconds):
         message = f"`limit` must be a time from 1 ms to 1 hour, such as 5 or 500ms, not {limit.describe()}"
         problems.add(limit.place, "out-of-range", message)
         return None

@@ -6,8 +6,8 @@ from engine.defs.steps import default_flavour
 from engine.model.axis import FROM_DATE_PATTERN, AxisTable
 from engine.model.definition import DataDef, Definitions
 from engine.model.java_date import format_date
-from engine.setting_values import parse_run_time
 from engine.settings import Settings
+from engine.settings.values import parse_run_time
 from engine.urls import is_file_url, resolve, without_credentials
 
 

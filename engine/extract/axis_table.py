@@ -16,7 +16,7 @@ from engine.model.axis import FACT, FROM_DATE_PATTERN, ITEM, Axis, AxisTable, Da
 from engine.model.java_date import DateInvalid, format_date, parse_date, roll_day
 from engine.model.job import locator_key
 from engine.model.record import ExtractedLink
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 _MAX_INDEX = 100_000
 """An open range that does not end before has a selector which finds something for any index, as a rule."""

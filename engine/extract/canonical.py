@@ -7,7 +7,7 @@ from engine.extract.page_urls import resolve_url
 from engine.model.job import link_key
 from engine.model.link import Carried, LinkDetails, LinkRequest
 from engine.model.record import ExtractedLink
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 _CANONICAL = "head > link[rel~=canonical i][href]"
 

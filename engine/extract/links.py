@@ -18,7 +18,7 @@ from engine.model.definition import DataDef
 from engine.model.job import link_key
 from engine.model.link import Link
 from engine.model.record import ExtractedLink, Rejection
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode

@@ -24,7 +24,7 @@ from engine.extract.selectors import compile_selector
 from engine.model.job import link_key, request_key
 from engine.model.link import Carried, LinkDetails, LinkRequest, NextPage, PageBlocks
 from engine.model.record import ExtractedLink
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 _GET = "GET"
 

@@ -1,7 +1,7 @@
 """Resolves the URLs that pages give, as the keys of jobs hold them."""
 
 from engine import urls
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 MAX_URL_CHARACTERS = 16_384
 """Of one link; no server takes a longer one."""

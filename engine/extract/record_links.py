@@ -28,7 +28,7 @@ from engine.model.job import request_key
 from engine.model.link import MAX_CARRIED_BYTES, Carried, Link, LinkDetails, LinkRequest, RequestTemplate
 from engine.model.record import ExtractedLink, Rejection, to_text
 from engine.model.variables import has_secrets
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
     from engine.extract.node_value import SelectedNode

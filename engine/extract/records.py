@@ -23,7 +23,7 @@ from engine.extract.table_rows import TableInvalid, TableRows
 from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
     from engine.extract.axis_table import AxisTableReader

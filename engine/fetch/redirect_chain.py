@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
 from engine.model.job import Request, document_key
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 SendHop = Callable[[str, Request], Awaitable[FetchResponse]]
 """Sends one request. Raises FetchFailed."""

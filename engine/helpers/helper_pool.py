@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from engine.errors import CrawlError
 from engine.helpers.helper_process import HelperProcess, log_path
-from engine.model.helper import Helper
 from engine.processes.child import CRASH_LIMIT, HEALTHY_SECONDS, restart_delay
 from engine.runtime.process_identity import identity_of
 from engine.runtime.user_command import UserCommand
 from engine.settings import Settings
+from engine.settings.declaration import Helper
 from engine.store.db.connector import Database
 from engine.store.tables import events, supervisors
 from engine.store.tables.events import Event, Level

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from engine.errors import CrawlError
-from engine.model.helper import Helper
 from engine.processes.child import blocked, kill_group, reap_group, signal_group
 from engine.runtime.log_file import open_log
+from engine.settings.declaration import Helper
 
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 4096

@@ -9,13 +9,13 @@ from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSO
 from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
-from engine.model.fingerprint import ExtractionUnit, list_units
+from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
 from engine.model.job import LeasedJob
-from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import versions
 from engine.store.tables.hosts import HostPolicy
+from engine.urls import QueryStripper
 
 _EMPTY_GROUP = TaskGroup(name="")
 _MAX_VERSIONS = 8
@@ -152,7 +152,9 @@ class DefCache:
         try:
             return self._query_strippers[version]
         except KeyError:
-            stripper = self._query_strippers[version] = QueryStripper.from_definitions(self.definitions(version))
+            stripper = self._query_strippers[version] = QueryStripper.from_rules(
+                list_query_rules(self.definitions(version))
+            )
             return stripper
 
     def host_policy(self, host_key: str) -> HostPolicy:

@@ -18,7 +18,7 @@ from engine.extract.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.extract.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
-from engine.model.fingerprint import ExtractionUnit, list_units
+from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
 from engine.model.record import as_text
 from engine.node.extraction import wire
 from engine.node.extraction.inline import INLINE_SECONDS, is_plain, may_be_inline
@@ -37,9 +37,9 @@ from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.users_code import UsersCodeWorker
 from engine.preview.trial_document import TrialDocument
-from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 from engine.store.pages.body import Body
+from engine.urls import QueryStripper
 
 SELECTORS_NEED = "Selectors need HTML, XML, JSON, CSV, or a PDF with text."
 _MAX_REJECTIONS = 10_000
@@ -89,7 +89,7 @@ class ExtractionClient:
             priorities = {group.name: group.priority for group in definitions.task_groups}
             extractor = RecordExtractor(
                 data_def, priorities, max_links=self._limits.links,
-                query_stripper=QueryStripper.from_definitions(definitions),
+                query_stripper=QueryStripper.from_rules(list_query_rules(definitions)),
             )  # fmt: skip
             if may_be_inline(document.body, document.content_type):
                 page, _ = parse_page(

@@ -21,12 +21,13 @@ from engine.fetch.retry_policy import FOUND, classify_status
 from engine.fetch.robots import product_token
 from engine.fetch.robots_reader import ROBOTS_BYTES_READ, HostRobots, fetch_robots
 from engine.model.definition import Definitions, Locator
+from engine.model.fingerprint import list_query_rules
 from engine.model.job import Request
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
 from engine.preview.locator_hosts import locator_hosts
-from engine.query_stripper import QueryStripper
 from engine.settings import Settings
+from engine.urls import QueryStripper
 
 _VERSION = 1
 """Of the defs, for the one page that is loaded."""
@@ -101,7 +102,7 @@ class _PageFetch:
 
     async def fetch(self, url: str, request: Request) -> FetchResponse:
         self._written_url = url if self._from_defs else ""
-        stripper = QueryStripper.from_definitions(self._definitions)
+        stripper = QueryStripper.from_rules(list_query_rules(self._definitions))
         chain = RedirectChain(url, request, limit=self._settings.max_redirects, query_stripper=stripper)
         try:
             return await self._follow_redirects(chain)

@@ -27,8 +27,8 @@ _NEXT_AT, _BACKOFF, _STRUCK_AT, _USED_AT = 16, 24, 32, 40
 _PROBES = 16
 _IDLE_SECONDS = 600.0
 """After this time without use, another host may take over a record."""
-_MAX_AHEAD = 7200.0
-"""No deadline lies further ahead: such a value is damage, and ignored."""
+_MAX_AHEAD = 90_000.0
+"""No deadline lies further ahead, since a delay is at most a day: such a value is damage, and ignored."""
 
 # Locks lie far behind the end of the file: a byte that is locked need not exist.
 _LOCKS = 1 << 40

@@ -1,6 +1,5 @@
 """Carries out the commands of operators; anything may have been written to their rows."""
 
-import math
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,6 +9,8 @@ import orjson
 from msgspec import Struct
 
 from engine.errors import UsageError, suggest
+from engine.model import bounds
+from engine.model.bounds import describe_bounds, is_within
 from engine.model.node import NodeRange, Role
 from engine.processes.child import ChildProcess
 from engine.runtime.clock import boottime
@@ -22,8 +23,6 @@ from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.stages import ExitReason
 
-_MAX_DELAY, _MAX_CONCURRENCY = 7_200.0, 1_000
-"""Seconds: the host clock takes a longer time for damage."""
 _MAX_KEYS_LISTED = 1_000
 
 
@@ -54,10 +53,10 @@ def _find_problem(changes: Mapping[str, Any], *, reset: bool) -> str:
     if not changes and not reset:
         return "nothing to change: give a delay, a concurrency, pause, resume or reset"
     delay, concurrency = changes.get("delay", 0.0), changes.get("concurrency", 1)
-    if not (math.isfinite(delay) and 0 <= delay <= _MAX_DELAY):
-        return f"delay {delay:g}: it must be between 0 and {_MAX_DELAY:,.0f} seconds"
-    if not 1 <= concurrency <= _MAX_CONCURRENCY:
-        return f"concurrency {concurrency}: it must be between 1 and {_MAX_CONCURRENCY:,}; pause the host to stop it"
+    if not is_within(bounds.DELAY, delay):
+        return f"delay {delay:g}: it must be {describe_bounds(bounds.DELAY)} seconds"
+    if not is_within(bounds.CONCURRENCY, concurrency):
+        return f"concurrency {concurrency}: it must be {describe_bounds(bounds.CONCURRENCY)}; pause the host to stop it"
     return ""
 
 
@@ -167,7 +166,6 @@ def _decode_object(name: str, text: bytes) -> dict[str, Any]:
     return arguments
 
 
-_MAX_NODES = 256
 _BATCH_SIZE = 100
 """Commands handled in one tick."""
 
@@ -290,8 +288,9 @@ class CommandHandlers:
         if control.exit_reason is not None:
             return False, "the run is stopping"
         nodes = NodeRange(least, most)
-        if not (1 <= least <= _MAX_NODES and 1 <= most <= _MAX_NODES):
-            return False, f"{nodes} nodes: the count must be between 1 and {_MAX_NODES}; `pause` holds the crawl"
+        if not (is_within(bounds.NODES, least) and is_within(bounds.NODES, most)):
+            allowed = describe_bounds(bounds.NODES)
+            return False, f"{nodes} nodes: the count must be {allowed}; `pause` holds the crawl"
         if least > most:
             return False, f"{least}-{most} nodes: the least is above the most; write {most}-{least}"
         started, drained = self._node_pool.scale(nodes)

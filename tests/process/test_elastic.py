@@ -141,7 +141,7 @@ def test_scale_sets_both_bounds(project: Project, site: Site) -> None:
 def test_a_wrong_number_of_nodes_is_refused(project: Project, site: Site, nodes: str) -> None:
     flag = Shop(site, 1).start(project, nodes).wait()
     assert flag.code == 2
-    assert f"'{nodes}' is no number of nodes; write 4, or the least and the most: 1-4" in flag.err
+    assert f"'{nodes}' is not a number of nodes between 1 and 256; write 4, or the least and the most: 1-4" in flag.err
     assigned = project.run_with_data("check", "--set", f"nodes={nodes}")
     assert assigned.code == 2
     assert f"nodes cannot be '{nodes}'" in assigned.err

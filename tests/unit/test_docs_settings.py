@@ -1,6 +1,7 @@
 """docs/settings.md against the code: names, defaults, flags."""
 
 import tomllib
+from typing import get_type_hints
 
 import click
 import pytest
@@ -8,8 +9,10 @@ from msgspec.structs import fields
 
 from console.cli.main import crawl_console
 from engine import __version__
+from engine.model import bounds
 from engine.model.node import NodeRange
 from engine.settings import Settings, resolve_settings
+from engine.settings.values import split_hint
 
 from .doc_pages import SETTINGS, blocks, table
 
@@ -36,6 +39,12 @@ def test_the_default_of_a_setting_is_documented(field):
         assert default == f"`{written}`"
 
 
+@pytest.mark.parametrize("name", Settings.__struct_fields__)
+def test_the_bounds_of_a_setting_are_documented(name):
+    limits = bounds.NODES if name == "nodes" else split_hint(get_type_hints(Settings, include_extras=True)[name])[1]
+    assert settings_rows()[name][2] == (f"{limits.ge:,} to {limits.le:,}" if limits else "")
+
+
 def test_the_flag_of_a_setting_is_documented_and_exists():
     flags = {
         option.name: option.opts[0]
@@ -43,7 +52,7 @@ def test_the_flag_of_a_setting_is_documented_and_exists():
         if option.name
     }
     for name, row in settings_rows().items():
-        assert row[3].strip("`") == flags.get(name, "")
+        assert row[4].strip("`") == flags.get(name, "")
 
 
 def test_the_example_of_settings_works_as_documented(tmp_path):

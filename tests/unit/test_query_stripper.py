@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from engine.model.definition import DataDef, Definitions, HostRule, Link, Task, TaskGroup
 from engine.model.fingerprint import PreparedDefs, list_query_rules
-from engine.query_stripper import QueryStripper
-from engine.urls import normalize
+from engine.urls import QueryStripper, normalize
 
 SHOP = QueryStripper({"shop.example": ["utm_*", "gclid", "s?d", "filter[size]", "a b", "größe"]})
 KEYS = st.sampled_from(
@@ -78,7 +77,7 @@ def test_a_rule_with_a_port_replaces_the_one_of_its_host() -> None:
         HostRule(name="c.example", delay=1.0),
         HostRule(name="c.example:81", delay=1.0),
     )
-    stripper = QueryStripper.from_definitions(Definitions(hosts=hosts))
+    stripper = QueryStripper.from_rules(list_query_rules(Definitions(hosts=hosts)))
     assert stripper is not None
     paths = [
         "http://a.example/",
@@ -146,7 +145,7 @@ def defs(*hosts: HostRule) -> Definitions:
 def test_without_rules_there_is_no_stripper_and_stored_hashes_stay() -> None:
     plain = defs(HostRule(name="h", delay=1.0), HostRule(name="h:81"))
     assert list_query_rules(plain) == {}
-    assert QueryStripper.from_definitions(plain) is None
+    assert QueryStripper.from_rules(list_query_rules(plain)) is None
     assert "drop" not in plain.to_json()
     prepared = PreparedDefs.from_definitions(plain)
     assert [group.follow_hash for group in prepared.groups] == ["3c7d8a7caa69bfa24ce06347613ffd7c", ""]

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from console.cli.options import Positive, common_options, load_settings, summary_option
+from console.cli.options import Number, common_options, load_settings, summary_option
 from console.terminal import interactive
 from engine.errors import CrawlError
+from engine.model import bounds
 
 if TYPE_CHECKING:
     from engine.settings import Settings
@@ -26,9 +27,21 @@ _PORT = 8765
 
 @click.command()
 @click.option("--no-ui", is_flag=True, help="Headless.")
-@click.option("--pages", type=Positive(), default=500, show_default=True, help="Products of the shop.")
-@click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds per response.")
-@click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of responses 503.")
+@click.option("--pages", type=Number(bounds.DEMO_PAGES), default=500, show_default=True, help="Products of the shop.")
+@click.option(
+    "--latency",
+    type=click.FloatRange(0, bounds.DEMO_LATENCY.le),
+    default=0.0,
+    metavar="MS",
+    help="Milliseconds per response.",
+)
+@click.option(
+    "--errors",
+    type=click.FloatRange(0, bounds.PERCENT.le),
+    default=0.0,
+    metavar="PCT",
+    help="Percent of responses 503.",
+)
 @click.option("--town", is_flag=True, help="Two more hosts, one slow and one with errors; the console has them.")
 @click.option("--serve-only", is_flag=True, help="Serve the shop until Ctrl-C, for defs of your own; crawl nothing.")
 @click.option("--port", type=click.IntRange(1, 65535), help=f"Port of --serve-only.  [default: {_PORT}]")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from console.cli.options import (
-    Positive,
+    Number,
     choice,
     common_options,
     empty_without_run,
@@ -37,7 +37,7 @@ _TAIL_LINES = 10
 @click.option("-f", "follow", is_flag=True, help="Follow new events until the run ends.")
 @click.option("--level", type=choice([level.lower() for level in _LEVELS]), help="Only this level and worse.")
 @click.option("--match", metavar="FILTER", help="Only these: a regular expression for the text, or terms as source:n1.")
-@click.option("--limit", type=Positive(), metavar="N", help="The last N; default: all, with -f 10.")
+@click.option("--limit", type=Number(), metavar="N", help="The last N; default: all, with -f 10.")
 @lines_option
 @run_option
 @common_options

@@ -6,14 +6,15 @@ from pathlib import Path
 import click
 
 from console.cli.commands.control import send_and_print
-from console.cli.options import Positive, Seconds, common_options
+from console.cli.options import Number, Seconds, common_options
 from engine.errors import UsageError
+from engine.model import bounds
 
 
 @click.command()
 @click.argument("host")
-@click.option("--delay", type=Seconds(0), metavar="S", help="Seconds between two requests.")
-@click.option("--concurrency", type=Positive(), metavar="N", help="Concurrent requests.")
+@click.option("--delay", type=Seconds(bounds.DELAY), metavar="S", help="Seconds between two requests.")
+@click.option("--concurrency", type=Number(bounds.CONCURRENCY), metavar="N", help="Concurrent requests.")
 @click.option("--pause", is_flag=True, help="Start no jobs; those that nodes hold go on.")
 @click.option("--resume", is_flag=True, help="Start jobs again.")
 @click.option("--reset", is_flag=True, help="Go back to the values of the defs, not paused.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from console.cli.options import (
-    Positive,
+    Number,
     choice,
     common_options,
     empty_without_run,
@@ -34,7 +34,7 @@ _HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
     "--state", "states", multiple=True, type=choice(FILTER_STATES), help="Only in this state; may be repeated."
 )
 @match_option
-@click.option("--limit", type=Positive(), metavar="N", help="At most N; default: all.")
+@click.option("--limit", type=Number(), metavar="N", help="At most N; default: all.")
 @click.option("--why", is_flag=True, help="Say why each waiting job is not fetched now.")
 @lines_option
 @run_option

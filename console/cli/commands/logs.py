@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from console.cli.log_reader import LogFile
-from console.cli.options import Positive, common_options, lines_option, validate_assignments
+from console.cli.options import Number, common_options, lines_option, validate_assignments
 from console.cli.output import write_lines, write_stderr
 from console.sanitize import clean
 from engine.errors import StorageError, UsageError, suggest
@@ -20,7 +20,7 @@ _TAIL_LINES = 10
 @click.command()
 @click.argument("node", required=False)
 @click.option("-f", "follow", is_flag=True, help="Follow new lines until the run ends.")
-@click.option("--limit", type=Positive(), metavar="N", help="The last N lines of each; default: all, with -f 10.")
+@click.option("--limit", type=Number(), metavar="N", help="The last N lines of each; default: all, with -f 10.")
 @lines_option
 @common_options
 def logs(node: str | None, follow: bool, limit: int | None, as_json: bool, data: Path, assign: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from console.cli.options import (
-    Positive,
+    Number,
     choice,
     common_options,
     empty_without_run,
@@ -31,10 +31,10 @@ _HEADING = f"{'JOB':>8}  {'TASK':<20}  {'STEP':<12}  {'OUTCOME':<7}  {'CODE':<14
 
 
 @click.command()
-@click.argument("job", type=Positive(), required=False)
+@click.argument("job", type=Number(), required=False)
 @click.option("--task", metavar="TASK", help="Only of this task: TASK or GROUP/TASK.")
 @click.option("--outcome", type=choice(OUTCOMES), help="Only with this outcome.")
-@click.option("--limit", type=Positive(), metavar="N", help="The last N; default: all.")
+@click.option("--limit", type=Number(), metavar="N", help="The last N; default: all.")
 @lines_option
 @run_option
 @common_options

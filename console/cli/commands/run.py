@@ -19,7 +19,7 @@ from msgspec import Struct
 from console.cli.options import (
     FilePath,
     Nodes,
-    Positive,
+    Number,
     Seconds,
     common_options,
     defs_option,
@@ -31,6 +31,7 @@ from console.cli.options import (
 from console.cli.output import write_stderr
 from console.terminal import interactive
 from engine.errors import Problem, StorageError, UsageError, suggest
+from engine.model import bounds
 from engine.processes.spawner import Spawner
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
@@ -49,7 +50,7 @@ _MIN_TICK_SECONDS = 0.005
 @defs_option
 @common_options
 @click.option("--nodes", type=Nodes(), metavar="N", help="Node processes: a number, or a range such as 1-4.")
-@click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
+@click.option("--backups", type=Number(bounds.BACKUPS), help="Warm standby nodes.")
 @click.option("--base-url", metavar="U", help="Base URL of relative locators.")
 @click.option("--allow-file", is_flag=True, default=None, help="Read `file:` locators.")
 @click.option("--fresh", is_flag=True, help="Start a new run even if one is unfinished.")
@@ -62,20 +63,29 @@ _MIN_TICK_SECONDS = 0.005
     show_default=True,
     help="How progress is shown on stderr.",
 )
-@click.option("--grace", type=Seconds(0), metavar="S", help="Seconds running jobs may take after a cancel.")
-@click.option("--stop-within", type=Seconds(1), metavar="S", help="Seconds a stop may take in all; default 28.")
-@click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
-@click.option("--min-rows", type=click.IntRange(0), metavar="N", help="Exit 1 if a complete run has fewer rows.")
+@click.option("--grace", type=Seconds(bounds.GRACE), metavar="S", help="Seconds running jobs may take after a cancel.")
+@click.option(
+    "--stop-within", type=Seconds(bounds.STOP), metavar="S", help="Seconds a stop may take in all; default 28."
+)
+@click.option("--max-failed", type=Number(bounds.COUNT), metavar="N", help="Failed jobs that still exit 0.")
+@click.option("--min-rows", type=Number(bounds.COUNT), metavar="N", help="Exit 1 if a complete run has fewer rows.")
 @click.option("--max-rejected", metavar="P", help="Exit 1 if a greater share of the records is rejected, such as 5%.")
 @click.option(
     "-o", "output", type=FilePath(allow_dash=True, dir_okay=False),
     help="Rows to FILE.csv, .jsonl or .db; - is stdout, as CSV, at the end.",
 )  # fmt: skip
 @click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
-@click.option("--max-pages", type=Positive(), metavar="N", help="Stop gracefully after N requests for pages.")
-@click.option("--max-time", type=Seconds(0.1), metavar="S", help="Stop gracefully after S seconds, or 5m, 2h.")
+@click.option("--max-pages", type=Number(), metavar="N", help="Stop gracefully after N requests for pages.")
+@click.option(
+    "--max-time", type=Seconds(bounds.PERIOD), metavar="S", help="Stop gracefully after S seconds, or 5m, 2h."
+)
 @click.option("--read-only", is_flag=True, help="View only: start nothing and send no commands.")
-@click.option("--refresh", type=click.FloatRange(0.1, 10), metavar="HZ", help="Console updates per second.")
+@click.option(
+    "--refresh",
+    type=click.FloatRange(bounds.HERTZ.ge, bounds.HERTZ.le),
+    metavar="HZ",
+    help="Console updates per second.",
+)
 @click.pass_context
 def run(
     context: click.Context, /, defs: Path, data: Path, assign: Sequence[str], fresh: bool, no_ui: bool, as_json: bool,

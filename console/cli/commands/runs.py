@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Positive, common_options, validate_assignments
+from console.cli.options import Number, common_options, validate_assignments
 from console.format import format_clock, format_date_time, plural
 from console.sanitize import clean
 
@@ -21,7 +21,7 @@ _MAX_RUNS_LISTED = 10
 @click.command()
 @click.argument("what", type=click.Choice(["list", "show"]), default="list")
 @click.argument("run", required=False)
-@click.option("--limit", type=Positive(), default=20, show_default=True, metavar="N", help="At most N.")
+@click.option("--limit", type=Number(), default=20, show_default=True, metavar="N", help="At most N.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @common_options
 def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Positive, common_options, defs_option, load_settings_of
+from console.cli.options import Number, common_options, defs_option, load_settings_of
 from console.format import plural
 from console.sanitize import clean
 from engine.errors import PageUnavailable, UsageError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command("try")
 @click.argument("data_def")
 @click.argument("source", metavar="URL|FILE", required=False)
-@click.option("--job", type=Positive(), metavar="ID", help="Use the stored page of this job.")
+@click.option("--job", type=Number(), metavar="ID", help="Use the stored page of this job.")
 @click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")
 @defs_option
 @click.option("--json", "as_json", is_flag=True, help="Print rows, links and rejections as one JSON object.")

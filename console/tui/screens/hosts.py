@@ -15,7 +15,7 @@ from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from engine.errors import UsageError
 from engine.model.host import STATUS_CLASSES
-from engine.setting_values import parse_seconds
+from engine.settings.values import parse_seconds
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import Snapshot
 

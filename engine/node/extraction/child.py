@@ -26,6 +26,7 @@ from engine.extract.selector_syntax import XPATH_PREFIX
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.aiohttp_import import load_certificates
 from engine.model.definition import Definitions, definition_hash
+from engine.model.fingerprint import list_query_rules
 from engine.node.extraction import wire
 from engine.node.extraction.board import Phase, ProgressSlot
 from engine.node.extraction.limits import ExtractionLimits
@@ -40,10 +41,10 @@ from engine.node.extraction.page_extraction import (
 from engine.node.extraction.task import PageTask
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
 from engine.plugins.contracts import StepError
-from engine.query_stripper import QueryStripper
 from engine.runtime.beat_file import resident_bytes
 from engine.runtime.frames import PREFIX, encode_frame
 from engine.store.pages.body import Body
+from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
     from engine.node.extraction.steps.apply import UsersCode
@@ -291,7 +292,7 @@ class ExtractionChild:
             data_def = definitions.data_def(name)
             assert data_def is not None, "the node knows these defs"
             priorities = {group.name: group.priority for group in definitions.task_groups}
-            stripper = QueryStripper.from_definitions(definitions)
+            stripper = QueryStripper.from_rules(list_query_rules(definitions))
             key = (definition_hash(data_def), definition_hash(priorities), "" if stripper is None else stripper.key)
             if key not in self._extractors:  # an unchanged dataDef keeps its memo of links
                 self._extractors[key] = RecordExtractor(

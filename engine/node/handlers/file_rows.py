@@ -15,8 +15,8 @@ from engine.node.def_cache import DefCache
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE
 from engine.node.extraction.result import PageExtraction
 from engine.node.lines import LineWriter, cut_in_pieces, take_first
-from engine.query_stripper import QueryStripper
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows
+from engine.urls import QueryStripper
 
 _MAX_VERSIONS = 8
 _ROWS_PER_STEP = 200

@@ -27,9 +27,9 @@ from engine.node.handlers.page_fetch import FetchedPage
 from engine.node.handlers.sitemap_routing import NOT_FOLLOWED, Route, SitemapRouting
 from engine.node.lines import cut_in_pieces, take_first
 from engine.node.outcomes import OutcomeBuilder
-from engine.query_stripper import QueryStripper
 from engine.store.pages.body import Body
 from engine.store.transactions.outcome import ChildJob, JobOutcome
+from engine.urls import QueryStripper
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_DEPTH = 4

@@ -12,7 +12,7 @@ from engine.model.definition import definition_hash
 from engine.model.locator import SitemapRules
 from engine.model.record import Texts, as_text
 from engine.node.extraction.page_extraction import UnreadablePage
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 _MAX_SECONDS = 10.0
 """For all searches in one sitemap of 50,000 entries, which take 0.1 s as a rule."""

@@ -19,7 +19,7 @@ from engine.processes.child import (
 from engine.processes.spawner import NODE, Spawner
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
-from engine.settings import Settings
+from engine.settings import Settings, usable_cpus
 from engine.store.db.connector import Database
 from engine.store.tables import events, jobs, nodes, rings, runs, sequences
 from engine.store.tables.events import Event, Level
@@ -30,6 +30,8 @@ from engine.supervise.nodes.appender_process import AppenderProcess
 _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
 _GRACEFUL_END = "stopped gracefully"
+_STARTING_AT_ONCE = 4
+"""Nodes that start at once, if there are no more CPUs: others wait until one of them has beaten."""
 
 
 @dataclass(order=True, slots=True)
@@ -126,8 +128,10 @@ class NodePool:
     def start_missing_nodes(self) -> None:
         """Start runners and backups until there are as many as there must be at least."""
         for role, count in ((Role.RUNNER, self.range.least), (Role.BACKUP_RUNNER, self._settings.backups)):
-            for _ in range(count - sum(child.role is role for child in self.nodes)):
-                self.start_node(role)
+            present = sum(child.role is role for child in self.nodes) + sum(due.role is role for due in self._scheduled)
+            for _ in range(count - present):
+                self._schedule_start(role)
+        self._start_due()
         self._spawner.close()
 
     def restart(self, child: ChildProcess) -> None:
@@ -142,7 +146,8 @@ class NodePool:
         count = nodes.clamp(len(current) + self.pending_runners)
         missing = count - len(current) - self.pending_runners
         for _ in range(missing):
-            self.start_node(Role.RUNNER)
+            self._schedule_start(Role.RUNNER)
+        self._start_due()
         for _ in range(min(-missing, self.pending_runners)):
             self._cancel_pending_start()
         for child in current[count:]:
@@ -161,8 +166,14 @@ class NodePool:
         """Reap nodes that ended, kill those that hang, start those that are due. Called at each tick."""
         self._check_nodes(replace=True)
         self.appender.watch()
-        now = time.monotonic()
+        self._start_due()
+
+    def _start_due(self) -> None:
+        """Start the nodes that are due, until as many have no beat yet as may start at once."""
+        now, limit = time.monotonic(), max(_STARTING_AT_ONCE, usable_cpus())
         while self._scheduled and self._scheduled[0].due_at <= now:
+            if sum(not child.heartbeat.has_beaten for child in self.nodes) >= limit:
+                return
             due = self._scheduled[0]
             self.start_node(due.role, due.replaces, due.crashes)
             heapq.heappop(self._scheduled)
@@ -301,7 +312,7 @@ class NodePool:
         elif replace and child.restart_after_exit:
             self._schedule_start(missing, child.number, 0, 0.0)
 
-    def _schedule_start(self, role: Role, replaces: int, crashes: int, delay: float) -> None:
+    def _schedule_start(self, role: Role, replaces: int | None = None, crashes: int = 0, delay: float = 0.0) -> None:
         heapq.heappush(self._scheduled, _ScheduledStart(time.monotonic() + delay, role, replaces, crashes))
 
     def _promote_backup(self) -> int | None:

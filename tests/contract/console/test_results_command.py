@@ -81,7 +81,7 @@ def test_what_is_not_applicable_is_counted(command: Output, crawled: StoreHarnes
         (["99"], "no job 99"),
         (["0"], "0 is not in the range"),
         (["x"], "'x' is not a valid integer"),
-        ([str(2**63)], "is too large a number"),
+        ([str(2**63)], "is not in the range"),
         (["--task", "lst"], "unknown task 'lst' (did you mean 'list'?)"),
         (["--task", "h/list"], "unknown task 'h/list' (did you mean 'g/list'?)"),
         (["--outcome", "bad"], "'bad' is not one of 'ok', 'warning', 'error', 'not_applicable'"),

@@ -10,7 +10,7 @@ from engine.model.axis import Axis, AxisTable
 from engine.model.definition import DataDef, Field, Link
 from engine.model.job import link_key, locator_key
 from engine.node.extraction.steps.context import PageContext
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 from tests.unit.extract.pages import CONTEXT, URL, page
 
 HOST = "https://shop.example"

@@ -14,7 +14,7 @@ from engine.model.job import link_key, request_key
 from engine.model.link import Carried, Link, LinkRequest, NextPage, RequestTemplate
 from engine.model.record import ExtractedLink
 from engine.node.extraction.page_extraction import REPEATED, ExtractedPage, apply_data_defs
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 from tests.unit.extract.pages import CONTEXT, page
 
 API = "https://shop.example/api/items"

@@ -8,7 +8,7 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
 from engine.fetch.response import FetchResponse
 from engine.model.job import Request, document_key
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 
 def response(status: int, location: str | None = None, problem: str | None = None) -> FetchResponse:

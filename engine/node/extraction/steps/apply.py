@@ -16,6 +16,7 @@ from engine.extract.quoting import quote_text
 from engine.extract.records import RecordExtractor
 from engine.extract.user_converter import FieldConverter
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup
+from engine.model.fingerprint import list_query_rules
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
 from engine.model.step import StepResult
 from engine.node.extraction.board import Phase, ProgressSlot
@@ -27,7 +28,7 @@ from engine.node.extraction.task import PageTask
 from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import Document, NotApplicable
 from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 DocumentCall = Callable[[int, str, str, Any], Any]
 """A `NodeCall` with the number of the document before its arguments."""
@@ -47,7 +48,7 @@ class UsersCode:
         self._loader = PluginLoader(definitions.plugins)
         self._awaiter = Awaiter()
         self._priorities = {group.name: group.priority for group in definitions.task_groups}
-        self._query_stripper = QueryStripper.from_definitions(definitions)
+        self._query_stripper = QueryStripper.from_rules(list_query_rules(definitions))
         self._chains: dict[tuple[str, str], TaskChain] = {}
         self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
         self._page_context: PageContext | None = None

@@ -9,7 +9,7 @@ from engine.extract.quoting import quote_text
 from engine.model.job import link_key
 from engine.model.record import ExtractedLink
 from engine.plugins.contracts import StepError
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 
 MAX_WARNINGS = 1_000
 """Of one step on one page; more are left out."""

@@ -8,12 +8,13 @@ import orjson
 import pytest
 
 from engine.model.definition import DataDef, Definitions, Field, HostRule
+from engine.model.fingerprint import list_query_rules
 from engine.model.job import JobKind, LeasedJob, file_key
 from engine.node.extraction.extractor import PageExtraction
 from engine.node.handlers.file_rows import FileRows
 from engine.node.lines import Lines
-from engine.query_stripper import QueryStripper
 from engine.store.transactions.outcome import ExtractedRows
+from engine.urls import QueryStripper
 
 DEFS = Definitions(
     data_defs=(
@@ -29,7 +30,7 @@ def hold(*rows: ExtractedRows, max_links: int = 100) -> PageExtraction:
     extraction = PageExtraction(rows=rows, children=(), rejected=(), rejected_counts=(), damaged=0)
     cache = Mock(max_links=max_links)
     cache.definitions.return_value = DEFS
-    cache.query_stripper.return_value = QueryStripper.from_definitions(DEFS)
+    cache.query_stripper.return_value = QueryStripper.from_rules(list_query_rules(DEFS))
     asyncio.run(FileRows(cache).hold(JOB, extraction, "http://a/page/"))
     return extraction
 

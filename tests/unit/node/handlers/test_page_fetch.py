@@ -16,9 +16,9 @@ from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import NamedHosts
 from engine.node.requests.redirect_rule import RedirectRule
-from engine.query_stripper import QueryStripper
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
+from engine.urls import QueryStripper
 from tests.unit.node.leased_jobs import leased
 
 pytestmark = pytest.mark.asyncio

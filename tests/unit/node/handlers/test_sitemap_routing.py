@@ -18,7 +18,7 @@ from engine.node.extraction.result import SitemapUrls
 from engine.node.handlers import sitemap_routing
 from engine.node.handlers.sitemap_job import SitemapChildren, SitemapHandler
 from engine.node.handlers.sitemap_routing import NOT_FOLLOWED, SitemapRouting
-from engine.query_stripper import QueryStripper
+from engine.urls import QueryStripper
 from tests.unit.node.leased_jobs import leased
 
 PRIORITIES = {"detail": 7, "shelf": 0}

@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
-from engine import __version__, settings
+from engine import __version__
 from engine.errors import UsageError
 from engine.model.node import NodeRange
-from engine.setting_values import duration_seconds
-from engine.settings import Settings, default_nodes, load_settings, parse_assignment, resolve_settings
+from engine.settings import Settings, declaration, load_settings, parse_assignment, resolve_settings
+from engine.settings.declaration import default_nodes
+from engine.settings.load import Setting
+from engine.settings.values import duration_seconds
 
 
-def _origins(resolved: list[settings.Setting]) -> dict[str, tuple[Any, str]]:
+def _origins(resolved: list[Setting]) -> dict[str, tuple[Any, str]]:
     return {s.name: (s.value, s.origin) for s in resolved}
 
 
@@ -51,7 +53,7 @@ def test_defaults_are_those_of_the_design(tmp_path: Path) -> None:
 def test_one_node_for_each_cpu_at_least_two_at_most_four(
     monkeypatch: pytest.MonkeyPatch, cpus: int, nodes: int
 ) -> None:
-    monkeypatch.setattr(settings, "usable_cpus", lambda: cpus)
+    monkeypatch.setattr(declaration, "usable_cpus", lambda: cpus)
     assert default_nodes() == NodeRange(nodes, nodes)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from engine.errors import UsageError
-from engine.model.helper import Helper
 from engine.model.node import NodeRange
 from engine.settings import Settings, load_settings
+from engine.settings.declaration import Helper
 
-from .doc_pages import ROOT, blocks
+from ..doc_pages import ROOT, blocks
 
 
 def load(folder: Path, text: str) -> Settings:

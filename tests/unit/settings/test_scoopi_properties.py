@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
-from engine.scoopi_properties import read_scoopi_properties
 from engine.settings import Settings, load_settings, resolve_settings
+from engine.settings.scoopi_properties import read_scoopi_properties
 
 
 def load(folder: Path, text: str) -> Settings:
@@ -94,10 +94,20 @@ def test_unknown_and_unused_keys_are_warnings(tmp_path: Path) -> None:
         ("scoopi.webClient.timeout=abc", 26, "scoopi.webClient.timeout cannot be 'abc'", "milliseconds"),
         ("scoopi.webClient.timeout=", 1, "scoopi.webClient.timeout cannot be ''", "milliseconds"),
         ("scoopi.webClient.timeout=1²", 26, "scoopi.webClient.timeout cannot be '1²'", "milliseconds"),
-        (f"scoopi.webClient.timeout={'9' * 400}", 26, f"scoopi.webClient.timeout cannot be '{'9' * 100}'", "0.1 or"),
-        ("scoopi.webClient.timeout=50", 26, "scoopi.webClient.timeout cannot be '50'", "0.1 or more"),
-        ("scoopi.loader.fetch.delay=-1", 27, "scoopi.loader.fetch.delay cannot be '-1'", "seconds, 0 or more"),
-        ("scoopi.seeder.seedRetryTimes=-1", 30, "scoopi.seeder.seedRetryTimes cannot be '-1'", "0 or more"),
+        (
+            f"scoopi.webClient.timeout={'9' * 400}",
+            26,
+            f"scoopi.webClient.timeout cannot be '{'9' * 100}'",
+            "between 0.1 and 3,600",
+        ),
+        ("scoopi.webClient.timeout=50", 26, "scoopi.webClient.timeout cannot be '50'", "between 0.1 and 3,600"),
+        (
+            "scoopi.loader.fetch.delay=-1",
+            27,
+            "scoopi.loader.fetch.delay cannot be '-1'",
+            "seconds between 0 and 86,400",
+        ),
+        ("scoopi.seeder.seedRetryTimes=-1", 30, "scoopi.seeder.seedRetryTimes cannot be '-1'", "between 0 and 100"),
         ("scoopi.loader.fetch.parallelism=x", 33, "scoopi.loader.fetch.parallelism cannot be 'x'", "an integer"),
         ("scoopi.useDatastore=maybe", 21, "scoopi.useDatastore cannot be 'maybe'", "true or false"),
         ("scoopi.fact.replaceBlank=2", 26, "scoopi.fact.replaceBlank cannot be '2'", "true or false"),

@@ -4,8 +4,8 @@ import pytest
 
 from console.cli.main import main
 from engine.errors import UsageError
-from engine.setting_values import parse_seconds
 from engine.settings import load_settings
+from engine.settings.values import parse_seconds
 
 
 @pytest.mark.parametrize(

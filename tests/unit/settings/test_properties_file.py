@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
-from engine.properties_file import read_properties
+from engine.settings.scoopi_properties import read_properties
 
 
 def read(folder: Path, content: bytes) -> list[tuple[str, str, int, int]]:

@@ -1,14 +1,20 @@
-"""Parses the value of a setting, from a flag, an environment variable or crawl.toml."""
+"""Reads the value of a setting by its type and bounds: numbers, times, shares, durations and dates."""
 
 import contextlib
 import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
 
 from engine import urls
 from engine.errors import UsageError
+from engine.model import bounds
+from engine.model.bounds import describe_bounds, is_time, is_within
 from engine.model.node import NodeRange
 
 if TYPE_CHECKING:
@@ -64,7 +70,10 @@ def parse_seconds(value: Any) -> float:
             return duration_seconds(text)
         except UsageError as error:
             raise ValueError(text) from error
-    return float(text)
+    seconds = float(text)
+    if not math.isfinite(seconds):
+        raise ValueError(text)
+    return seconds
 
 
 def parse_share(text: str) -> float:
@@ -111,24 +120,9 @@ def _is_date_pattern(text: str) -> bool:
     return True
 
 
-_TIMES = frozenset(
-    {
-        "delay", "deadline", "file_drain", "grace", "heart_timeout", "max_time", "node_drain", "node_idle",
-        "node_wait", "parse_limit", "send_drain", "start_timeout", "stop_within",
-    }
-)  # fmt: skip
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-_MINIMUMS: Mapping[str, float] = {
-    "node_wait": 0.1, "node_idle": 0.1,
-    "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
-    "max_body": 1, "max_file": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
-    "refresh": 0.1, "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000,
-    "max_links": 0, "stop_within": 1, "node_drain": 1, "file_drain": 1, "send_drain": 0, "seed_retries": 0,
-    "heart_timeout": 0.5, "start_timeout": 1,
-}  # fmt: skip
-
+_BOOLEANS = {"yes": "true", "no": "false"}
 
 _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "live": (lambda text: duration_seconds(text) >= 0, "an ISO 8601 duration, such as P1D, PT12H or PT90S"),
@@ -144,23 +138,60 @@ _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
 """By setting: whether a text is valid, which may raise ValueError, and what is."""
 
 
+def parse_nodes(text: str) -> NodeRange:
+    """The number or range of nodes of a text such as `4` or `1-4`. Raises ValueError."""
+    nodes = NodeRange.parse(text)
+    if not is_within(bounds.NODES, nodes.most):
+        raise ValueError(text)
+    return nodes
+
+
 def parse_value(name: str, hint: Any, value: Any, *, typed: bool) -> Any:
     """The value of a setting. `hint`: its type. `typed`: from TOML, which has numbers and booleans of its own.
 
     Raises UsageError, which names the setting but not where the value stands.
     """
-    invalid = UsageError(f"{name} cannot be {_quote(name, value)}", f"Use {_describe_expected(name, hint)}.")
+    kind, limits, is_optional = split_hint(hint)
+    if is_optional and value in ("", "none"):
+        return None
     try:
-        if typed and isinstance(value, str) and name not in _TIMES:
-            _check_is_text(hint, value)
-        parsed: Any = parse_seconds(value) if name in _TIMES and value not in ("", "none") else _coerce(hint, value)
-        if isinstance(parsed, float | int) and not (math.isfinite(parsed) and parsed >= _MINIMUMS.get(name, parsed)):
-            raise invalid
-        if name in _TEXT_RULES and parsed is not None and not _is_valid_text(name, parsed):
-            raise invalid
+        parsed = _convert(kind, limits, value, typed=typed)
+        if name in _TEXT_RULES and not _is_valid_text(name, parsed):
+            raise ValueError(value)
     except (ValueError, TypeError):
-        raise invalid from None
+        remedy = f"Use {_describe_expected(name, kind, limits)}."
+        raise UsageError(f"{name} cannot be {_quote(name, value)}", remedy) from None
     return parsed
+
+
+def split_hint(hint: Any) -> tuple[Any, Meta | None, bool]:
+    """The type of a setting without `None` and bounds; its bounds; whether it may be `None`."""
+    is_optional = get_origin(hint) in (Union, UnionType)
+    kind = get_args(hint)[0] if is_optional else hint
+    return (*get_args(kind), is_optional) if get_origin(kind) is Annotated else (kind, None, is_optional)
+
+
+def _convert(kind: Any, limits: Meta | None, value: Any, *, typed: bool) -> Any:
+    """Raises ValueError."""
+    if kind is NodeRange:
+        if isinstance(value, bool) or (typed and isinstance(value, str) and "-" not in value):
+            raise ValueError(value)
+        return parse_nodes(str(value))
+    if limits is not None and is_time(limits):
+        value = parse_seconds(value)
+    elif not typed and isinstance(value, str):
+        if kind is bool:
+            value = _BOOLEANS.get(value.lower(), value)
+        elif kind is int:
+            value = value.strip().replace("_", "")
+        elif get_origin(kind) is tuple:
+            value = json.loads(value)
+    elif not typed and kind is str:
+        value = str(value)
+    converted = msgspec.convert(value, kind if limits is None else Annotated[kind, limits], strict=typed)
+    if isinstance(converted, tuple) and not (converted and converted[0].strip() and "\0" not in "".join(converted)):
+        raise ValueError(value)
+    return converted
 
 
 def _is_valid_text(name: str, text: str) -> bool:
@@ -174,65 +205,18 @@ def _quote(name: str, value: Any) -> str:
     return repr(urls.without_credentials(value) if name == "base_url" and isinstance(value, str) else value)
 
 
-def _check_is_text(hint: Any, value: str) -> None:
-    """Raises ValueError where TOML has a string for a number or a boolean."""
-    text = str(hint)
-    if hint is NodeRange and "-" in value:
-        return
-    if get_origin(hint) is not Literal and "str" not in text and not ("None" in text and value in ("", "none")):
-        raise ValueError(value)
-
-
-def _describe_expected(name: str, hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return " or ".join(get_args(hint))
-    if hint is NodeRange:
-        return "a number of 1 or more, such as 4, or a range from the least to the most, such as 1-4"
+def _describe_expected(name: str, kind: Any, limits: Meta | None) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(get_args(kind))
+    if kind is NodeRange:
+        return f"a number {describe_bounds(bounds.NODES)}, or a range from the least to the most, such as 1-4"
     if name in _TEXT_RULES:
         return _TEXT_RULES[name][1]
-    text = str(hint)
-    if "tuple" in text:
+    if get_origin(kind) is tuple:
         return 'a list of strings, as JSON: ["mail", "-s", "crawled", "me@acme.example"]'
-    kinds = {"bool": "true or false", "int": "an integer", "float": "a number"}
-    kind = next((words for part, words in kinds.items() if part in text), "a text")
-    if name in _TIMES:
-        return f"seconds, {_MINIMUMS[name]:g} or more, or a time such as 90s, 5m, 2h"
-    return f"{kind} of {_MINIMUMS[name]:g} or more" if name in _MINIMUMS else kind
-
-
-def _coerce(type_hint: Any, value: Any) -> Any:
-    if get_origin(type_hint) is Literal:
-        if value not in get_args(type_hint):
-            raise ValueError(value)
-        return value
-    hint = str(type_hint)
-    if "None" in hint and value in ("", "none"):
-        return None
-    if "tuple" in hint:
-        return _parse_strings(value)
-    if "bool" in hint:
-        if isinstance(value, bool):
-            return value
-        booleans = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if str(value).lower() not in booleans:
-            raise ValueError(value)
-        return booleans[str(value).lower()]
-    if isinstance(value, bool):
-        raise ValueError(value)
-    if type_hint is NodeRange:
-        return NodeRange.parse(str(value))
-    if "int" in hint:
-        return int(str(value).replace("_", ""))
-    if "float" in hint:
-        return float(value)
-    return str(value)
-
-
-def _parse_strings(value: Any) -> tuple[str, ...]:
-    """A list of strings, or the JSON of one; the first must not be blank."""
-    strings = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(strings, list) or not strings or not all(isinstance(item, str) for item in strings):
-        raise ValueError(value)
-    if not strings[0].strip() or any("\0" in item for item in strings):
-        raise ValueError(value)
-    return tuple(strings)
+    words = {bool: "true or false", int: "an integer", float: "a number"}.get(kind, "a text")
+    if limits is None:
+        return words
+    if is_time(limits):
+        return f"seconds {describe_bounds(limits)}, or a time such as 90s, 5m, 2h"
+    return f"{words} {describe_bounds(limits)}"

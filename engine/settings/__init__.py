@@ -1,0 +1,6 @@
+"""The settings of a crawl: their declaration with bounds, and the sources that give their values."""
+
+from engine.settings.declaration import Settings, usable_cpus
+from engine.settings.load import load_settings, parse_assignment, resolve_settings
+
+__all__ = ["Settings", "load_settings", "parse_assignment", "resolve_settings", "usable_cpus"]

@@ -1,0 +1,135 @@
+"""Loads the settings from flags, CRAWL_* variables, crawl.toml and scoopi.properties, in that order."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from engine.errors import UsageError, suggest
+from engine.settings.crawl_toml import CrawlToml, parse_helpers
+from engine.settings.declaration import Settings, default_nodes
+from engine.settings.values import parse_run_time, parse_value
+
+if TYPE_CHECKING:
+    from engine.settings.scoopi_properties import ScoopiValue
+
+
+_NAMES = Settings.__struct_fields__
+
+
+class Setting(Struct, frozen=True):
+    """One value and its origin: `flag`, `env CRAWL_X`, `crawl.toml`, `scoopi.properties`, `default`."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+class _Written(Struct, frozen=True):
+    """A value that is not parsed yet. `place`: for messages."""
+
+    value: Any
+    origin: str
+    place: str
+
+
+def load_settings(
+    assigned: Mapping[str, Any], *, flags: Mapping[str, Any] = MappingProxyType({}),
+    environment: Mapping[str, str] | None = None, folder: Path = Path(),
+    properties: "Mapping[str, ScoopiValue]" = MappingProxyType({}),
+) -> Settings:  # fmt: skip
+    """The settings in force. `assigned` holds the values of `--set`, `flags` those of own flags; None: not given.
+
+    `properties`: the values of a scoopi.properties. Raises UsageError with every unknown name and invalid value, each
+    with its place.
+    """
+    resolved = resolve_settings(assigned, flags=flags, environment=environment, folder=folder, properties=properties)
+    return Settings(**{setting.name: setting.value for setting in resolved})
+
+
+def resolve_settings(
+    assigned: Mapping[str, Any], *, flags: Mapping[str, Any] = MappingProxyType({}),
+    environment: Mapping[str, str] | None = None, folder: Path = Path(),
+    properties: "Mapping[str, ScoopiValue]" = MappingProxyType({}),
+) -> list[Setting]:  # fmt: skip
+    """Every setting with its origin, in order of declaration. Raises as `load_settings` does."""
+    environment = os.environ if environment is None else environment
+    toml = CrawlToml.read(folder)
+    mistakes = [_unknown(name, "--set") for name in assigned if name not in _NAMES]
+    mistakes += [_unknown(name, toml.place(name)) for name in toml.values if name not in _NAMES]
+    settings: dict[str, Setting] = {}
+    places: dict[str, str] = {}
+    hints = get_type_hints(Settings, include_extras=True)
+    for field in fields(Settings):
+        name, variable = field.name, f"CRAWL_{field.name.upper()}"
+        if flags.get(name) is not None:
+            written = _Written(flags[name], "flag", f"--{name.replace('_', '-')}")
+        elif assigned.get(name) is not None:
+            written = _Written(assigned[name], "flag", f"--set {name}")
+        elif variable in environment:
+            written = _Written(environment[variable], f"env {variable}", f"env {variable}")
+        elif name in toml.values:
+            written = _Written(toml.values[name], "crawl.toml", toml.place(name))
+        elif name in properties:
+            written = _Written(properties[name], "scoopi.properties", properties[name].place)
+        else:
+            default = default_nodes() if name == "nodes" else field.default
+            settings[name] = Setting(name, default, "default")
+            continue
+        places[name] = written.place
+        try:
+            settings[name] = Setting(name, _parse(name, hints[name], written, toml, mistakes), written.origin)
+        except UsageError as error:
+            mistakes.append(error)
+    if not mistakes:
+        _check_run_time(settings, places)
+    if mistakes:
+        *others, last = mistakes
+        raise UsageError("\n".join([*map(str, others), last.message]), last.remedy)
+    return list(settings.values())
+
+
+def _parse(name: str, hint: Any, written: _Written, toml: CrawlToml, mistakes: list[UsageError]) -> Any:
+    """The value of a setting. Raises UsageError with the place of the value; adds mistakes in helpers to the list."""
+    if written.origin == "scoopi.properties":
+        return written.value.parse(name, hint)
+    typed = written.origin == "crawl.toml"
+    if name == "helpers":
+        helpers, problems = parse_helpers(written.value)
+        for problem in problems:
+            place = toml.place(*problem.keys) if typed else written.place
+            mistakes.append(UsageError(f"{place}: {problem.message}", problem.remedy))
+        return helpers
+    try:
+        return parse_value(name, hint, written.value, typed=typed)
+    except UsageError as error:
+        raise UsageError(f"{written.place}: {error.message}", error.remedy) from None
+
+
+def _check_run_time(settings: Mapping[str, Setting], places: Mapping[str, str]) -> None:
+    """Raise UsageError if `run_time` is not a date: its form depends on another setting."""
+    run_time = settings["run_time"].value
+    if run_time is not None:
+        try:
+            parse_run_time(run_time, settings["date_time_pattern"].value)
+        except UsageError as error:
+            raise UsageError(f"{places['run_time']}: {error.message}", error.remedy) from None
+
+
+def parse_assignment(text: str) -> tuple[str, str]:
+    """Split the `NAME=VALUE` of `--set`. Raises UsageError."""
+    name, sign, value = text.partition("=")
+    name = name.strip().replace("-", "_")
+    if not sign:
+        raise UsageError(f"--set {text}: not of the form NAME=VALUE", "Write for example --set delay=0.5")
+    if name not in _NAMES:
+        raise _unknown(name, "--set")
+    return name, value.strip()
+
+
+def _unknown(name: str, place: str) -> UsageError:
+    return UsageError(f"{place}: unknown setting '{name}'{suggest(name, list(_NAMES))}", "See `docs/settings.md`.")
