@@ -1,5 +1,6 @@
 """Decides what of a host's rule goes along with a request: headers, cookies, authentication, and the route."""
 
+import os
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -7,6 +8,7 @@ from typing import NamedTuple
 from engine import urls
 from engine.model.definition import Definitions, HostRule
 from engine.model.host import SAFE_HEADERS, HostAuth, HostRoute
+from engine.model.variables import UnusableVariable, render_authority
 
 _NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 
@@ -54,5 +56,13 @@ def find_plain_hosts(definitions: Definitions) -> frozenset[str]:
     for group in definitions.locator_groups:
         for locator in group.locators:
             written += [*locator.urls, locator.sitemap]
-    normalized = [urls.normalize(url) for url in written if url is not None and url.lstrip()[:5].lower() == "http:"]
+    normalized = [resolve_written(url) for url in written if url is not None and url.lstrip()[:5].lower() == "http:"]
     return frozenset(urls.host_of(url) for url in normalized if url is not None)
+
+
+def resolve_written(url: str) -> str | None:
+    """An absolute URL as the defs write it, normalized, without credentials, its host resolved; None for others."""
+    try:
+        return urls.normalize(render_authority(urls.split_userinfo(url)[0], os.environ))
+    except UnusableVariable:
+        return None

@@ -18,7 +18,6 @@ FailureKind = Literal[
     "header",
     "variable",
     "address",
-    "secret",
     "loader",
     "file",
     "proxy",

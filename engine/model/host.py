@@ -51,7 +51,7 @@ class LoginRule(Struct, frozen=True, kw_only=True):
     url: str
     """Absolute, or relative to the host."""
     form: Mapping[str, str]
-    """The fields to fill in; values may hold `%{env.NAME}` and placeholders of secrets."""
+    """The fields to fill in; values may hold variables with secrets."""
     selector: str | None = None
     """Selects the form; None: the one that has the fields."""
     check: str | None = None

@@ -68,7 +68,7 @@ def test_what_a_login_page_writes_is_no_variable(project: Project, site: Site) -
     posted: list[Request] = []
     form = (
         '<form method=post action="/in?a=%{env.OTHER_SECRET}"><input name=user><input name=password>'
-        '<input type=hidden name=h value="%{env.OTHER_SECRET}%{secret.00000000000000000000000000000000}"></form>'
+        '<input type=hidden name=h value="%{env.OTHER_SECRET}%{file./etc/hostname}"></form>'
     )
     site["/login"] = html(form)
 
@@ -82,7 +82,7 @@ def test_what_a_login_page_writes_is_no_variable(project: Project, site: Site) -
     assert_all_rows(project, 6)
     (request,) = posted
     fields = dict(parse_qsl(request.body.decode()))
-    assert fields["h"] == "%{env.OTHER_SECRET}%{secret.00000000000000000000000000000000}"
+    assert fields["h"] == "%{env.OTHER_SECRET}%{file./etc/hostname}"
     assert "canary03" not in str([exchange.request for exchange in site.exchanges])
 
 

@@ -1,1 +1,1 @@
-"""The requests of jobs: sent in the turn of their host, with secrets and cookies that no job stores."""
+"""The requests of jobs: sent in the turn of their host, with the secrets of their variables."""

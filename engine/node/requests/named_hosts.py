@@ -1,16 +1,13 @@
 """Which hosts the defs name: the address guard lets them through, and redirects may lead to them."""
 
-import re
 from typing import NamedTuple
 
 from engine import urls
+from engine.fetch.credentials import resolve_written
 from engine.model.job import LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.store.tables.runs import Run
-
-_ORIGIN = re.compile(r"\s*(https?://)(?:[^/?#]*@)?([^/?#{}@\s]+)(?=[/?#]|$)", re.IGNORECASE)
-"""The start of a URL pattern, without credentials; one with a range or list in its host does not match."""
 
 
 class _WrittenHosts(NamedTuple):
@@ -92,8 +89,7 @@ class NamedHosts:
             groups = self._def_cache.definitions(version).locator_groups
             locators = [locator for group in groups for locator in group.locators]
             written = [url for locator in locators for url in (*locator.urls, locator.sitemap or "")]
-            starts = {match.expand(r"\1\2/") for match in map(_ORIGIN.match, written) if match is not None}
-            origins = [url for start in starts if (url := urls.normalize(start)) is not None]
+            origins = {f"{urls.origin(url)}/" for text in written if (url := resolve_written(text)) is not None}
             hosts = _WrittenHosts(
                 frozenset(map(urls.host_key, origins)), frozenset(map(urls.host_without_www, origins))
             )

@@ -11,7 +11,6 @@ from console.tui.screens import job
         ("Accept-Language", "de", "de"),
         ("X-Session", "abc", "·····"),
         ("Authorization", "Basic x", "·····"),
-        ("User-Agent", "%{secret.0123456789abcdef0123456789abcdef}", "·····"),
     ],
 )
 def test_only_safe_headers_are_shown(name: str, value: str, shown: str) -> None:

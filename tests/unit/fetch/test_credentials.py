@@ -95,7 +95,7 @@ def test_without_credentials_a_rule_adds_only_harmless_headers() -> None:
 def test_hosts_that_locators_name_with_http_are_found() -> None:
     locators = (
         Locator(name="a", urls=("HTTP://A.example/{1..3}", "https://b.example/", "/relative")),
-        Locator(name="c", sitemap=" http://%{secret.1}:%{secret.2}@c.example:81/s.xml"),
+        Locator(name="c", sitemap=" http://u:%{file./a/b}@c.example:81/s.xml"),
     )
     defs = Definitions(locator_groups=(LocatorGroup(name="g", locators=locators),), base_url="http://d.example/")
     assert find_plain_hosts(defs) == {"a.example", "c.example", "d.example"}

@@ -136,7 +136,7 @@ def test_private_ends_with_the_defs_that_allow_it() -> None:
     ("written", "target", "allowed"),
     [
         ("http://10.0.0.7:8081/a?x", "http://10.0.0.7:8081/b", True),
-        ("http://%{env.U}:%{secret.0123}@10.0.0.7:8081/{a,b}", "http://10.0.0.7:8081/b", True),
+        ("http://%{env.U}:%{file./a/b}@10.0.0.7:8081/{a,b}", "http://10.0.0.7:8081/b", True),
         (" HTTP://10.0.0.7", "http://10.0.0.7/b", True),
         ("http://10.0.0.7:8081/a", "http://10.0.0.7/b", False),
         ("http://10.0.0.7.example/", "http://10.0.0.7/b", False),
