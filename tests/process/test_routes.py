@@ -28,6 +28,12 @@ hosts:
 {hosts}
 """
 SECRET = "canary4711"
+VARIABLE = "%{env.A_PASSWORD}"
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_PASSWORD", SECRET)
 
 
 @pytest.fixture
@@ -113,7 +119,7 @@ def test_pages_behind_authentication(project: Project, site: Site, second_site: 
 
     site.fallback = respond
     second_site.fallback = lambda request: Page(html("<b>50</b>"))
-    rule = f"{key(site)}: {{auth: {{{kind}: 'us:{SECRET}'}}}}"
+    rule = f"{key(site)}: {{auth: {{{kind}: 'us:{VARIABLE}'}}}}"
     write(project, site.url("/"), rule, f"{key(second_site)}: {{private: true}}")
     done = project.crawl()
     assert done.jobs == {"done": 50}
@@ -141,7 +147,7 @@ def test_answers_to_challenges_count_for_the_page_limit(project: Project, site: 
         return numbered(request)
 
     site.fallback = respond
-    write(project, site.url("/"), f"{key(site)}: {{robots: false, concurrency: 1, auth: {{digest: 'us:{SECRET}'}}}}")
+    write(project, site.url("/"), f"{key(site)}: {{robots: false, concurrency: 1, auth: {{digest: 'us:{VARIABLE}'}}}}")
     project.crawl("--max-pages", "1")
     assert len(site.paths) == 1, "there is no room for the answer"
     for limit in (7, 12):
@@ -158,7 +164,7 @@ def test_a_digest_keeps_the_delay_of_its_host(project: Project, site: Site) -> N
         return Page(html("<b>1</b>"))
 
     site.fallback = respond
-    write(project, site.url("/"), f"{key(site)}: {{robots: false, delay: 0.5, auth: {{digest: 'us:{SECRET}'}}}}")
+    write(project, site.url("/"), f"{key(site)}: {{robots: false, delay: 0.5, auth: {{digest: 'us:{VARIABLE}'}}}}")
     assert project.crawl().jobs == {"done": 1}
     first, second = site.start_times()
     assert second - first >= 0.4, "a node may be 50 ms late"
@@ -167,7 +173,7 @@ def test_a_digest_keeps_the_delay_of_its_host(project: Project, site: Site) -> N
 @pytest.mark.sweep
 def test_a_wrong_password_fails_the_page_and_ends_the_run(project: Project, site: Site) -> None:
     site.fallback = lambda request: Page("who?", 401, {"WWW-Authenticate": 'Digest realm="r", nonce="n"'})
-    write(project, site.url("/"), f"{key(site)}: {{robots: false, blocked: false, auth: {{digest: 'us:{SECRET}'}}}}")
+    write(project, site.url("/"), f"{key(site)}: {{robots: false, blocked: false, auth: {{digest: 'us:{VARIABLE}'}}}}")
     done = project.crawl(code=1)
     assert done.jobs == {"failed": 1}
     assert project.job(site.url("/"))["reason"].startswith("HTTP 401")
@@ -179,9 +185,8 @@ def test_proxies_take_turns_past_a_dead_one(project: Project, site: Site, proxy:
     site.fallback = numbered
     with serve_proxy() as other:
         monkeypatch.setenv("A_PROXY", f"http://127.0.0.1:{other.port}")
-        monkeypatch.setenv("A_PASSWORD", SECRET)
         listed = (
-            f"['http://us:{SECRET}@127.0.0.1:{proxy.port}', '%{{env.A_PROXY}}', 'http://us:{SECRET}@127.0.0.1:1',"
+            f"['http://us:{VARIABLE}@127.0.0.1:{proxy.port}', '%{{env.A_PROXY}}', 'http://us:{VARIABLE}@127.0.0.1:1',"
             f" 'http://us:%{{env.A_PASSWORD}}@127.0.0.1:{proxy.port}']"
         )
         write(project, site.url("/"), f"{key(site)}: {{proxy: {listed}}}")
@@ -197,7 +202,7 @@ def test_proxies_take_turns_past_a_dead_one(project: Project, site: Site, proxy:
 @pytest.mark.sweep
 def test_a_proxy_that_is_down_fails_the_pages_with_a_clear_reason(project: Project, site: Site) -> None:
     site.fallback = numbered
-    write(project, site.url("/"), f"{key(site)}: {{robots: false, proxy: 'http://us:{SECRET}@127.0.0.1:1'}}")
+    write(project, site.url("/"), f"{key(site)}: {{robots: false, proxy: 'http://us:{VARIABLE}@127.0.0.1:1'}}")
     done = project.crawl("--set", "max_attempts=2", code=1)
     assert done.jobs == {"failed": 1}
     job = project.job(site.url("/"))
@@ -213,7 +218,7 @@ def test_no_page_leads_through_a_proxy_to_what_the_defs_do_not_name(
     project: Project, site: Site, proxy: ForwardProxy
 ) -> None:
     proxy.names["inner.test"] = proxy.names["named.test"] = "127.0.0.1"
-    through = f"proxy: 'http://us:{SECRET}@127.0.0.1:{proxy.port}'"
+    through = f"proxy: 'http://us:{VARIABLE}@127.0.0.1:{proxy.port}'"
     with trapping("127.0.0.1") as trap:
         hosts = ("localhost", "inner.test", f"127.0.0.1:{trap.port}", "169.254.169.254", "[::1]")
         links = [
@@ -283,8 +288,8 @@ def test_try_takes_the_same_route(project: Project, authority: Authority, modern
         return Page(html("<b>7</b>"))
 
     modern.fallback = respond
-    keys = f"http2: true, tls: {{ca: ca.pem}}, auth: {{digest: 'us:{SECRET}'}}"
-    keys += f", proxy: 'http://us:{SECRET}@127.0.0.1:{proxy.port}'"
+    keys = f"http2: true, tls: {{ca: ca.pem}}, auth: {{digest: 'us:{VARIABLE}'}}"
+    keys += f", proxy: 'http://us:{VARIABLE}@127.0.0.1:{proxy.port}'"
     write(project, modern.url("/"), f"{key(modern)}: {{{keys}}}")
     tried = project.run_command("try", "page", modern.url("/"), "--defs", str(project.defs), "--json")
     assert tried.code == 0, tried.err
@@ -312,8 +317,8 @@ def test_a_login_takes_the_route_of_its_host(
         return Page(page.content + b"<i class=logout>x</i>")
 
     modern.fallback = respond
-    login = f"{{url: /login, form: {{user: us, password: {SECRET}}}, check: .logout}}"
-    through = f"'http://us:{SECRET}@127.0.0.1:{proxy.port}'"
+    login = f"{{url: /login, form: {{user: us, password: '{VARIABLE}'}}, check: .logout}}"
+    through = f"'http://us:{VARIABLE}@127.0.0.1:{proxy.port}'"
     write(
         project, modern.url("/0"),
         f"{key(modern)}: {{login: {login}, proxy: {through}, http2: true, tls: {{ca: ca.pem}}}}",
