@@ -499,15 +499,15 @@ CREATE TABLE content_sums (                         -- of a group; they move in 
 
 -- Users' appenders deliver rows instead of writing a file; they are never rebuilt.
 
-CREATE TABLE deliveries (                           -- what an appender got; kept when its output is removed
+CREATE TABLE deliveries (                           -- what an output without a file got; kept when it is removed
     id         INTEGER PRIMARY KEY,
     run        INTEGER NOT NULL REFERENCES runs(seq),
     appender   TEXT NOT NULL,
     data_def   TEXT NOT NULL,
+    offered    INTEGER NOT NULL DEFAULT 0,          -- the highest row ever offered; committed before it is sent
     cursor     INTEGER NOT NULL DEFAULT 0,          -- the last row it acknowledged
     withdrawal INTEGER NOT NULL DEFAULT 0,          -- the last withdrawal it acknowledged
     rows       INTEGER NOT NULL DEFAULT 0,          -- acknowledged, without those taken back
-    offered    INTEGER NOT NULL DEFAULT 0,          -- the highest row that it may have got
     UNIQUE (run, appender, data_def)
 );
 
@@ -516,7 +516,7 @@ CREATE TABLE withdrawals (                          -- deleted rows that an appe
     delivery INTEGER NOT NULL REFERENCES deliveries(id),
     row      INTEGER NOT NULL,
     newest   INTEGER NOT NULL,                      -- the newest row of all when it was deleted
-    counted  INTEGER NOT NULL DEFAULT 1             -- 0: it was never acknowledged
+    counted  INTEGER NOT NULL                       -- 0: it was not acknowledged yet
 );
 CREATE INDEX withdrawals_delivery ON withdrawals(delivery, id);
 
