@@ -99,8 +99,10 @@ class LazyGroup(click.Group):
         """The names of all commands."""
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command; None for an unknown name."""
+        if cmd_name == "convert":
+            raise click.UsageError("No such command 'convert'. Scoopi's definitions run unmodified.", ctx)
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")

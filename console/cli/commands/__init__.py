@@ -30,7 +30,6 @@ COMMANDS = {
     "results": ("results:results", "Show what your own steps reported of pages."),
     "events": ("events:events", "Show the events of the latest run."),
     "logs": ("logs:logs", "Show the log files of the processes."),
-    "convert": ("convert:convert", "Write definitions of Scoopi as records."),
     "init": ("init:init", "Create a project."),
     "schema": ("schema:schema", "Print the JSON Schema of the defs."),
     "demo": ("demo:demo", "Serve a small shop on loopback and crawl it."),

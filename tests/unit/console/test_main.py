@@ -48,6 +48,8 @@ def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
     assert crawl_console.get_command(CONTEXT, "nope") is None
     with pytest.raises(click.UsageError, match="No such command 'nope'"):
         crawl_console.main(["nope"], standalone_mode=False)
+    with pytest.raises(click.UsageError, match="No such command 'convert'"):
+        crawl_console.main(["convert", "scoopi", "defs"], standalone_mode=False)
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
