@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+_MAX_LINE_LENGTH = 200
+
 
 class CrawlError(Exception):
     """Base of all errors shown to a user. `exit_code` is the exit code of the program."""
@@ -100,3 +102,11 @@ def suggest(name: str, choices: list[str]) -> str:
     if choices and len(choices) <= 12:
         return f" (choose from {', '.join(sorted(choices))})"
     return ""
+
+
+def one_line(text: str) -> str:
+    """The text on one line, safe to show: unprintable characters as `?`, at most 200 characters."""
+    words = " ".join(text.split())
+    if not words.isprintable():
+        words = "".join(c if c.isprintable() else "?" for c in words)
+    return words if len(words) <= _MAX_LINE_LENGTH else words[: _MAX_LINE_LENGTH - 1] + "…"

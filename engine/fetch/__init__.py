@@ -1,1 +1,1 @@
-"""HTTP requests and responses: sending, decoding, redirects, robots.txt, waits."""
+"""HTTP requests and responses: sending, decoding, redirects."""

@@ -14,9 +14,9 @@ from engine.fetch.http2_connection import Http2Connection
 from engine.fetch.network_stream import NetworkStream
 from engine.fetch.proxies import Proxy, ProxyFailed
 from engine.fetch.read_meter import FloodDetected
-from engine.fetch.retry_policy import retryable_status
 from engine.fetch.tls_contexts import TlsContexts
 from engine.model.host import TlsRule
+from engine.model.retry_policy import retryable_status
 
 _MAX_PROXY_SECONDS = 10.0
 PROXY_REFUSES = 407

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from engine.errors import CrawlError
+from engine.errors import CrawlError, one_line
 from engine.urls import bare_host
 
 FailureKind = Literal[
@@ -25,7 +25,6 @@ FailureKind = Literal[
 
 FILES_NOT_ALLOWED = "`file:` URLs are read only with --allow-file"
 """Why a `file:` URL is refused."""
-_MAX_LENGTH = 200
 
 
 class FetchFailed(CrawlError):
@@ -68,11 +67,3 @@ class ProxiedNameRefused(AddressRefused):
             retryable=False,
             remedy="If you trust the host, write `private: true` beside its `proxy` below `hosts` in the defs.",
         )
-
-
-def one_line(text: str) -> str:
-    """The text on one line, safe to show: unprintable characters as `?`, at most 200 characters."""
-    words = " ".join(text.split())
-    if not words.isprintable():
-        words = "".join(c if c.isprintable() else "?" for c in words)
-    return words if len(words) <= _MAX_LENGTH else words[: _MAX_LENGTH - 1] + "…"

@@ -1,8 +1,8 @@
 """Resolves the rules of a host from the defs and settings."""
 
 from engine.fetch.credentials import find_plain_hosts
-from engine.fetch.robots import product_token
 from engine.model.definition import Definitions, HostRule
+from engine.model.user_agent import product_token
 from engine.settings import Settings
 from engine.store.tables.hosts import HostPolicy
 from engine.urls import FILE_HOST_KEY, host_of, normalize

@@ -9,7 +9,8 @@ import h2.events
 import h2.exceptions
 import httpcore
 
-from engine.fetch.errors import FetchFailed, one_line
+from engine.errors import one_line
+from engine.fetch.errors import FetchFailed
 from engine.fetch.failures import describe_os_error, invalid_certificate, tls_failure, unresolved_host
 from engine.fetch.read_meter import FloodDetected
 

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from engine import urls
-from engine.fetch.errors import one_line
-from engine.fetch.retry_policy import REDIRECT_STATUSES
+from engine.errors import one_line
+from engine.model.retry_policy import REDIRECT_STATUSES
 
 _WAITS = re.compile(r"[A-Za-z]+,[^,]+|[^,]+")
 """The items of a list of Retry-After; a date has a comma behind its day of the week."""

@@ -232,6 +232,7 @@ def _build_pipeline(
             run=run.id,
             run_time=run_time,
         ),
+        extraction_pool=extraction_pool,
         named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
         shared_jars=shared_jars,
         login_page_reader=LoginPageReader(extraction_pool, answer_budget),

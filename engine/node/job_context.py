@@ -2,9 +2,9 @@
 
 from engine import urls
 from engine.extract.context import Context
-from engine.fetch.robots import product_token
 from engine.model.job import LeasedJob
 from engine.model.link import Carried
+from engine.model.user_agent import product_token
 from engine.node.def_cache import DefCache
 from engine.settings import Settings
 

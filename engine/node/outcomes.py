@@ -8,8 +8,8 @@ from typing import Literal
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import OVERLOAD_STATUSES, retry_wait
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
+from engine.model.retry_policy import OVERLOAD_STATUSES, retry_wait
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED
 from engine.node.extraction.result import PageExtraction
 from engine.runtime.clock import boottime

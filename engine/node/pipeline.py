@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from engine.errors import CrawlError
 from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.fetch.client import Fetcher
-from engine.fetch.robots import product_token
 from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.user_agent import product_token
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import ExtractionUnavailable
+from engine.node.extraction.process import ExtractionPool
 from engine.node.handlers.file_job import FileHandler
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.login_guard import LoginGuard
@@ -48,6 +49,7 @@ class Pipeline:
         db_access: DbAccess,
         def_cache: DefCache,
         page_extractor: PageExtractor,
+        extraction_pool: ExtractionPool,
         named_hosts: NamedHosts,
         host_gates: HostGates,
         byte_budget: ByteBudget,
@@ -96,7 +98,7 @@ class Pipeline:
         )
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, self._outcomes)
         agent = product_token(settings.user_agent)
-        robots_cache = RobotsCache(db_access, agent)
+        robots_cache = RobotsCache(db_access, agent, extraction_pool)
         self._page_fetcher = PageFetcher(
             settings=settings,
             sender=self._sender,

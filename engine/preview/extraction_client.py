@@ -147,7 +147,7 @@ class ExtractionClient:
             header=task.to_header(), body=Body(document.body), definitions=(key, definitions), data_defs=[data_def]
         )
 
-    def _work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:
+    def _work(self, request: ExtractionRequest) -> wire.Result:
         runner, pool = self._start()
         return runner.run(pool.work(request))
 

@@ -15,10 +15,10 @@ from engine.extract.link_explanations import NOT_FOLLOWED
 from engine.extract.page import Page
 from engine.fetch.decode import is_pdf
 from engine.fetch.host_policy import host_rule_for
-from engine.fetch.robots import product_token
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.step import StepResult
+from engine.model.user_agent import product_token
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
 from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient
 from engine.preview.trial_document import TrialDocument

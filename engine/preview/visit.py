@@ -17,15 +17,16 @@ from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.fetch.request import build_request, expand_url
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import FOUND, classify_status
-from engine.fetch.robots import product_token
-from engine.fetch.robots_reader import ROBOTS_BYTES_READ, HostRobots, fetch_robots
+from engine.fetch.robots_request import ROBOTS_BYTES_READ, ask_for_robots
 from engine.model.definition import Definitions, Locator
 from engine.model.fingerprint import list_query_rules
 from engine.model.job import Request
+from engine.model.retry_policy import FOUND, classify_status
+from engine.model.user_agent import product_token
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
 from engine.preview.locator_hosts import locator_hosts
+from engine.robots.rules import HostRobots, parse_robots
 from engine.settings import Settings
 from engine.urls import QueryStripper
 
@@ -145,9 +146,8 @@ class _PageFetch:
         if not resolve_host_policy(self._definitions, self._settings, key).robots:
             return
         if key not in self._robots:
-            self._robots[key] = await fetch_robots(
-                f"{urls.origin(url)}/robots.txt", self._send_robots, product_token(self._settings.user_agent)
-            )
+            answer = await ask_for_robots(f"{urls.origin(url)}/robots.txt", self._send_robots)
+            self._robots[key] = parse_robots(*answer, product_token(self._settings.user_agent))
         refusal = self._robots[key].refusal(expand_url(url) if url == self._written_url else url)
         if refusal is not None:
             crawl = "A crawl would skip it." if self._robots[key].readable else "A crawl would retry, then fail it."

@@ -48,6 +48,7 @@ from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
     from engine.node.extraction.steps.apply import UsersCode
+    from engine.robots.rules import RobotsRules
 
 
 def tracked_page(slot: ProgressSlot) -> type[Page]:
@@ -103,6 +104,8 @@ class ExtractionChild:
         """Documents that came while users' code waited for the node."""
         self._users_code: dict[int, UsersCode] = {}
         self._call_lock = threading.Lock()
+        self._robots: tuple[tuple[bytes, str], RobotsRules] | None = None
+        """The last robots.txt, the product token for which it was parsed, and its rules."""
 
     def serve(self) -> None:
         """Work until the socket is closed, or until too much memory is kept."""
@@ -200,6 +203,7 @@ class ExtractionChild:
             "page": self._extract_page,
             "steps": self._resume_steps,
             "sitemap": self._read_sitemap,
+            "robots": self._judge_urls,
             "select": self._select,
         }
 
@@ -271,6 +275,21 @@ class ExtractionChild:
             is_cut_short=kept.is_cut_short,
         )  # fmt: skip
         return wire.encode_sitemap(answer, max_bytes=self._limits.answer)
+
+    def _judge_urls(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        from engine.robots.rules import RobotsRules
+
+        file = (body.read(), header["agent"])
+        self._slot.enter(Phase.PARSING)
+        if self._robots is None or self._robots[0] != file:
+            self._robots = None  # two do not fit
+            self._robots = file, RobotsRules(file[0].decode(), file[1])
+        rules = self._robots[1]
+        self._slot.enter(Phase.SELECTING)
+        answer = wire.RobotsAnswer(
+            crawl_delay=rules.crawl_delay, rules=tuple(rules.disallowing_rule(url) for url in header["urls"])
+        )
+        return wire.encode_robots(answer)
 
     def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
         page, _ = parse_page(

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Literal
 
-from engine.extract.selection import SelectionResult
 from engine.node.extraction import wire
 from engine.node.extraction.board import SLOTS
 from engine.node.extraction.clock import DocumentClock
@@ -110,7 +109,7 @@ class ExtractionPool:
         """Of the live processes. Callable from any thread."""
         return [child.pid for child in list(self._children) if child.pid is not None]
 
-    async def work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:
+    async def work(self, request: ExtractionRequest) -> wire.Result:
         """The answer. Raises UnsupportedContent, ExtractionUnavailable, and UnreadablePage with the reason."""
         self._loop = asyncio.get_running_loop()
         request.answered = self._loop.create_future()

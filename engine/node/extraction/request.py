@@ -160,7 +160,8 @@ class ChildState:
 
 
 _ANSWERS: dict[str, type[wire.Answer]] = {
-    "page": wire.PageAnswer, "steps": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult
+    "page": wire.PageAnswer, "steps": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult,
+    "robots": wire.RobotsAnswer,
 }  # fmt: skip
 
 
@@ -177,6 +178,8 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         answer.pages and "now" in request.header
     ):
         raise wire.InvalidAnswer("other moments than those that were asked for")
+    if isinstance(answer, wire.RobotsAnswer) and len(answer.rules) != len(request.header["urls"]):
+        raise wire.InvalidAnswer("other URLs than those that were asked for")
     if not isinstance(answer, wire.PageAnswer):
         return
     data_defs = request.header["task" if kind == "steps" else "data_defs"]

@@ -241,7 +241,16 @@ class SitemapAnswer(Struct, frozen=True, kw_only=True):
     """Whether the document ends too early."""
 
 
-Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure | NodeCallRequest
+class RobotsAnswer(Struct, frozen=True, kw_only=True):
+    """What a robots.txt says."""
+
+    crawl_delay: float
+    rules: tuple[str | None, ...]
+    """By URL, the rule that disallows it; None: it is allowed."""
+
+
+Result = PageAnswer | SitemapAnswer | RobotsAnswer | SelectionResult
+Answer = Result | Failure | NodeCallRequest
 
 
 def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ...]:
@@ -320,6 +329,12 @@ def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> li
     return encode_frame(header, pages + nested + modified)
 
 
+def encode_robots(answer: RobotsAnswer) -> list[bytes]:
+    """The message of an answer."""
+    rules = [None if rule is None else _clean(rule) for rule in answer.rules]
+    return encode_frame({"robots": rules, "crawl_delay": answer.crawl_delay})
+
+
 def encode_selection(result: SelectionResult) -> list[bytes]:
     """The message of a result. Lone surrogates cannot be sent."""
     fields = {
@@ -347,6 +362,9 @@ def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int =
             return _decode_page(fields, body, max_bytes)
         if "sitemap" in fields:
             return _decode_sitemap(fields, body, max_bytes)
+        if "robots" in fields:
+            rules = tuple(None if rule is None else text_of(rule) for rule in fields["robots"])
+            return RobotsAnswer(crawl_delay=max(0.0, float(fields["crawl_delay"])), rules=rules)
         if "call" in fields:
             return NodeCallRequest(call=text_of(fields["call"]), key=text_of(fields["key"]), value=fields["value"])
         if "selection" in fields:

@@ -9,9 +9,9 @@ from engine.fetch.byte_budget import NoRoom
 from engine.fetch.errors import FetchFailed
 from engine.fetch.file_part import FilePart, PartInUse
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import classify_status
 from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extension
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
+from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
 from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.outcomes import OutcomeBuilder

@@ -73,7 +73,7 @@ class LoginHandler:
             values = {name: expand(text) for name, text in rule.form.items()}
             visit = LoginVisit(
                 job, host.key, sender=self._sender, redirect_rule=self._redirect_rule, def_cache=self._def_cache,
-                settings=self._settings, delays=self._delays,
+                robots_cache=self._robots_cache, settings=self._settings, delays=self._delays,
             )  # fmt: skip
             await self._try(visit, host_rule, rule, login_page_url(host.origin, rule), values)
         except RobotsPending:

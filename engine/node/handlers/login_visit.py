@@ -7,12 +7,11 @@ from engine import urls
 from engine.fetch.host_policy import resolve_host_policy
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import classify_status
-from engine.fetch.robots import product_token
-from engine.fetch.robots_reader import ask_for_robots
+from engine.fetch.robots_request import ask_for_robots
 from engine.model.job import JobKind, LeasedJob, Request
+from engine.model.retry_policy import classify_status
 from engine.node.def_cache import DefCache
-from engine.node.handlers.robots_cache import parse_off_loop
+from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.requests.redirect_rule import RedirectRule
 from engine.node.requests.request_sender import RequestSender
 from engine.settings import Settings
@@ -47,12 +46,13 @@ class LoginVisit:
 
     def __init__(
         self, job: LeasedJob, host_key: str, *, sender: RequestSender, redirect_rule: RedirectRule,
-        def_cache: DefCache, settings: Settings, delays: dict[str, AskedDelay],
+        def_cache: DefCache, robots_cache: RobotsCache, settings: Settings, delays: dict[str, AskedDelay],
     ) -> None:  # fmt: skip
         """`host_key`: the host of the pages, whose limits the lease of the job has. `delays`: see `AskedDelay`."""
         self._sender = sender
         self._redirect_rule = redirect_rule
         self._def_cache = def_cache
+        self._robots_cache = robots_cache
         self._settings = settings
         self._own_host = host_key
         self._own_job = self.job = job
@@ -113,7 +113,7 @@ class LoginVisit:
         if now - asked.read_at < _ROBOTS_SECONDS or not self._policy(host_key).robots:
             return
         answer = await ask_for_robots(f"{urls.origin(url)}/robots.txt", self._send_robots)
-        robots = await parse_off_loop(*answer, product_token(self._settings.user_agent))
+        robots = await self._robots_cache.parse(*answer)
         if not robots.readable:
             raise LoginFailed(f"{urls.origin(url)}: {robots.refusal(url)}", refused=False)
         self._delays[host_key] = AskedDelay(robots.delay, now)

@@ -9,11 +9,12 @@ from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
 from engine.fetch.redirects import build_target_request
 from engine.fetch.request import expand_url
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import FOUND, NOT_MODIFIED, classify_status
-from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
+from engine.fetch.robots_request import MAX_ROBOTS_REDIRECTS
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage, document_key
+from engine.model.retry_policy import FOUND, NOT_MODIFIED, classify_status
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
+from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.handlers.login_guard import LoginGuard
 from engine.node.handlers.revalidation import Revalidation, StoredVersion
 from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
@@ -185,7 +186,7 @@ class PageFetcher:
         """The outcome of a job that robots.txt disallows: it needs no turn at its host. None: it may be allowed."""
         try:
             return await self._apply_robots(job, self._start_chain(job))
-        except (RobotsPending, RobotsGuarded):
+        except (RobotsPending, RobotsGuarded, ExtractionUnavailable):
             return None
 
     async def _refuse_by_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
@@ -202,18 +203,15 @@ class PageFetcher:
 
     async def _apply_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
         """As `_refuse_by_robots`. Raises RobotsPending and RobotsGuarded."""
-        robots = await self._robots_cache.rules(job.host, job.defs_version)
-        if robots is None:
-            return None
         try:
             url = expand_url(chain.url) if job.is_written(chain.url) else chain.url
         except FetchFailed as failure:
             return self._outcomes.fetch_failed(job, chain.url, failure)
-        refusal = await self._robots_cache.refusal(robots, url)
+        refusal = await self._robots_cache.find_refusal(job.host, job.defs_version, url)
         if refusal is None:
             return None
-        state = JobState.SKIPPED if robots.readable else JobState.FAILED
-        return self._outcomes.ended(job, state, refusal, chain.url, hops=chain.hops)
+        state = JobState.SKIPPED if refusal.by_rule else JobState.FAILED
+        return self._outcomes.ended(job, state, refusal.reason, chain.url, hops=chain.hops)
 
     async def _ask_robots_first(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
         """The address guard refused the host before: SKIPPED if it still does, else READY after its robots.txt.

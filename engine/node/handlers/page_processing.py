@@ -4,8 +4,8 @@ import time
 
 from engine import urls
 from engine.fetch.response import redact_headers
-from engine.fetch.retry_policy import StatusClass, classify_status, no_page_reason, refused_reason
 from engine.model.job import JobState, LeasedJob, Request, StoredPage
+from engine.model.retry_policy import StatusClass, classify_status, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent

@@ -2,23 +2,26 @@
 
 import asyncio
 import time
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from engine.fetch.robots import LARGE_TEXT, is_readable
-from engine.fetch.robots_reader import HostRobots, disallowed_by, parse_robots
 from engine.node.db_access import DbAccess
+from engine.node.extraction.page_extraction import UnreadablePage
+from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.request import ExtractionRequest
+from engine.node.extraction.wire import RobotsAnswer
+from engine.robots.rules import LARGE_TEXT, HostRobots, disallowed_by, is_readable, parse_robots
+from engine.store.pages.body import Body
 from engine.store.tables.hosts import StoredRobots
 
 _MAX_HOSTS = 1000
 _MAX_CHARACTERS = 1_000_000
-"""Of the cached files; parsed rules take about thirty times that."""
+"""Of the cached files."""
 _RECHECK_SECONDS = 60.0
 """Seconds after which to look for a newer copy in the store."""
 _RECHECK_OFF_SECONDS = 5.0
 """The same where robots.txt does not apply: once a locator names the host, it may."""
-_SLICE_SECONDS, _SHARE = 0.002, 0.1
-"""A long search for the rule that decides runs in slices of that length, and takes that share of the loop's time."""
 
 
 class RobotsPending(Exception):
@@ -36,19 +39,56 @@ class _CachedRobots(Struct):
     checked_at: float
 
 
-async def parse_off_loop(status: int, text: str, agent: str) -> HostRobots:
-    """As `parse_robots`; a large file is parsed in a thread, so that the loop continues with its other jobs."""
-    if len(text) < LARGE_TEXT:
-        return parse_robots(status, text, agent)
-    return await asyncio.to_thread(parse_robots, status, text, agent)
+class Refusal(NamedTuple):
+    """Why a URL may not be fetched."""
+
+    reason: str
+    by_rule: bool
+    """Whether a rule disallows it; else the robots.txt cannot be read."""
+
+
+class LargeRobots:
+    """Asks an extraction process about one large file: all URLs that gather while it answers, in one message."""
+
+    def __init__(self, pool: ExtractionPool, text: str, agent: str) -> None:
+        self._pool = pool
+        self._body = Body(text.encode("utf-8", "replace"))
+        self._agent = agent
+        self._urls: list[str] = []
+        self._answer: asyncio.Task[RobotsAnswer] | None = None
+        self._lock = asyncio.Lock()
+
+    async def read_delay(self) -> float:
+        """Its Crawl-delay. Raises UnreadablePage, ExtractionUnavailable."""
+        return (await self._ask([])).crawl_delay
+
+    async def disallowing_rule(self, url: str) -> str | None:
+        """As that of `RobotsRules`. Raises UnreadablePage, ExtractionUnavailable."""
+        if not self._urls or self._answer is None:
+            self._answer = asyncio.create_task(self._ask_next())
+        self._urls.append(url)
+        index = len(self._urls) - 1
+        return (await asyncio.shield(self._answer)).rules[index]  # the others still wait for it
+
+    async def _ask_next(self) -> RobotsAnswer:
+        async with self._lock:
+            asked, self._urls = self._urls, []
+            return await self._ask(asked)
+
+    async def _ask(self, asked: list[str]) -> RobotsAnswer:
+        header = {"kind": "robots", "agent": self._agent, "urls": asked}
+        answer = await self._pool.work(ExtractionRequest(header=header, body=self._body))
+        assert isinstance(answer, RobotsAnswer)
+        return answer
 
 
 class RobotsCache:
     """One for each node; used on the fetch loop's thread."""
 
-    def __init__(self, db_access: DbAccess, agent: str) -> None:
-        """`agent`: the product token that selects the rules."""
+    def __init__(self, db_access: DbAccess, agent: str, pool: ExtractionPool) -> None:
+        """`agent`: the product token that selects the rules. `pool`: parses large files."""
         self._db_access = db_access
+        self._pool = pool
         self._agent = agent
         self._hosts: dict[int, _CachedRobots] = {}
         """By host; the order is that in which they were parsed."""
@@ -56,7 +96,6 @@ class RobotsCache:
         self._exempt: dict[int, float] = {}
         self._size = 0
         self._defs_version = 0
-        self._search_lock = asyncio.Lock()
 
     async def rules(self, host: int, version: int) -> HostRobots | None:
         """The robots.txt of a host; None where the defs of that version ignore it.
@@ -76,19 +115,34 @@ class RobotsCache:
             return cached.robots
         return await self._read(host, cached)
 
-    async def refusal(self, robots: HostRobots, url: str) -> str | None:
-        """Why the URL may not be fetched; None: it may. The many rules of one host leave the loop to the others."""
-        if not robots.rules.is_costly(url):
-            return robots.refusal(url)
-        async with self._search_lock:
-            pause_at = time.perf_counter() + _SLICE_SECONDS
-            for rule in robots.rules.search(url):
-                if rule is not None:
-                    return None if rule.allows else disallowed_by(robots.rules.describe(rule))
-                if time.perf_counter() > pause_at:
-                    await asyncio.sleep(_SLICE_SECONDS * (1 / _SHARE - 1))
-                    pause_at = time.perf_counter() + _SLICE_SECONDS
-        return None
+    async def find_refusal(self, host: int, version: int, url: str) -> Refusal | None:
+        """Why the URL may not be fetched; None: it may. A large file that takes too long counts as unreadable.
+
+        Raises RobotsPending, RobotsGuarded, ExtractionUnavailable.
+        """
+        robots = await self.rules(host, version)
+        if robots is None:
+            return None
+        if robots.ask is not None:
+            try:
+                rule = await robots.ask(url)
+                return None if rule is None else Refusal(disallowed_by(rule), by_rule=True)
+            except UnreadablePage as error:
+                robots = HostRobots(readable=False, problem=str(error))
+                if host in self._hosts:
+                    self._hosts[host].robots = robots
+        reason = robots.refusal(url)
+        return None if reason is None else Refusal(reason, by_rule=robots.readable)
+
+    async def parse(self, status: int, text: str) -> HostRobots:
+        """As `parse_robots`; a large file is parsed in an extraction process. Raises ExtractionUnavailable."""
+        if len(text) <= LARGE_TEXT or not is_readable(status):
+            return parse_robots(status, text, self._agent)
+        large = LargeRobots(self._pool, text, self._agent)
+        try:
+            return HostRobots(crawl_delay=await large.read_delay(), ask=large.disallowing_rule)
+        except UnreadablePage as error:
+            return HostRobots(readable=False, problem=str(error))
 
     def remember(self, host: int, robots: HostRobots, text: str, fetched_at: float) -> None:
         """Keep what was parsed of a host's robots.txt that is about to be stored; it counts once that is done."""
@@ -110,18 +164,17 @@ class RobotsCache:
         if not is_readable(stored.status):
             # not cached: an operator's retry asks for it again
             return parse_robots(stored.status, stored.text, self._agent)
-        if len(stored.text) < LARGE_TEXT:
-            robots = parse_robots(stored.status, stored.text, self._agent)
-        else:
-            robots = await self._parse_large(host, stored)
+        robots = await self._parse_once(host, stored)
         self._keep(host, _CachedRobots(robots, len(stored.text), stored.fetched_at, time.monotonic()))
         return robots
 
-    async def _parse_large(self, host: int, stored: StoredRobots) -> HostRobots:
-        """Parse a file, once for all jobs that ask for it meanwhile."""
+    async def _parse_once(self, host: int, stored: StoredRobots) -> HostRobots:
+        """Parse a file, a large one once for all jobs that ask for it meanwhile."""
+        if len(stored.text) <= LARGE_TEXT:
+            return parse_robots(stored.status, stored.text, self._agent)
         task = self._parsing.get(host)
         if task is None:
-            task = asyncio.create_task(parse_off_loop(stored.status, stored.text, self._agent))
+            task = asyncio.create_task(self.parse(stored.status, stored.text))
             self._parsing[host] = task
             task.add_done_callback(lambda _: self._parsing.pop(host, None))
         return await asyncio.shield(task)  # a job that is cancelled leaves the task to the others

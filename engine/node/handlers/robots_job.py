@@ -5,11 +5,11 @@ import time
 from engine import urls
 from engine.fetch.redirect_chain import RedirectChain
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import classify_status
-from engine.fetch.robots_reader import robots_text
+from engine.fetch.robots_request import robots_text
 from engine.model.job import JobState, LeasedJob
+from engine.model.retry_policy import classify_status
 from engine.node.handlers.page_fetch import PageFetcher, StoredTarget
-from engine.node.handlers.robots_cache import RobotsCache, parse_off_loop
+from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 
@@ -43,10 +43,13 @@ class RobotsHandler:
             outcome = self._outcomes.retry_status(job, chain.url, response)
             return self._close_host(outcome, response.status) if outcome.state is JobState.FAILED else outcome
         text = robots_text(response)
-        robots, fetched_at = await parse_off_loop(response.status, text, self._agent), time.time()
+        robots, fetched_at = await self._robots_cache.parse(response.status, text), time.time()
+        if not robots.readable:  # its rules take longer than `parse_limit`
+            failed = self._outcomes.ended(job, JobState.FAILED, robots.problem, chain.url, hops=chain.hops)
+            return self._close_host(failed, 0)
         if job.target is None:  # else its own host is not the one of the lease
             self._robots_cache.remember(job.host, robots, text, fetched_at)
-        asked, delay = robots.rules.crawl_delay or 0.0, robots.delay
+        asked, delay = robots.crawl_delay, robots.delay
         events = [self._outcomes.event(job, "INFO", f"{response.status} {urls.without_credentials(chain.url)}")]
         if delay > _NOTABLE_CRAWL_DELAY:
             note = f"{job.url} asks for {asked:g} s between two requests" + (

@@ -13,10 +13,10 @@ from engine.extract.sitemap import UNKNOWN
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.decompress import open_decompressor
 from engine.fetch.errors import FetchFailed
-from engine.fetch.retry_policy import classify_status
 from engine.model.job import JobKind, JobState, LeasedJob, link_key, sitemap_key
 from engine.model.locator import SitemapRules
 from engine.model.record import as_text
+from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor

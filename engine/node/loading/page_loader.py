@@ -13,8 +13,8 @@ from engine.fetch.decompress import body_too_large
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import OutgoingRequest
 from engine.fetch.response import FetchResponse, parse_retry_after, redirect_target
-from engine.fetch.retry_policy import FOUND
 from engine.model.definition import Definitions, TaskGroup
+from engine.model.retry_policy import FOUND
 from engine.model.step import ChainStep, Outcome, StepResult
 from engine.node.extraction.steps.context import cut_text
 from engine.node.loading.messages import Loaded, LoaderWarning, NotLoaded, encode_task

@@ -1,8 +1,9 @@
 """Decides where a redirect may lead: its own host, hosts that the defs name, or any public host."""
 
 from engine import urls
+from engine.errors import one_line
 from engine.fetch.address_guard import guarded_category, literal_address
-from engine.fetch.errors import AddressRefused, one_line
+from engine.fetch.errors import AddressRefused
 from engine.model.job import LeasedJob
 from engine.node.requests.named_hosts import NamedHosts
 

@@ -12,10 +12,10 @@ from engine.fetch.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
 from engine.fetch.local_file import read_file
 from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
-from engine.fetch.robots_reader import ROBOTS_BYTES_READ
+from engine.fetch.robots_request import ROBOTS_BYTES_READ
 from engine.model.host import CookieJarMode
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
+from engine.model.retry_policy import OVERLOAD_STATUSES, host_backoff
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.fetch.robots import is_readable
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.run import RunState
+from engine.robots.rules import is_readable
 from engine.store.db.filter import JobFilter
 from engine.store.tables import hosts, jobs, runs, sequences
 from engine.store.tables.hosts import HostPolicy, StoredRobots

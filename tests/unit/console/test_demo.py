@@ -23,7 +23,7 @@ from engine.extract.context import Context
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor
 from engine.fetch.decode import decode
-from engine.fetch.robots import RobotsRules
+from engine.robots.rules import RobotsRules
 from tests.process.stopwatch import Stopwatch
 
 ORIGIN = "http://127.0.0.1:8080"
@@ -39,7 +39,7 @@ def definitions():
 def crawl(definitions, pages):
     """Crawl a shop in memory: the results that a run should have, and the rows."""
     shop = Shop(pages, ORIGIN)
-    robots = RobotsRules.parse(shop.reply("/robots.txt").body.decode(), "anyone")
+    robots = RobotsRules(shop.reply("/robots.txt").body.decode(), "anyone")
     extractors = {d.name: RecordExtractor(d) for d in definitions.data_defs}
     todo = deque(
         (group.name, urls.join(ORIGIN, url), 0)
@@ -54,7 +54,7 @@ def crawl(definitions, pages):
         url, reply = job_url, None
         while reply is None or reply.location is not None:
             url = url if reply is None else urls.join(url, reply.location)
-            if not robots.allowed(url):
+            if robots.disallowing_rule(url) is not None:
                 reply = None
                 break
             assert urls.origin(url) == ORIGIN

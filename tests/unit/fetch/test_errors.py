@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from engine.fetch.errors import FetchFailed, one_line
+from engine.errors import one_line
+from engine.fetch.errors import FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.model.job import Request
 from tests.process.stopwatch import Stopwatch

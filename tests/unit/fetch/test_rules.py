@@ -12,8 +12,8 @@ from engine.fetch.cookies import SessionCookies
 from engine.fetch.errors import FetchFailed
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.request import OutgoingRequest
-from engine.fetch.retry_policy import classify_status, host_backoff, retry_wait, retryable_status
 from engine.model.job import Request
+from engine.model.retry_policy import classify_status, host_backoff, retry_wait, retryable_status
 
 POST = Request(
     method="POST",

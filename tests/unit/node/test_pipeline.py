@@ -28,7 +28,7 @@ def budget() -> ByteBudget:
 def build_pipeline(budget: ByteBudget) -> Pipeline:
     return Pipeline(
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(),
-        page_extractor=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
+        page_extractor=Mock(), extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Rules:
     def __init__(self, *answers: Exception | None) -> None:
         self.answers = list(answers)
 
-    async def rules(self, host: int, version: int) -> None:
+    async def find_refusal(self, host: int, version: int, url: str) -> None:
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer

@@ -53,7 +53,7 @@ def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(**{"page_body.return_value": content}),
         def_cache=Mock(**{"definitions.return_value": Definitions()}),
         page_extractor=cast(Any, Extractor(budget, other)),
-        named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
+        extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip
     outcome = asyncio.run(pipeline.process(JOB, lambda: None))
     other.release()

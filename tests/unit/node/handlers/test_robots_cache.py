@@ -1,17 +1,18 @@
 """The cache of parsed robots.txt: bounded, rechecked, and never of what could not be read."""
 
 import asyncio
-import threading
-import time
-from typing import Literal, cast
+from typing import Any, Literal, cast
+from unittest.mock import Mock
 
 import pytest
 
-from engine.fetch.robots_reader import HostRobots, parse_robots
 from engine.node.db_access import DbAccess
+from engine.node.extraction.request import ExtractionRequest
 from engine.node.handlers import robots_cache
-from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
+from engine.node.handlers.robots_cache import Refusal, RobotsCache, RobotsGuarded, RobotsPending
+from engine.robots.rules import HostRobots, parse_robots
 from engine.store.tables.hosts import GUARDED, StoredRobots
+from tests.unit.node.extraction.tasks import extraction_pool, limits
 
 pytestmark = pytest.mark.asyncio
 CLOSED = "User-agent: us\nDisallow: /\n"
@@ -36,12 +37,11 @@ def stored() -> Stored:
 
 @pytest.fixture
 def cache(stored: Stored) -> RobotsCache:
-    return RobotsCache(cast(DbAccess, stored), "us")
+    return RobotsCache(cast(DbAccess, stored), "us", Mock())
 
 
 async def allows(cache: RobotsCache, host: int = 1, version: int = 1) -> bool:
-    robots = await cache.rules(host, version)
-    return robots is None or robots.refusal("http://h/a") is None
+    return await cache.find_refusal(host, version, "http://h/a") is None
 
 
 async def test_a_readable_file_is_read_once(cache: RobotsCache, stored: Stored) -> None:
@@ -100,35 +100,59 @@ async def test_a_host_that_robots_txt_applies_to_later_is_seen_within_seconds(
 
 
 async def test_large_files_do_not_fill_the_memory(cache: RobotsCache, stored: Stored) -> None:
-    stored.result = StoredRobots(200, CLOSED + "# filler\n" * 40_000, 1.0)
-    for host in range(20):
+    stored.result = StoredRobots(200, CLOSED + "# filler\n" * 2_000, 1.0)
+    for host in range(60):
         assert not await allows(cache, host)
-    assert list(cache._hosts) == [18, 19], "the oldest are evicted first"
+    assert list(cache._hosts) == list(range(5, 60)), "the oldest are evicted first"
 
 
-async def test_many_rules_leave_the_loop_to_other_jobs(cache: RobotsCache, stored: Stored) -> None:
-    rules = "".join(f"Disallow: /*{number}*x$\n" for number in range(8_000))
-    stored.result = StoredRobots(200, f"User-agent: us\n{rules}Disallow: /*0y\n", 1.0)
-    robots = await cache.rules(1, 1)
+WILDCARDS = "User-agent: us\n" + "".join(f"Disallow: /*{number}*x$\n" for number in range(8_000)) + "Disallow: /*0y\n"
+
+
+async def test_a_large_file_is_asked_in_an_extraction_process(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored.result = StoredRobots(200, WILDCARDS + "Crawl-delay: 7\n", 1.0)
+    async with extraction_pool() as pool:
+        asked: list[list[str]] = []
+
+        def work(request: ExtractionRequest) -> Any:
+            asked.append(request.header["urls"])
+            return original(request)
+
+        original = pool.work
+        monkeypatch.setattr(pool, "work", work)
+        cache = RobotsCache(cast(DbAccess, stored), "us", pool)
+        url = "http://h/" + "1234567890" * 70
+        refusals = await asyncio.gather(*(cache.find_refusal(1, 1, f"{url}{end}") for end in "yzy"))
+        robots = await cache.rules(1, 1)
+    expected = Refusal("robots.txt disallows it (line 8002: Disallow: /*0y)", by_rule=True)
+    assert refusals == [expected, None, expected]
+    assert asked == [[], [f"{url}y", f"{url}z", f"{url}y"]], "one message for all that wait"
     assert robots is not None
-    url = "http://h/" + "1234567890" * 700
-    gaps: list[float] = []
+    assert robots.delay == 7
 
-    async def watch() -> None:
-        while True:
-            began = time.thread_time()  # what the loop does, not how busy the machine is
-            await asyncio.sleep(0)
-            gaps.append(time.thread_time() - began)
-            await asyncio.sleep(0.001)
 
-    watcher = asyncio.create_task(watch())
-    began = time.process_time()
-    refusals = await asyncio.gather(cache.refusal(robots, url + "y"), cache.refusal(robots, url + "z"))
-    watcher.cancel()
-    assert refusals == ["robots.txt disallows it (line 8002: Disallow: /*0y)", None]
-    assert [robots.refusal(url + "y"), robots.refusal(url + "z")] == refusals
-    assert len(gaps) > 20
-    assert sum(gaps) < (time.process_time() - began) / 2, "each step of the search is short"
+async def test_a_large_file_past_the_limit_counts_as_unreadable(stored: Stored) -> None:
+    stored.result = StoredRobots(200, WILDCARDS, 1.0)
+    async with extraction_pool(limits(seconds=0.01)) as pool:
+        cache = RobotsCache(cast(DbAccess, stored), "us", pool)
+        refusal = await cache.find_refusal(1, 1, "http://h/" + "1234567890" * 70 + "z")
+        assert refusal is not None
+        assert not refusal.by_rule
+        assert refusal.reason.startswith("robots.txt cannot be read: takes more than 0.0")
+        robots = await cache.rules(1, 1)
+        assert robots is not None
+        assert not robots.readable
+
+
+async def test_a_url_past_the_limit_makes_its_host_unreadable(stored: Stored) -> None:
+    stored.result = StoredRobots(200, WILDCARDS, 1.0)
+    async with extraction_pool(limits(seconds=2)) as pool:
+        cache = RobotsCache(cast(DbAccess, stored), "us", pool)
+        assert await cache.find_refusal(1, 1, "http://h/") is None
+        refusal = await cache.find_refusal(1, 1, "http://h/" + "1234567890" * 100_000 + "z")
+        assert refusal == await cache.find_refusal(1, 1, "http://h/")
+        assert refusal is not None
+        assert "limit parse_limit" in refusal.reason or "3 times parse_limit" in refusal.reason
 
 
 async def test_a_host_whose_robots_txt_was_guarded_decides_nothing(cache: RobotsCache, stored: Stored) -> None:
@@ -138,29 +162,20 @@ async def test_a_host_whose_robots_txt_was_guarded_decides_nothing(cache: Robots
 
 
 @pytest.fixture
-def parsed_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The threads that parsed a file."""
-    threads: list[int] = []
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lengths of the files that were parsed."""
+    lengths: list[int] = []
 
     def parse(status: int, text: str, agent: str) -> HostRobots:
-        threads.append(threading.get_ident())
+        lengths.append(len(text))
         return parse_robots(status, text, agent)
 
     monkeypatch.setattr(robots_cache, "parse_robots", parse)
-    return threads
-
-
-async def test_a_large_file_is_parsed_once_and_in_a_thread(
-    cache: RobotsCache, stored: Stored, parsed_by: list[int]
-) -> None:
-    stored.result = StoredRobots(200, CLOSED + "# filler\n" * 10_000, 1.0)
-    assert await asyncio.gather(*(allows(cache) for _ in range(10))) == [False] * 10
-    assert len(parsed_by) == 1
-    assert parsed_by[0] != threading.get_ident()
+    return lengths
 
 
 async def test_what_the_robots_job_parsed_counts_once_it_is_stored(
-    cache: RobotsCache, stored: Stored, parsed_by: list[int]
+    cache: RobotsCache, stored: Stored, parsed: list[int]
 ) -> None:
     stored.result = StoredRobots(200, "", 1.0)
     assert await allows(cache)
@@ -169,4 +184,4 @@ async def test_what_the_robots_job_parsed_counts_once_it_is_stored(
     cache.remember(1, parse_robots(200, CLOSED, "us"), CLOSED, 2.0)
     stored.result = StoredRobots(200, CLOSED, 2.0)
     assert not await allows(cache)
-    assert len(parsed_by) == 2
+    assert len(parsed) == 2

@@ -1,4 +1,4 @@
-"""Reading a robots.txt for `try`: what cannot be read, and what the address guard refuses."""
+"""Asking for a robots.txt: what cannot be read, and what the address guard refuses."""
 
 import asyncio
 
@@ -6,9 +6,9 @@ import pytest
 
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
-from engine.fetch.robots import MAX_ROBOTS_BYTES
-from engine.fetch.robots_reader import ROBOTS_BYTES_READ, HostRobots, fetch_robots
+from engine.fetch.robots_request import MAX_ROBOTS_BYTES, ROBOTS_BYTES_READ, ask_for_robots
 from engine.model.job import Request
+from engine.robots.rules import HostRobots, parse_robots
 
 REFUSED = AddressRefused("inside.example", 80, "10.0.0.1", "private")
 
@@ -27,12 +27,12 @@ async def send(url: str, request: Request) -> FetchResponse:
 
 def test_a_guarded_host_is_said_to_be_guarded() -> None:
     with pytest.raises(AddressRefused):
-        asyncio.run(fetch_robots("http://inside.example/robots.txt", send, "us"))
+        asyncio.run(ask_for_robots("http://inside.example/robots.txt", send))
 
 
 @pytest.mark.parametrize(("host", "reason"), [("gone.example", "connection refused"), ("a", REFUSED.reason)])
 def test_one_that_cannot_be_read_disallows_everything(host: str, reason: str) -> None:
-    robots = asyncio.run(fetch_robots(f"http://{host}/robots.txt", send, "us"))
+    robots = parse_robots(*asyncio.run(ask_for_robots(f"http://{host}/robots.txt", send)), "us")
     assert not robots.readable
     assert robots.refusal(f"http://{host}/") == f"robots.txt cannot be read: {reason}"
 
@@ -44,7 +44,7 @@ def read(body: bytes) -> HostRobots:
             location=None, location_problem="", retry_after=None,
         )  # fmt: skip
 
-    return asyncio.run(fetch_robots("http://a/robots.txt", answer, "us"))
+    return parse_robots(*asyncio.run(ask_for_robots("http://a/robots.txt", answer)), "us")
 
 
 @pytest.mark.parametrize("byte", [b"\0", b"\x01", b"\x0b", b"\x1a", b"\x1f", b"\xff"], ids=repr)
@@ -61,12 +61,11 @@ def test_the_line_at_500_kib_does_not_count(end: bytes) -> None:
     filler = filler * ((MAX_ROBOTS_BYTES - len(start) - len(cut)) // len(filler))
     space = b" " * (MAX_ROBOTS_BYTES - len(start) - len(filler) - len(cut))
     robots = read((start + filler + space + cut + b"b" + end + b"Disallow: /c")[:ROBOTS_BYTES_READ])
-    assert [robots.rules.allowed(f"http://a/{path}") for path in "abc"] == [False, True, True]
+    assert [robots.refusal(f"http://a/{path}") is None for path in "abc"] == [False, True, True]
 
 
 def test_a_file_of_500_kib_counts_to_its_end() -> None:
     start, last = b"User-agent: *\n", b"Disallow: /b"
-    assert not read(start + b"#" * (MAX_ROBOTS_BYTES - len(start) - len(last) - 1) + b"\n" + last).rules.allowed(
-        "http://a/b"
-    )
-    assert read(b"x" * ROBOTS_BYTES_READ).rules.allowed("http://a/b")
+    filler = b"#" * (MAX_ROBOTS_BYTES - len(start) - len(last) - 1) + b"\n"
+    assert read(start + filler + last).refusal("http://a/b") is not None
+    assert read(b"x" * ROBOTS_BYTES_READ).refusal("http://a/b") is None
