@@ -12,7 +12,7 @@ from engine.append.loop.heartbeat import AppenderHeartbeat
 from engine.append.loop.lifeline import Lifeline
 from engine.append.loop.output_dir import OutputDir
 from engine.errors import CrawlError, Fenced
-from engine.runtime import log_dedup
+from engine.runtime import log_file
 from engine.runtime.log_file import redirect_output
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
 
     stdin holds the arguments that `argv` lacks, and the settings; it stays open as long as the supervisor lives.
     """
-    log_dedup.log_to_stderr()
+    log_file.log_to_stderr()
     parser = argparse.ArgumentParser(prog="engine.append", description="Write the rows of a run to its outputs.")
     parser.add_argument("--data", type=Path, required=True, help="the data dir")
     parser.add_argument("--run", type=int, required=True, help="the run's number")

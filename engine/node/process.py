@@ -18,7 +18,7 @@ from engine.node.build import NodeParts, build_node
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
-from engine.runtime import log_dedup
+from engine.runtime import log_file
 from engine.runtime.lifeline_reader import LifelineReader
 from engine.runtime.log_file import redirect_output
 from engine.settings import Settings
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--wakeup-fd", type=int)
     parser.add_argument("--role", type=Role, required=True)
     parser.add_argument("--log", type=Path)
-    log_dedup.log_to_stderr()
+    log_file.log_to_stderr()
     use_batch_scheduling()
     tune_garbage_collection()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,10 @@
-"""Opens the log of a process, and sends its output there."""
+"""The log of a process: opened for it or by it, without lines that repeat."""
 
 import contextlib
+import logging
 import os
+import sys
+import time
 from pathlib import Path
 from typing import IO
 
@@ -20,3 +23,53 @@ def redirect_output(log: Path) -> None:
     with contextlib.suppress(OSError), open_log(log) as output:
         for number in (1, 2):
             os.dup2(output.fileno(), number)
+
+
+_DEDUP_SECONDS = 10.0
+_MAX_ENTRIES = 200
+
+_Origin = tuple[object, ...]
+"""Where an error was raised: its type, file and line."""
+
+
+class DedupFilter(logging.Filter):
+    """Drops repeated lines; the next one that passes says how many were dropped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged: dict[tuple[str, _Origin | None], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written."""
+        try:
+            text, now = record.getMessage(), time.monotonic()
+        except (TypeError, ValueError):
+            return True  # the handler reports what is wrong with the record
+        line = (text, _raised_at(record.exc_info[1]) if record.exc_info else None)
+        logged_at, dropped = self._logged.get(line, (-_DEDUP_SECONDS, 0))
+        if now - logged_at < _DEDUP_SECONDS:
+            self._logged[line] = logged_at, dropped + 1
+            return False
+        if len(self._logged) >= _MAX_ENTRIES:
+            self._logged.clear()
+        self._logged[line] = now, 0
+        if dropped:
+            record.msg, record.args = f"{text} (repeated {dropped} times)", ()
+        return True
+
+
+def _raised_at(error: BaseException | None) -> _Origin:
+    frame = error.__traceback__ if error is not None else None
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return (type(error), *((frame.tb_frame.f_code.co_filename, frame.tb_lineno) if frame is not None else ()))
+
+
+def log_to_stderr() -> None:
+    """Write this process's log to stderr, which its supervisor redirects to a file."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(DedupFilter())
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
+    logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
+    for name in ("huey", "httpx", "httpcore"):  # an HTTP client logs each URL, with what a sender's holds of secrets
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -20,7 +20,7 @@ from engine.node.extraction.board import ProgressBoard
 from engine.node.extraction.child import ExtractionChild
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.tuning import tune_garbage_collection
-from engine.runtime import log_dedup
+from engine.runtime import log_file
 from engine.runtime.beat_file import resident_bytes
 from engine.runtime.child_limits import (
     close_inherited_files,
@@ -180,7 +180,7 @@ def _main() -> None:
     parser.add_argument("--board", type=int, required=True)
     parser.add_argument("--limits", type=ExtractionLimits.from_json, required=True)
     options = parser.parse_args()
-    log_dedup.log_to_stderr()
+    log_file.log_to_stderr()
     gc.collect()
     tune_garbage_collection()
     run_template(options.control, ProgressBoard(options.board), options.limits, None)

@@ -10,7 +10,7 @@ from engine.node.extraction.board import ProgressBoard
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.template import ExtractionTemplate
 from engine.node.loading.child import LoaderChild
-from engine.runtime import log_dedup
+from engine.runtime import log_file
 from engine.runtime.child_limits import (
     become_first_victim,
     close_inherited_files,
@@ -57,7 +57,7 @@ def _main() -> None:
     parser.add_argument("--board", type=int, required=True)
     parser.add_argument("--limits", type=ExtractionLimits.from_json, required=True)
     options = parser.parse_args()
-    log_dedup.log_to_stderr()
+    log_file.log_to_stderr()
     with exit_at_end():
         os.setpgid(0, 0)  # who kills the group of the node must leave the time to kill those of the loaders
         reset_signals()

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from engine.model.secret import SecretVault
 
 from engine.model.node import NodeRange
 from engine.runtime.beat_file import Beat, BeatWriter
@@ -37,10 +36,10 @@ class SleepingNodes:
 def pool(store: StoreHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodePool]:
     monkeypatch.setattr(node_pool, "usable_cpus", lambda: 2)
     (tmp_path / "beats").mkdir()
-    appender: Any = SimpleNamespace(watch=lambda: None, share_secrets=lambda: None, child=None, failure=None)
+    appender: Any = SimpleNamespace(watch=lambda: None, child=None, failure=None)
     pool = NodePool(
         store.db, tmp_path, run=store.run, supervisor=store.supervisor, ring=lambda _: None, appender=appender,
-        settings=Settings(nodes=NodeRange(10, 10), backups=1), vault=SecretVault(b""),
+        settings=Settings(nodes=NodeRange(10, 10), backups=1),
         spawner=cast(Any, SleepingNodes()),
     )  # fmt: skip
     yield pool
