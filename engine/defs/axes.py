@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.defs.chains import Chains
-from engine.defs.language import AXES
+from engine.defs.language import AXES, iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.references import iter_tasks
 from engine.defs.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LOCATOR_CREATOR
 from engine.defs.table_converters import read_converters
 from engine.defs.yaml_node import Entry, YamlNode

@@ -5,16 +5,18 @@ A body with braces is kept in pieces: literal text, encoded, and at odd position
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
 from urllib.parse import quote_plus
 
+from msgspec import UNSET
+
 from engine.defs import url_patterns
 from engine.defs.language import LocatorTerm
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import YamlNode, plain_data
+from engine.defs.yaml_node import YamlNode
 from engine.errors import UsageError
 from engine.model.link import FORM_TYPE, JSON_TYPE
 
@@ -24,11 +26,11 @@ _VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
 
 def encode_body(term: LocatorTerm) -> tuple[tuple[str, ...], str | None]:
     """The pieces of a body, none without one, and its content type. Variables stay; the sender replaces them."""
-    if "form" in term.model_fields_set:
+    if term.form is not None:
         return _encode_form(term.form), FORM_TYPE
-    if "json_" in term.model_fields_set:
+    if term.json is not UNSET:
         pieces = _Pieces()
-        _add_json(plain_data(term.json_), pieces)
+        _add_json(term.json, pieces)
         return tuple(pieces.list), JSON_TYPE
     return () if term.body is None else (term.body,), None
 
@@ -113,7 +115,7 @@ class _Pieces:
         self.list += [text, ""]
 
 
-def _encode_form(form: dict[str, list[str]]) -> tuple[str, ...]:
+def _encode_form(form: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     pieces = _Pieces()
     separator = ""
     for key, values in form.items():

@@ -1,32 +1,33 @@
-"""Builds `Definitions` from validated terms."""
+"""Builds `Definitions` from the valid defs: what the engine uses beyond what is written."""
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
+
+from msgspec import UNSET, Struct, field
+from msgspec.structs import replace
 
 from engine.defs import axes
 from engine.defs.appenders import kind_of, suffix_of
 from engine.defs.bodies import encode_body
-from engine.defs.build_host import build_host
-from engine.defs.build_links import build_link, build_next
 from engine.defs.chains import Chains, stored_chain
+from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
-    AppenderTerm,
+    AuthTerm,
     DataDefTerm,
-    Defs,
-    FieldTerm,
-    HostTerm,
-    LocatorGroupTerm,
+    DefsTerm,
     LocatorTerm,
-    SitemapTerm,
+    NextTerm,
+    RequestTerm,
+    TaskTerm,
 )
 from engine.defs.problems import Problems
+from engine.defs.reader import Builder, Part, Reader
 from engine.defs.sources import resolve_beside
-from engine.defs.steps import read_limit, read_options
-from engine.defs.task_terms import RecrawlTerm, TaskGroupTerm, TaskTerm
-from engine.defs.yaml_node import Entry, YamlNode, plain_data
+from engine.defs.yaml_node import YamlNode
 from engine.model.axis import AxisTable
+from engine.model.declaration import TypeHint
 from engine.model.definition import (
     AppenderDef,
     AppenderKind,
@@ -34,280 +35,241 @@ from engine.model.definition import (
     Definitions,
     Expectation,
     Field,
-    FieldType,
-    FilterRule,
     HostRule,
     Locator,
     LocatorGroup,
     Task,
     TaskGroup,
 )
-from engine.model.link import Link
-from engine.model.locator import Recrawl, SitemapLink, SitemapRules
+from engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
+from engine.model.link import Link, NextPage, RequestTemplate
+from engine.model.locator import SitemapRules
 from engine.model.output_type import default_delimiter
-from engine.model.step import ChainStep, is_plugin_path
+from engine.model.step import is_plugin_path
 from engine.plugins.catalog import Catalog
-
-_T = TypeVar("_T")
-_M = TypeVar("_M")
 
 _TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price", "file"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
 
-def build_definitions(
-    terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path], chains: Chains, catalog: Catalog,
-    tables: Mapping[str, AxisTable], step_outputs: tuple[AppenderDef, ...], *,
-    keep_documents: bool,
-) -> Definitions:  # fmt: skip
-    """The defs as the engine uses them. `paths` maps display paths to files; `root` holds the source positions.
+class Sources(Struct, frozen=True, kw_only=True):
+    """What the defs are built from besides their text."""
 
-    `tables`: of the dataDefs in axis mode, by name. `step_outputs`: the appenders that steps add.
-    `keep_documents`: of the groups that do not say.
+    files: tuple[str, ...]
+    paths: Mapping[str, Path]
+    """Of the files by their display paths."""
+    chains: Chains
+    catalog: Catalog
+    tables: Mapping[str, AxisTable]
+    """Of the dataDefs in axis mode, by name."""
+    step_outputs: tuple[AppenderDef, ...]
+    """The appenders that steps add."""
+    keep_documents: bool
+    """Of the groups that do not say."""
+
+
+def build_definitions(root: YamlNode, sources: Sources, problems: Problems) -> Definitions | None:
+    """The defs as the engine uses them; None if they have problems.
 
     Parts are sorted by name, so moving a part to another file changes nothing.
     """
+    builder = _Builder(sources)
+    definitions = Reader(problems, builder.by_struct()).read(TypeHint(Definitions), Part((), root, root.place))
+    return definitions if isinstance(definitions, Definitions) else None
 
-    def parts(
-        section: str, terms_by_name: dict[str, _T] | None, build: Callable[[str, _T, Entry], _M]
-    ) -> tuple[_M, ...]:
-        entries = dict(root.entries_of(section))
-        return tuple(build(name, term, entries[name]) for name, term in sorted((terms_by_name or {}).items()))
 
-    def group(name: str, term: LocatorGroupTerm, entry: Entry) -> LocatorGroup:
-        return _locator_group(name, term, entry, paths)
+class _Builder(Struct):
+    sources: Sources
+    expectations: list[Expectation] = field(default_factory=list)
 
-    def task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
-        stored = {
-            key: stored_chain(chains[name, key], is_table=task.data_def in tables) for key, task in term.tasks.items()
+    def by_struct(self) -> Mapping[type, Builder]:
+        """What builds each struct that is more than its keys."""
+        return {
+            Definitions: self._definitions,
+            LocatorGroup: _locator_group,
+            Locator: self._locator,
+            SitemapRules: _none_if_default,
+            TaskGroup: self._task_group,
+            Task: self._task,
+            DataDef: self._data_def,
+            Field: _field,
+            RequestTemplate: _request,
+            NextPage: _next_page,
+            HostRule: _host,
+            HostAuth: _auth,
+            HostRoute: _none_if_default,
+            TlsRule: self._tls,
+            LoginRule: lambda rule, _part: replace(rule, url=rule.url.strip()),
+            AppenderDef: self._appender,
         }
-        return _task_group(name, term, entry, stored, catalog, keep_documents=keep_documents)
 
-    def data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
-        return _table(name, term, tables[name], entry) if name in tables else _data_def(name, term, entry, catalog)
-
-    def host(name: str, term: HostTerm, entry: Entry) -> HostRule:
-        return build_host(name, term, entry, paths)
-
-    def appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
-        return _appender(name, term, entry, catalog)
-
-    return Definitions(
-        locator_groups=parts("locatorGroups", terms.locator_groups, group),
-        task_groups=parts("taskGroups", terms.task_groups, task_group),
-        data_defs=parts("dataDefs", terms.data_defs, data_def),
-        expectations=tuple(e for e in parts("dataDefs", terms.data_defs, _expectation) if e is not None),
-        hosts=parts("hosts", terms.hosts, host),
-        appenders=(parts("appenders", terms.appenders, appender) or (AppenderDef(name="rows"),)) + step_outputs,
-        plugins=catalog.files,
-        base_url=terms.base_url,
-        files=files,
-    )
-
-
-def _locator_group(name: str, term: LocatorGroupTerm, entry: Entry, paths: Mapping[str, Path]) -> LocatorGroup:
-    nodes = entry.node.list_of("locators")
-    locators = (_locator(name, part, node, paths) for part, node in zip(term.locators, nodes, strict=True))
-    return LocatorGroup(name=name, locators=tuple(locators), place=entry.place)
-
-
-def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, Path]) -> Locator:
-    pieces, content_type = encode_body(term)
-    return Locator(
-        name=term.name or group,
-        urls=((term.url,) if term.url else ()) + tuple(term.urls or ()),
-        from_file=_url_file(term.from_, paths[node.place.file]) if term.from_ else None,
-        sitemap=term.sitemap.url if term.sitemap else None,
-        sitemap_rules=_sitemap_rules(term.sitemap) if term.sitemap else None,
-        method=_or_default(term.method, "POST" if pieces else "GET"),
-        headers=_freeze(term.headers),
-        cookies=_freeze(term.cookies),
-        body="".join(pieces) if pieces else None,
-        body_pieces=pieces if len(pieces) > 1 else (),
-        content_type=content_type,
-        until_empty=term.until is not None,
-        place=node.place,
-    )
-
-
-def _url_file(name: str, file: Path) -> str:
-    """Where a file of URLs is that `file` names; `-` is standard input."""
-    return name if name == "-" else resolve_beside(file, name)
-
-
-def _sitemap_rules(term: SitemapTerm) -> SitemapRules | None:
-    links = tuple(
-        SitemapLink(
-            allow=tuple(link.allow or ()), deny=tuple(link.deny or ()), group=link.link_group, priority=link.priority
+    def _definitions(self, term: DefsTerm, _part: Part) -> Definitions:
+        return Definitions(
+            locator_groups=_by_name(term.locator_groups),
+            task_groups=_by_name(term.task_groups),
+            data_defs=_by_name(term.data_defs),
+            expectations=_by_name(self.expectations),
+            hosts=tuple(replace(host, name=canonical_host(host.name) or host.name) for host in _by_name(term.hosts)),
+            appenders=(_by_name(term.appenders) or (AppenderDef(name="rows"),)) + self.sources.step_outputs,
+            plugins=self.sources.catalog.files,
+            base_url=term.base_url,
+            files=self.sources.files,
         )
-        for link in term.links or ()
-    )  # fmt: skip
-    rules = SitemapRules(allow=tuple(term.allow or ()), deny=tuple(term.deny or ()), links=links, since=term.since)
-    return None if rules == SitemapRules() else rules
+
+    def _locator(self, term: LocatorTerm, part: Part) -> Locator:
+        pieces, content_type = encode_body(term)
+        file = self._file_of(part)
+        return Locator(
+            name=term.name or "",
+            urls=((term.url,) if term.url else ()) + term.urls,
+            from_file=term.from_ if term.from_ in (None, "-") else resolve_beside(file, term.from_),
+            sitemap=term.sitemap.url if term.sitemap else None,
+            sitemap_rules=term.sitemap.rules if term.sitemap else None,
+            method=term.method or ("POST" if pieces else "GET"),
+            headers=term.headers,
+            cookies=term.cookies,
+            body="".join(pieces) if pieces else None,
+            body_pieces=pieces if len(pieces) > 1 else (),
+            content_type=content_type,
+            until_empty=term.until is not None,
+            place=part.place,
+        )
+
+    def _task_group(self, group: TaskGroup, part: Part) -> TaskGroup:
+        return group if "documents" in part.node.entries else replace(group, documents=self.sources.keep_documents)
+
+    def _task(self, term: TaskTerm, part: Part) -> Task:
+        _, group, name = part.path
+        whole_chain = self.sources.chains[str(group), str(name)]
+        chain = stored_chain(whole_chain, is_table=term.data_def in self.sources.tables)
+        catalog = self.sources.catalog
+        return Task(
+            name=part.name,
+            data_def=term.data_def,
+            steps=part.node.text_of("steps"),
+            chain=chain,
+            code=catalog.code_hash(
+                [step.class_name for step in chain if step.kind in ("parser", "step")],
+                self._files_run(argument for step in chain for argument in step.run),
+            ),
+            loader_code=catalog.code_hash(step.class_name for step in chain if step.kind == "loader"),
+            place=part.place,
+        )
+
+    def _files_run(self, arguments: Iterator[str]) -> list[str]:
+        """The files of the plugins, if arguments name one of them: the program may read any of them."""
+        return [file.path for file in self.sources.catalog.files] if any(map(is_plugin_path, arguments)) else []
+
+    def _data_def(self, term: DataDefTerm, part: Part) -> DataDef:
+        if term.expect is not None:
+            self.expectations.append(replace(term.expect, name=part.name))
+        table = self.sources.tables.get(part.name)
+        if table is None:
+            return DataDef(
+                name=part.name,
+                block=term.query.block,
+                fields=term.fields,
+                filters=term.filters,
+                links=term.links,
+                next=term.next,
+                key=term.key,
+                code=self.sources.catalog.code_hash(_converters(term.fields)),
+                place=part.place,
+            )
+        return DataDef(
+            name=part.name,
+            fields=tuple(Field(name=column, place=part.place) for column in axes.columns(table)),
+            links=tuple(  # they say which groups its items lead to; the table itself finds them
+                Link(selector=item.selector or "", group=item.link_group, place=item.place)
+                for item in table.items
+                if table.makes_links and item.link_group is not None
+            ),
+            key=term.key,
+            axis=table,
+            place=part.place,
+        )
+
+    def _tls(self, rule: TlsRule, part: Part) -> TlsRule | None:
+        file = self._file_of(part)
+        ca, client = (path and resolve_beside(file, path) for path in (rule.ca, rule.client))
+        return None if rule == TlsRule() else replace(rule, ca=ca, client=client)
+
+    def _appender(self, appender: AppenderDef, part: Part) -> AppenderDef:
+        catalog = self.sources.catalog
+        kind = kind_of(appender.type, catalog)
+        has_delimiter = "delimiter" in part.node.entries
+        return replace(
+            appender,
+            kind=kind,
+            options=appender.options or None,
+            suffix=suffix_of(appender.type, catalog) if kind == "encoder" else "",
+            code=self._appender_code(appender, kind),
+            delimiter=appender.delimiter if has_delimiter else default_delimiter(appender.type),
+        )
+
+    def _appender_code(self, appender: AppenderDef, kind: AppenderKind) -> str:
+        classes = [appender.type] if kind in ("encoder", "appender") else []
+        return self.sources.catalog.code_hash(classes, [] if classes else self._files_run(iter(appender.run)))
+
+    def _file_of(self, part: Part) -> Path:
+        """The file in which a part is written."""
+        return self.sources.paths[part.place.file]
 
 
-def _task_group(
-    name: str, term: TaskGroupTerm, entry: Entry, chains: Mapping[str, tuple[ChainStep, ...]], catalog: Catalog, *,
-    keep_documents: bool,
-) -> TaskGroup:  # fmt: skip
-    return TaskGroup(
-        name=name,
-        tasks=tuple(
-            _task(key, task, entry.node.entries[key], chains[key], catalog) for key, task in term.tasks.items()
-        ),
-        live=_or_default(term.live, None),
-        max_depth=term.max_depth,
-        max_pages=term.max_pages,
-        priority=_or_default(term.priority, 0),
-        documents=_or_default(term.documents, keep_documents),
-        canonical=_or_default(term.canonical, False),
-        revalidate=_or_default(term.revalidate, False),
-        recrawl=_recrawl(term.recrawl) if term.recrawl else None,
-        place=entry.place,
-    )
+def _by_name(parts: Any) -> tuple[Any, ...]:
+    return tuple(sorted(parts, key=lambda part: part.name))
 
 
-def _recrawl(term: RecrawlTerm) -> Recrawl:
-    default = Recrawl()
-    return Recrawl(
-        min=_or_default(term.min, default.min),
-        max=_or_default(term.max, default.max),
-        adapt=_or_default(term.adapt, default.adapt),
-    )
+def _none_if_default(rules: Any, _part: Part) -> Any:
+    return None if rules == type(rules)() else rules
 
 
-def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog) -> Task:
-    classes = [step.class_name for step in chain if step.kind in ("parser", "step")]
-    names_file = any(is_plugin_path(argument) for step in chain for argument in step.run)
-    files = [file.path for file in catalog.files] if names_file else []  # the program may read any of them
-    return Task(
-        name=name,
-        data_def=term.data_def,
-        steps=entry.node.text_of("steps"),
-        chain=chain,
-        code=catalog.code_hash(classes, files),
-        loader_code=catalog.code_hash(step.class_name for step in chain if step.kind == "loader"),
-        place=entry.place,
-    )
+def _locator_group(group: LocatorGroup, _part: Part) -> LocatorGroup:
+    locators = (replace(locator, name=locator.name or group.name) for locator in group.locators)
+    return replace(group, locators=tuple(locators))
 
 
-def _data_def(name: str, term: DataDefTerm, entry: Entry, catalog: Catalog) -> DataDef:
-    node = entry.node
-    fields = _fields(term.fields, node)
-    filters = zip(term.filters or [], node.list_of("filters"), strict=True)
-    links = zip(term.links or [], node.list_of("links"), strict=True)
-    return DataDef(
-        name=name,
-        block=getattr(term.query, "block", None),
-        fields=fields,
-        filters=tuple(FilterRule(field=part.field, pattern=part.pattern, place=at.place) for part, at in filters),
-        links=tuple(build_link(part, at) for part, at in links),
-        next=build_next(term.next, dict(node.entries)["next"].node) if term.next is not None else None,
-        key=tuple(term.key or ()),
-        code=catalog.code_hash(_converters(fields)),
-        place=entry.place,
-    )
-
-
-def _table(name: str, term: DataDefTerm, table: AxisTable, entry: Entry) -> DataDef:
-    return DataDef(
-        name=name,
-        fields=tuple(Field(name=column, place=entry.place) for column in axes.columns(table)),
-        links=tuple(  # they say which groups its items lead to; the table itself finds them
-            Link(selector=item.selector or "", group=item.link_group, place=item.place)
-            for item in table.items
-            if table.makes_links and item.link_group is not None
-        ),
-        key=tuple(term.key or ()),
-        axis=table,
-        place=entry.place,
-    )
+def _field(written: Field, part: Part) -> Field:
+    entry = part.node.entries.get("default")
+    if entry is None:
+        return written
+    text = getattr(entry.node.value(), "written", None)
+    is_text = text is not None and written.type in _TEXT_TYPES
+    return replace(written, has_default=True, default=text if is_text else written.default)
 
 
 def _converters(fields: tuple[Field, ...]) -> Iterator[str]:
-    for field in fields:
-        yield from field.convert
-        yield from _converters(field.fields)
+    for part in fields:
+        yield from part.convert
+        yield from _converters(part.fields)
 
 
-def _expectation(name: str, term: DataDefTerm, entry: Entry) -> Expectation | None:
-    expect: Any = getattr(term, "expect", None)  # its percentages are validated, and shares from then on
-    if expect is None:
+def _request(term: RequestTerm, _part: Part) -> RequestTemplate | None:
+    """What is sent besides a GET of an element's URL; None: nothing."""
+    if term == RequestTerm():
         return None
-    place = dict(entry.node.entries)["expect"].place
-    filled = MappingProxyType(dict(expect.filled or {}))
-    return Expectation(name=name, rows=expect.rows, rejected=expect.rejected, filled=filled, place=place)
-
-
-def _fields(terms: dict[str, FieldTerm] | None, node: YamlNode) -> tuple[Field, ...]:
-    entries = dict(node.entries_of("fields"))
-    return tuple(_field(name, term, entries[name]) for name, term in (terms or {}).items())
-
-
-def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
-    kind: FieldType = _or_default(term.type, "str")
-    written = getattr(term.default, "written", None)
-    return Field(
-        name=name,
-        selector=term.selector,
-        attribute=_or_default(term.attribute, "text"),
-        all=_or_default(term.all, False),
-        join=_or_default(term.join, "|"),
-        match=term.match,
-        type=kind,
-        format=term.format,
-        value=term.value,
-        default=written if written is not None and kind in _TEXT_TYPES else plain_data(term.default),
-        has_default="default" in term.model_fields_set,
-        required=_or_default(term.required, False),
-        fields=_fields(term.fields, entry.node),
-        convert=tuple(term.convert or ()),
-        from_step=_or_default(term.from_step, False),
-        scope=term.scope,
-        whitespace=term.whitespace,
-        replace=tuple(term.replace or ()),
-        split=term.split,
-        decimal_mark=term.decimal_mark,
-        group_mark=term.group_mark,
-        locale=term.locale,
-        place=entry.place,
+    return RequestTemplate(
+        url=term.url,
+        method=term.method,
+        form=tuple((name, value) for name, values in (term.form or {}).items() for value in values),
+        has_form=term.form is not None,
+        json=None if term.json is UNSET else json.dumps(term.json, ensure_ascii=False, separators=(",", ":")),
     )
 
 
-def _appender(name: str, term: AppenderTerm, entry: Entry, catalog: Catalog) -> AppenderDef:
-    type_ = _or_default(term.type, "csv")
-    kind = kind_of(type_, catalog)
-    return AppenderDef(
-        name=name,
-        type=type_,
-        kind=kind,
-        options=read_options(entry.node, Problems()) or None,  # checked already
-        limit=read_limit(entry.node, Problems()),
-        suffix=suffix_of(type_, catalog) if kind == "encoder" else "",
-        code=_appender_code(type_, kind, tuple(term.run or ()), catalog),
-        url=term.url or "",
-        headers=_freeze(term.headers),
-        run=tuple(term.run or ()),
-        batch=term.batch,
-        data_defs=tuple(term.data_defs or ()),
-        delimiter=_or_default(term.delimiter, default_delimiter(type_)),
-        escape_formulas=_or_default(term.escape_formulas, False),
-        path=term.path,
-        place=entry.place,
+def _next_page(term: NextTerm, part: Part) -> NextPage:
+    return NextPage(
+        request=term.request or RequestTemplate(),
+        variables=tuple(term.variables.items()),
+        until_empty=term.until is not None,
+        place=part.node.place,
     )
 
 
-def _appender_code(type_: str, kind: AppenderKind, run: tuple[str, ...], catalog: Catalog) -> str:
-    if kind in ("encoder", "appender"):
-        return catalog.code_hash([type_])
-    names_file = any(map(is_plugin_path, run))
-    return catalog.code_hash((), [file.path for file in catalog.files] if names_file else ())
+def _host(rule: HostRule, part: Part) -> HostRule:
+    return replace(rule, challenges=part.node.text_of("blocked") != "false")
 
 
-def _or_default(written: Any, default: _M) -> _M:
-    """The written value, else the default: an omitted key is None whatever its declared type."""
-    return default if written is None else written
-
-
-def _freeze(texts: dict[str, str] | None) -> Mapping[str, str]:
-    return MappingProxyType(dict(texts or {}))
+def _auth(term: AuthTerm, _part: Part) -> HostAuth | None:
+    written: dict[AuthKind, str | None] = {"basic": term.basic, "bearer": term.bearer, "digest": term.digest}
+    return next((HostAuth(kind, text) for kind, text in written.items() if text is not None), None)

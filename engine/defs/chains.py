@@ -5,8 +5,8 @@ from collections.abc import Callable, Container, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from engine.defs.language import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.references import iter_tasks
 from engine.defs.steps import (
     COMMAND,
     KIND_RANKS,

@@ -1,7 +1,7 @@
 """Checks the fields that users' code converts or fills."""
 
+from engine.defs.language import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.references import iter_tasks
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
 from engine.plugins.catalog import Catalog

@@ -3,8 +3,8 @@
 from typing import Any
 
 from engine.defs.chains import Chains
+from engine.defs.language import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.references import iter_tasks
 from engine.defs.yaml_node import YamlNode
 from engine.model.step import ChainStep
 

@@ -1,294 +1,279 @@
-"""The def language: the keys of each mapping and their types."""
+"""The def language: what is written in another form than the engine stores it, and the keys of each mapping.
 
-from typing import Annotated, Any, Literal
+The structs of `engine.model` declare the keys of all other mappings.
+"""
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, get_args
 
-from engine.defs.scalars import (
-    AnyText,
+from msgspec import UNSET, Struct
+
+from engine.defs.yaml_node import Entry, YamlNode
+from engine.model.declaration import (
     BaseUrl,
-    BatchSize,
-    Concurrency,
-    ConstantList,
-    Delay,
-    FilterPattern,
-    FormTextList,
+    Constants,
+    Declared,
+    DigestUser,
+    FormTexts,
     HeaderValue,
-    HttpStatus,
+    Key,
     ListPath,
-    LocaleName,
-    LoginCheck,
-    LoginText,
-    LoginUrl,
-    NonNegativeInteger,
-    NumberMark,
-    PatternText,
-    Percentage,
-    Priority,
-    QueryKey,
-    Replacement,
     RequestText,
     SelectorText,
-    SenderUrl,
-    Separator,
-    Term,
+    Shape,
+    StepsOfTask,
     Text,
+    Token,
     Url,
     UrlTemplate,
-    Value,
-    list_if_text,
-    none_if_false,
-    optional,
-    sitemap_if_text,
+    UserAndPassword,
+    declarations_of,
 )
-from engine.defs.task_terms import TaskGroupTerm
-from engine.defs.transport_terms import AuthTerm, ProxyUrl, TlsTerm
-from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
+from engine.model.definition import (
+    AppenderDef,
+    DataDef,
+    Definitions,
+    Expectation,
+    Field,
+    FilterRule,
+    HostRule,
+    Locator,
+    LocatorGroup,
+    Task,
+    TaskGroup,
+)
+from engine.model.host import AuthKind, HostAuth
+from engine.model.link import Link, Method, NextPage, RequestTemplate
+from engine.model.locator import SitemapRules
 
-TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
-METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
-
-class SitemapLinkTerm(Term):
-    """Which entries of a sitemap lead into which group; the first rule that takes an entry counts."""
-
-    allow: list[PatternText] = optional("Take only URLs that match one of these regular expressions.")
-    deny: list[PatternText] = optional("Take no URLs that match one of these regular expressions.")
-    link_group: Text = optional("The task group of these pages; default: the locator's own group.")
-    priority: Priority = optional("The priority of these pages; default: that of their group.")
-
-
-class SitemapTerm(Term):
+class SitemapTerm(Struct, frozen=True, kw_only=True):
     """A sitemap, and which of its entries to follow."""
 
-    url: Url = Field(description="The URL of the sitemap.")
-    allow: list[PatternText] = optional("Follow only entries whose URL matches one of these regular expressions.")
-    deny: list[PatternText] = optional("Never follow entries whose URL matches one of these regular expressions.")
-    links: list[SitemapLinkTerm] = optional("Which entries lead into which group; what no rule takes is not followed.")
-    since: Literal["lastRun"] = optional("Ask only for pages whose `lastmod` is later than their stored document.")
+    url: Annotated[Url, Key("The URL of the sitemap.", examples=("https://shop.example/sitemap.xml",))]
+    rules: Annotated[SitemapRules, Shape.INLINE]
 
 
-class LocatorTerm(Term):
+class LocatorTerm(Struct, frozen=True, kw_only=True):
     """Where to start: one or more URLs, and the request to send."""
 
-    name: Text = optional("The locator's name in rows and messages; default: the group's name.")
-    url: Url = optional("A URL; `{1..50}`, `{01..12}` and `{a,b}` expand; relative ones resolve against `baseUrl`.")
-    urls: list[Url] = optional("Several URLs, each as in `url`.")
-    from_: ListPath = optional("A file with one URL per line, relative to this file; `-` is stdin.", alias="from")
-    sitemap: Annotated[SitemapTerm, BeforeValidator(sitemap_if_text)] = optional(
-        "A sitemap, its URL or a mapping with rules; the crawl starts from its pages."
-    )
-    method: METHODS = optional("The HTTP method; default GET, or POST with a body.")
-    headers: dict[str, HeaderValue] = optional("Headers to send; `%{env.NAME}` keeps secrets out of the file.")
-    cookies: dict[str, HeaderValue] = optional("Cookies to send.")
-    body: RequestText = optional("The request body, sent as is.")
-    form: dict[str, FormTextList] = optional(
-        "Form fields, sent as the request body; braces in their values expand as in `url`, one request each."
-    )
-    json_: Any = optional("Data sent as a JSON body; braces in its texts expand as in `url`.", alias="json")
-    until: Literal["empty"] = optional(
-        "Fetch the pages of a range such as `{1..}` one after another, until one has no record."
-    )
+    name: Annotated[
+        Text | None,
+        Key("The locator's name in rows and messages; default: the group's name.", examples=("catalogue",)),
+    ] = None
+    url: Annotated[
+        Url | None,
+        Key(
+            "A URL; `{1..50}`, `{01..12}` and `{a,b}` expand; relative ones resolve against `baseUrl`.",
+            examples=("https://shop.example/", "/catalogue/page-{1..50}.html"),
+        ),
+    ] = None
+    urls: Annotated[tuple[Url, ...], Key("Several URLs, each as in `url`.", examples=(["/tea", "/coffee"],))] = ()
+    from_: Annotated[
+        ListPath | None,
+        Key(
+            "A file with one URL per line, relative to this file; `-` is stdin.",
+            name="from",
+            examples=("seeds.txt", "-"),
+        ),
+    ] = None
+    sitemap: Annotated[
+        SitemapTerm | None,
+        Shape.MAPPING_OR_URL,
+        Key(
+            "A sitemap, its URL or a mapping with rules; the crawl starts from its pages.",
+            examples=("https://shop.example/sitemap.xml",),
+        ),
+    ] = None
+    method: Annotated[Method | None, Key("The HTTP method; default GET, or POST with a body.")] = None
+    headers: Annotated[
+        Mapping[str, HeaderValue],
+        Key(
+            "Headers to send; `%{env.NAME}` keeps secrets out of the file.",
+            examples=({"Authorization": "Bearer %{env.SHOP_TOKEN}"},),
+        ),
+    ] = {}
+    cookies: Annotated[
+        Mapping[str, HeaderValue], Key("Cookies to send.", examples=({"session": "%{env.SHOP_SESSION}"},))
+    ] = {}
+    body: Annotated[RequestText | None, Key("The request body, sent as is.")] = None
+    form: Annotated[
+        Mapping[str, FormTexts] | None,
+        Key(
+            "Form fields, sent as the request body; braces in their values expand as in `url`, one request each.",
+            examples=({"q": "green tea"}, {"q": "{tea,coffee}", "page": "{1..3}"}),
+        ),
+    ] = None
+    json: Annotated[
+        Any, Key("Data sent as a JSON body; braces in its texts expand as in `url`.", examples=({"page": 1},))
+    ] = UNSET
+    until: Annotated[
+        Literal["empty"] | None,
+        Key("Fetch the pages of a range such as `{1..}` one after another, until one has no record."),
+    ] = None
 
 
-class LocatorGroupTerm(Term):
-    """Start URLs that share the tasks of the task group of the same name."""
+class PersistTerm(Struct, frozen=True, kw_only=True):
+    """A key of Scoopi."""
 
-    locators: list[LocatorTerm] = Field(description="Where to start.")
-
-
-class QueryTerm(Term):
-    """Where the records are on a page."""
-
-    block: SelectorText = optional("One record per match; without it the whole page is one record.")
-    selector: Text = optional("In axis mode: selects the fact of a row.")
+    data: Annotated[bool | None, Key("Without effect: the rows of a stored document are extracted again.")] = None
 
 
-class FieldTerm(Term):
-    """One value of a record."""
+class TaskTerm(Struct, frozen=True, kw_only=True):
+    """One dataDef applied to the group's pages."""
 
-    selector: SelectorText = optional(
-        "CSS, `xpath: …`, `jmespath: …`, `jsonld: TYPE.path` or `jmespath(CSS): …`; default: the block itself."
-    )
-    scope: Literal["page"] = optional("With page, the selector searches the whole page, not the block.")
-    attribute: Text = optional("An attribute's name, or text (default), ownText, html, outerHtml.")
-    whitespace: Literal["keep"] = optional("With keep, white space stays as it is in the document.")
-    replace: list[Replacement] = optional(
-        "Pairs of a regular expression and the text to write for its matches, applied in order before `match`."
-    )
-    all: bool = optional("Take all matches as a list; default false: the first match.")
-    join: AnyText = optional("The separator between the values of a list in CSV; default |.")
-    match: PatternText = optional(
-        "A regular expression to search in the value; takes group 1 if there is one, else the match."
-    )
-    split: Separator = optional("The text between the parts of a list: the value is the list of its parts.")
-    type: TYPES = optional("The type of the value; default str.")
-    decimal_mark: NumberMark = optional("The character before the decimals of a number; default a point.")
-    group_mark: NumberMark = optional("The character between the groups of digits of a number; default none.")
-    format: Text = optional("The format of a date, or any for dates as people write them; only with `type: date`.")
-    locale: LocaleName = optional("The language of dates of the format any, such as de or en-GB.")
-    value: Value = optional("A constant, or a text with variables such as `%{document.url}`, instead of a selector.")
-    default: Any = optional("The value to use when the field is missing.")
-    required: bool = optional("Reject the record if the value is missing; default false.")
-    fields: dict[str, "FieldTerm"] = optional("Nested fields: a list of objects, one per match of `selector`.")
-    convert: Annotated[list[Text], BeforeValidator(list_if_text)] = optional(
-        "A class, or a list of classes, that convert the text after `match` and before `type`."
-    )
-    from_step: bool = optional("Whether a step of the task fills the field; default false.")
+    data_def: Annotated[Text, Key("The name of a dataDef.", examples=("book",))]
+    steps: Annotated[
+        StepsOfTask,
+        Key(
+            "The name of a step set, or a set with the steps to change in it.",
+            examples=("htmlUnitDefault", "jsoupDefault", "recordDefault"),
+        ),
+    ] = None
+    persist: Annotated[
+        PersistTerm | None, Key("A key of Scoopi, without effect: `live` decides whether a stored document serves.")
+    ] = None
 
 
-class FilterTerm(Term):
-    """A rule that drops records."""
+class RequestTerm(Struct, frozen=True, kw_only=True):
+    """What a link or the next page sends."""
 
-    field: Text = Field(description="The name of a field.")
-    pattern: FilterPattern = Field(
-        description="A regular expression; the record is dropped if it matches the whole value."
-    )
-
-
-class LinkTerm(Term):
-    """Which links of a page to follow, and what to send and carry along."""
-
-    selector: SelectorText = optional("Selects elements of the page; with `inBlock`, of the block of each record.")
-    in_block: bool = optional("Whether the selector searches the block of each record; default false.")
-    carry: Annotated[list[Text], BeforeValidator(list_if_text)] = optional(
-        "Fields whose values go to the linked page, which reads them as `%{carried.NAME}`."
-    )
-    url: UrlTemplate = optional("The URL instead of a selector; `%{field.NAME}` is a value of the record.")
-    method: METHODS = optional("The HTTP method; default that of the form, else GET, or POST with `form` or `json`.")
-    form: dict[str, ConstantList] = optional(
-        "Form fields to send; where the selector selects a form, in place of its own of the same names."
-    )
-    json_: Any = optional("Data to send as a JSON body; its texts may hold `%{field.NAME}`.", alias="json")
-    attribute: Text = optional("The attribute that holds the URL; default href.")
-    link_group: Text = optional("The task group of the linked pages; default: the page's own group.")
-    allow: list[PatternText] = optional("Follow only URLs that match one of these regular expressions.")
-    deny: list[PatternText] = optional("Never follow URLs that match one of these regular expressions.")
-    same_host: bool = optional("Stay on the page's host; default true.")
-    max_depth: NonNegativeInteger = optional("Do not follow links to pages deeper than this.")
-    priority: Priority = optional("The priority of the linked pages; default: the group's.")
+    url: Annotated[
+        UrlTemplate | None,
+        Key(
+            "The URL to ask for; `%{field.NAME}` is a value of the record, in `next` `%{NAME}` that of a variable.",
+            examples=("/item/%{field.id}", "/api/items?cursor=%{cursor}"),
+        ),
+    ] = None
+    method: Annotated[
+        Method | None, Key("The HTTP method; default that of the form, else GET, or POST with `form` or `json`.")
+    ] = None
+    form: Annotated[
+        Mapping[str, Constants] | None,
+        Key(
+            "Form fields to send; where the selector selects a form, in place of its own of the same names.",
+            examples=({"q": "%{field.sku}"},),
+        ),
+    ] = None
+    json: Annotated[Any, Key("Data to send as a JSON body; its texts may hold the variables of `url`.")] = UNSET
 
 
-class NextTerm(Term):
+class NextTerm(Struct, frozen=True, kw_only=True):
     """How a page leads to the next one of its group: reserved keys, and the selectors of variables by name."""
 
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, SelectorText] = Field(init=False)
-
-    url: UrlTemplate = optional("The URL of the next page; `%{NAME}` is the value of a variable; default: the page's.")
-    method: METHODS = optional("The HTTP method; default GET, or POST with `form` or `json`.")
-    form: dict[str, ConstantList] = optional("Form fields to send; `%{NAME}` is the value of a variable.")
-    json_: Any = optional("Data to send as a JSON body; `%{NAME}` is the value of a variable.", alias="json")
-    until: Literal["empty"] = optional("Stop at a page without a record.")
+    request: Annotated[RequestTemplate, Shape.INLINE]
+    variables: Annotated[Mapping[str, SelectorText], Shape.OTHER_KEYS] = {}
+    until: Annotated[Literal["empty"] | None, Key("Stop at a page without a record.")] = None
 
 
-class ExpectTerm(Term):
-    """What a run must give; a run that does not ends with exit code 1."""
+class QueryTerm(Struct, frozen=True, kw_only=True):
+    """Where the records are on a page."""
 
-    rows: NonNegativeInteger = optional("Rows at least; a run that a limit or an operator ended is not judged by it.")
-    rejected: Percentage = optional("The share of the records that may be rejected, such as 1%.")
-    filled: dict[str, Percentage] = optional("By field, the share of the records in which it must be filled.")
+    block: Annotated[
+        SelectorText | None,
+        Key(
+            "One record per match; without it the whole page is one record.",
+            examples=("li.offer", "xpath: //table//tr[td]", "jmespath: items", "jsonld: Product"),
+        ),
+    ] = None
+    selector: Annotated[Text | None, Key("In axis mode: selects the fact of a row.")] = None
 
 
 AXES = ("items", "dims", "facts")
 """Any of these keys puts a dataDef in axis mode."""
 
 
-class DataDefTerm(Term):
+class DataDefTerm(Struct, frozen=True, kw_only=True):
     """What to extract from a page, and which links to follow."""
 
-    query: QueryTerm = optional("Where the records are on the page.")
-    fields: dict[str, FieldTerm] = optional("The values of a record by name: the output columns, in this order.")
-    filters: list[FilterTerm] = optional("Which records to drop.")
-    links: list[LinkTerm] = optional("Which links to follow.")
-    next: NextTerm = optional("The page that follows each page, by a cursor for example.")
-    items: Any = optional("Axis mode: the items of a table, each `item: {name: …}`.")
-    dims: Any = optional("Axis mode: the dimensions of each item.")
-    facts: Any = optional("Axis mode: the facts of each item; default: what the query selects.")
-    key: list[Text] = optional("The fields that identify a row across runs.")
-    expect: ExpectTerm = optional("What a run must give.")
+    query: Annotated[QueryTerm, Key("Where the records are on the page.")] = QueryTerm()
+    fields: Annotated[
+        tuple[Field, ...],
+        Shape.BY_NAME,
+        Key("The values of a record by name: the output columns, in this order."),
+    ] = ()
+    filters: Annotated[tuple[FilterRule, ...], Key("Which records to drop.")] = ()
+    links: Annotated[tuple[Link, ...], Key("Which links to follow.")] = ()
+    next: Annotated[NextPage | None, Key("The page that follows each page, by a cursor for example.")] = None
+    items: Annotated[Any, Key("Axis mode: the items of a table, each `item: {name: …}`.")] = None
+    dims: Annotated[Any, Key("Axis mode: the dimensions of each item.")] = None
+    facts: Annotated[Any, Key("Axis mode: the facts of each item; default: what the query selects.")] = None
+    key: Annotated[
+        tuple[Text, ...], Key("The fields that identify a row across runs.", examples=(["sku"], ["url"]))
+    ] = ()
+    expect: Annotated[Expectation | None, Key("What a run must give.")] = None
 
 
-class BlockSignTerm(Term):
-    """An answer by which the site refuses the crawler: all keys of a sign must apply."""
+class AuthTerm(Struct, frozen=True, kw_only=True):
+    """The authentication for the pages of a host: one of these keys."""
 
-    status: HttpStatus = optional("The HTTP status.")
-    match: Text = optional("A text in the first 8 kB of the body, in capitals or not.")
-
-
-class LoginTerm(Term):
-    """How to log in to a host, once before its first page and again when the login is lost."""
-
-    url: LoginUrl = Field(description="The login page, relative to the host or absolute.")
-    form: dict[str, LoginText] = Field(
-        description="The fields to fill in; the others keep what the page has, hidden ones too."
+    basic: Annotated[
+        UserAndPassword | None,
+        Key("A `user:password`, sent with every request for a page.", examples=("user:%{env.PASSWORD}",)),
+    ] = None
+    bearer: Annotated[Token | None, Key("A token, sent with every request for a page.", examples=("%{env.TOKEN}",))] = (
+        None
     )
-    selector: SelectorText = optional("Selects the form; default: the first one that has these fields.")
-    check: LoginCheck = optional("What each page has while the login lasts; a page without it is asked for again.")
-    on_lost: Literal["relogin", "pause"] = optional(
-        "What follows when the login is lost: relogin (default), or pause, until an operator resumes the host.",
-        alias="on_lost",
-    )
+    digest: Annotated[
+        DigestUser | None,
+        Key(
+            "A `user:password`, with which the challenges of the host are answered.",
+            examples=("user:%{env.PASSWORD}",),
+        ),
+    ] = None
 
 
-class HostTerm(Term):
-    """Request policy for one host."""
-
-    delay: Delay = optional("Seconds between two requests.")
-    concurrency: Concurrency = optional("The maximum number of concurrent requests.")
-    headers: dict[str, HeaderValue] = optional("Headers to send to this host.")
-    cookies: dict[str, HeaderValue] = optional("Cookies to send to this host.")
-    robots: bool = optional("Whether to obey robots.txt.")
-    nofollow: bool = optional("Whether to skip links marked nofollow; default true.")
-    private: bool = optional("Whether the host may be at a private, loopback or other guarded address; default false.")
-    throttle: Literal["auto", "off"] = optional("With auto, the delay follows the time the host takes to respond.")
-    blocked: Annotated[list[BlockSignTerm], BeforeValidator(none_if_false)] = optional(
-        "Further signs of an answer that blocks the crawler; false turns off the built-in ones."
-    )
-    cookie_jar: Literal["shared", "perNode", "off"] = optional(
-        "Who keeps the cookies of the site: all nodes (default with `login`), each node its own (default), nobody."
-    )
-    login: LoginTerm = optional("How to log in before the first page of the host.")
-    drop: list[QueryKey] = optional(
-        "Query keys, with `*` and `?` as wildcards, to remove from URLs of links, sitemaps and redirects."
-    )
-    auth: AuthTerm = optional("HTTP authentication for the pages of this host.")
-    proxy: Annotated[list[ProxyUrl], BeforeValidator(list_if_text)] = optional(
-        "The URL of an HTTP proxy, or a list of them, which requests take in turn."
-    )
-    tls: TlsTerm = optional("Which certificates are accepted and shown.")
-    http2: bool = optional("Whether to offer HTTP/2 over https; default false.")
-
-
-class AppenderTerm(Term):
-    """One output for rows: one file per dataDef, a receiver that they are sent to, or what a class makes of them."""
-
-    type: Text = optional(
-        "The type: csv (default), jsonl or sqlite files; http or command; or a class, an Encoder or an Appender.",
-        examples=[*OUTPUT_TYPES, *SENDER_TYPES],
-    )
-    data_defs: list[Text] = optional("The dataDefs whose rows are written; default: all.")
-    delimiter: AnyText = optional("The character between CSV values; default a comma.", min_length=1, max_length=1)
-    escape_formulas: bool = optional("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
-    path: Text = optional("The file name; default: the name of the dataDef with the extension of the type.")
-    options: dict[str, Any] = optional("Keyword arguments of the class.")
-    url: SenderUrl = optional("Where http posts the rows; may hold `%{env.NAME}`.")
-    headers: dict[str, HeaderValue] = optional("Headers of http; `%{env.NAME}` keeps secrets out of the file.")
-    run: list[Text] = optional("The program of command, and its arguments.")
-    batch: BatchSize = optional("The most rows that http or command sends at once; default 100.")
-    limit: Any = optional(
-        "Seconds for a batch of rows, such as 30; default: the setting `parse_limit`, of http and command `deadline`.",
-        json_schema_extra={"type": ["number", "string"]},
-    )
-
-
-class Defs(Term):
+class DefsTerm(Struct, frozen=True, kw_only=True):
     """All defs of a project, merged from its files."""
 
-    locator_groups: dict[str, LocatorGroupTerm] = optional("Where to start, by group.")
-    task_groups: dict[str, TaskGroupTerm] = optional("What to do with the pages of each group.")
-    data_defs: dict[str, DataDefTerm] = optional("What to extract.")
-    steps: dict[str, Any] = optional("Step sets by name.")
-    appenders: dict[str, AppenderTerm] = optional("Where to write rows.")
-    hosts: dict[str, HostTerm] = optional("Request policy by host, with or without a port.")
-    base_url: BaseUrl = optional("The base of relative locator URLs.")
+    locator_groups: Annotated[tuple[LocatorGroup, ...], Shape.BY_NAME, Key("Where to start, by group.")] = ()
+    task_groups: Annotated[tuple[TaskGroup, ...], Shape.BY_NAME, Key("What to do with the pages of each group.")] = ()
+    data_defs: Annotated[tuple[DataDef, ...], Shape.BY_NAME, Key("What to extract.")] = ()
+    steps: Annotated[Mapping[str, Any], Key("Step sets by name.")] = {}
+    appenders: Annotated[tuple[AppenderDef, ...], Shape.BY_NAME, Key("Where to write rows.")] = ()
+    hosts: Annotated[tuple[HostRule, ...], Shape.BY_NAME, Key("Request policy by host, with or without a port.")] = ()
+    base_url: Annotated[
+        BaseUrl | None, Key("The base of relative locator URLs.", examples=("https://shop.example/",))
+    ] = None
+
+
+TERMS: Mapping[type, type[Struct]] = {
+    Definitions: DefsTerm,
+    Locator: LocatorTerm,
+    Task: TaskTerm,
+    DataDef: DataDefTerm,
+    RequestTemplate: RequestTerm,
+    NextPage: NextTerm,
+    HostAuth: AuthTerm,
+}
+"""The structs that are written in another form, and what declares their keys."""
+AUTH_KINDS: tuple[AuthKind, ...] = get_args(AuthKind)
+
+
+def term_of(struct: type[Struct]) -> type[Struct]:
+    """What declares the keys of a struct: its term, else itself."""
+    return TERMS.get(struct, struct)
+
+
+@cache
+def keys_of(struct: type[Struct]) -> dict[str, Declared]:
+    """The keys of a mapping by their written names, with those of the structs inside it."""
+    declared = declarations_of(term_of(struct))
+    keys = dict(declared.keys)
+    for _, inline in declared.inline:
+        keys |= keys_of(inline)
+    return keys
+
+
+def is_task(node: YamlNode) -> bool:
+    """Whether the value of a key of a task group is a task, even if the key is a reserved one."""
+    return node.kind == "mapping" and "dataDef" in node.entries
+
+
+def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
+    """The tasks of a group: its keys that are not reserved and hold a mapping."""
+    reserved = keys_of(TaskGroup)
+    for name, entry in group.entries.items():
+        if is_task(entry.node) or (name not in reserved and entry.node.kind == "mapping"):
+            yield name, entry

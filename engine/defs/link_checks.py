@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 from engine.defs import url_patterns
 from engine.defs.bodies import iter_scalars
-from engine.defs.language import AXES, NextTerm
+from engine.defs.language import AXES, iter_tasks, keys_of
 from engine.defs.problems import Problems
-from engine.defs.references import iter_tasks
 from engine.defs.scalars import url_problem
 from engine.defs.series_checks import add_no_content, has_content
 from engine.defs.yaml_node import YamlNode
 from engine.errors import UsageError, find_similar, suggest
+from engine.model.link import NextPage
 from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, SECRET_PREFIXES, secret_name_problem, variable_names
 
 _FIELD = "field."
-_NEXT_KEYS = frozenset(field.alias or name for name, field in NextTerm.model_fields.items())
+_NEXT_KEYS = frozenset(keys_of(NextPage))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
-from pydantic import ValidationError
+from msgspec.structs import replace
 
 from engine import urls
 from engine.defs import (
@@ -16,7 +16,6 @@ from engine.defs import (
     link_checks,
     names,
     plugin_files,
-    pydantic_errors,
     references,
     secret_checks,
     series_checks,
@@ -25,18 +24,16 @@ from engine.defs import (
     transport_checks,
     yaml_tree,
 )
-from engine.defs.build import build_definitions
+from engine.defs.build import Sources, build_definitions
 from engine.defs.chains import compile_chains
-from engine.defs.language import Defs
 from engine.defs.merge import merge
 from engine.defs.problems import Problems
 from engine.defs.steps import DEFAULT_TABLE_STEPS, default_flavour
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions, Locator
 from engine.model.stored_form import SourcePosition
 from engine.plugins.catalog import build_catalog
-from engine.runtime.environment import environment
 
 
 class LoadedDefs(Struct, frozen=True, kw_only=True):
@@ -68,7 +65,6 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
         root is None and _has_text(source.text) for root, source in zip(roots, def_files, strict=True)
     )
     root = merge([root for root in roots if root is not None], sources.root_place(path), problems)
-    terms = _validate(root, problems)
     names.check(root, problems)
     table_names = {name for name, entry in root.entries_of("dataDefs") if axes.is_table(entry.node)}
     chains = compile_chains(root, catalog, problems, table_names, default_steps)
@@ -85,11 +81,13 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
         references.check(root, problems)
-    if terms is None or problems.has_errors:
+    built_from = Sources(
+        files=files, paths=paths, chains=chains, catalog=catalog, tables=tables, step_outputs=added,
+        keep_documents=keep_documents,
+    )  # fmt: skip
+    definitions = build_definitions(_without_queries_of_tables(root), built_from, problems)
+    if definitions is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
-    definitions = build_definitions(
-        terms, root, files, paths, chains, catalog, tables, added, keep_documents=keep_documents
-    )
     secret_checks.warn_of_literals(root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:
@@ -117,19 +115,18 @@ def find_file_urls(definitions: Definitions, base_url: str | None) -> Iterator[t
                     yield locator.place, urls.without_credentials(url)
 
 
-def _validate(root: YamlNode, problems: Problems) -> Defs | None:
-    written = root.value()
-    for name, entry in root.entries_of("dataDefs"):
+def _without_queries_of_tables(root: YamlNode) -> YamlNode:
+    """The defs without the queries that are read with the axes of their tables."""
+    section = root.entries.get("dataDefs")
+    if section is None:
+        return root
+    data_defs = dict(section.node.entries)
+    for name, entry in section.node.entries.items():
         if axes.is_table(entry.node):
-            written["dataDefs"][name].pop("query", None)  # read with its axes
-    if not Defs.__pydantic_complete__:
-        with environment(PYDANTIC_DISABLE_PLUGINS="__all__"):  # it would search all packages of the machine for some
-            Defs.model_rebuild()
-    try:
-        return Defs.model_validate(written)
-    except ValidationError as error:
-        pydantic_errors.add_problems(error, root, problems)
-        return None
+            kept = {key: inner for key, inner in entry.node.entries.items() if key != "query"}
+            data_defs[name] = Entry(entry.place, replace(entry.node, entries=kept))
+    changed = Entry(section.place, replace(section.node, entries=data_defs))
+    return replace(root, entries=root.entries | {"dataDefs": changed})
 
 
 def _check_seed_file(locator: Locator, problems: Problems) -> None:

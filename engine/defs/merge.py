@@ -1,13 +1,14 @@
 """Merges the YAML trees of all files: a later definition of a name replaces an earlier one."""
 
-from engine.defs.language import Defs
+from engine.defs.language import keys_of
 from engine.defs.problems import Problems
 from engine.defs.redaction import describe_value, shown_host, shown_key
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
+from engine.model.definition import Definitions
 from engine.model.stored_form import SourcePosition
 
-SECTIONS = tuple(field.alias or name for name, field in Defs.model_fields.items())
+SECTIONS = tuple(keys_of(Definitions))
 _SCALAR_KEYS = frozenset({"baseUrl"})
 
 

@@ -15,6 +15,8 @@ class Problems(Struct):
     """The problems so far, without duplicates."""
 
     _problems: dict[Problem, None] = field(default_factory=dict)
+    has_errors: bool = False
+    """Whether there is any problem other than warnings."""
 
     def add(self, place: SourcePosition, code: str, message: str, *, warning: bool = False) -> None:
         """Adds a problem. A warning does not make the defs invalid."""
@@ -23,15 +25,11 @@ class Problems(Struct):
             file=place.file, line=place.line, column=place.column, code=code, message=text, warning=warning
         )
         self._problems[problem] = None
+        self.has_errors = self.has_errors or not warning
 
     def warn(self, place: SourcePosition, code: str, message: str) -> None:
         """Adds a warning."""
         self.add(place, code, message, warning=True)
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether there is any problem other than warnings."""
-        return any(not problem.warning for problem in self._problems)
 
     def in_file_order(self, files: tuple[str, ...]) -> list[Problem]:
         """All problems: those without a file first, then by file in the given order, line and column."""

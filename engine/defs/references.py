@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from engine.defs.language import AXES
+from engine.defs.language import AXES, iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.task_terms import LATER_RESERVED, TaskGroupTerm
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import find_similar, suggest
 from engine.model.stored_form import SourcePosition
-
-_RESERVED_KEYS = frozenset(field.alias or name for name, field in TaskGroupTerm.model_fields.items())
 
 
 def check(root: YamlNode, problems: Problems) -> None:
@@ -43,14 +40,6 @@ def check(root: YamlNode, problems: Problems) -> None:
             _check_reference(reference, data_defs, "unknown-data-def", "dataDef", problems)
     _check_reachable(root, problems, mistyped)
     _check_unused(root, data_defs, problems)
-
-
-def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
-    """The tasks of a group: its keys that are not reserved and hold a mapping."""
-    for name, entry in group.entries.items():
-        is_free = name not in _RESERVED_KEYS or (name in LATER_RESERVED and "dataDef" in entry.node.entries)
-        if is_free and entry.node.kind == "mapping":
-            yield name, entry
 
 
 def _iter_sitemap_groups(root: YamlNode) -> Iterator[YamlNode]:

@@ -1,99 +1,58 @@
-"""Validated scalar types of the def language: texts, selectors, URLs, durations."""
+"""The kinds of values of the def language: what each accepts, checks and becomes."""
 
 import re
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal
 from urllib.parse import unquote
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
-from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from msgspec import Struct
 
+from engine import urls
 from engine.defs import url_patterns
-from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.human_dates import locale_problem
 from engine.extract.selector_syntax import pattern_problem, selector_problem, template_problem
-from engine.model import bounds, variables
-from engine.settings.values import duration_seconds, parse_share
+from engine.model import variables
+from engine.settings.values import duration_seconds, parse_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
 
+_ONE_VARIABLE = re.compile(r"%\{(?:env|file)\.[^{}]*\}")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
-class Term(BaseModel):
-    """A mapping of the language: no type conversion, no unknown keys."""
-
-    model_config = ConfigDict(defer_build=True, extra="forbid", strict=True, alias_generator=to_camel)
-
-
-def optional(description: str, default: Any = None, **limits: Any) -> Any:
-    """An optional key, None when omitted. A written null is an error."""
-    return Field(default, description=description, **limits)
+Check = tuple[str, Callable[[Any], str | None]]
+"""The code of a problem, and what finds it: the text of the message, None for a valid value."""
 
 
-def none_if_false(value: Any) -> Any:
-    """A list that `false` makes empty."""
-    return [] if value is False else value
+class ValueInvalid(Exception):
+    """A value cannot be read; `code` and the message are those of the problem."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
-def list_if_text(value: Any) -> Any:
-    """A list that may be written as its only item."""
-    return [value] if isinstance(value, str) else value
+def _unchanged(value: Any) -> Any:
+    return value
 
 
-def sitemap_if_text(value: Any) -> Any:
-    """A sitemap that may be written as its URL."""
-    return value if value is None or isinstance(value, dict | list) else {"url": value}
+class ValueKind(Struct, frozen=True):
+    """What a kind of value accepts, and the checks that it must pass in this order."""
+
+    checks: tuple[Check, ...] = ()
+    accepts: Literal["text", "constant", "any"] = "text"
+    """A constant may be a bool, too."""
+    parse: Callable[[Any], Any] = _unchanged
+    """Raises ValueInvalid."""
+    schema: Mapping[str, Any] = MappingProxyType({"type": ["string", "number"]})
 
 
-def custom_error(code: str, message: str) -> PydanticCustomError:
-    """A validation error with its code. `message` may contain braces."""
-    return PydanticCustomError(code, "{message}", {"message": message})
+def _blank_problem(text: str) -> str | None:
+    return None if text.strip() else "must not be empty"
 
 
-def _source_text(value: Any) -> Any:
-    return value.written if isinstance(value, WrittenInt | WrittenFloat) else value
-
-
-def _constant_text(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else _source_text(value)
-
-
-def _require_text(text: str) -> str:
-    if not text.strip():
-        raise custom_error("empty-text", "must not be empty")
-    return text
-
-
-def validated_by(code: str, problem: Callable[[str], str | None]) -> AfterValidator:
-    """A validator that reports what `problem` finds in a text, with its code."""
-
-    def check(text: str) -> str:
-        message = problem(text)
-        if message is not None:
-            raise custom_error(code, message)
-        return text
-
-    return AfterValidator(check)
-
-
-def _require_separator(text: str) -> str:
-    if not text:
-        raise custom_error("empty-text", "must not be empty; write the text between two parts, such as a comma")
-    return text
-
-
-def _tuple_of_pair(value: Any) -> Any:
-    """A pair of the list `replace`; strict validation of a tuple takes no list."""
-    if not isinstance(value, list) or len(value) != 2:
-        raise custom_error("wrong-type", "must be a list of pairs of a regular expression and a text: `[['€', '']]`")
-    return tuple(value)
-
-
-def _check_template(pair: tuple[str, str]) -> tuple[str, str]:
-    problem = template_problem(*pair)
-    if problem is not None:
-        raise custom_error("bad-pattern", problem)
-    return pair
+def _separator_problem(text: str) -> str | None:
+    return None if text else "must not be empty; write the text between two parts, such as a comma"
 
 
 def _mark_problem(text: str) -> str | None:
@@ -214,73 +173,124 @@ def _sender_url_problem(text: str) -> str | None:
     return url_problem(variables.render(text, lambda _: "1"))
 
 
+def is_one_variable(text: str) -> bool:
+    """Whether the text is a single variable with a secret."""
+    return _ONE_VARIABLE.fullmatch(text.strip()) is not None
+
+
+def _pair_problem(text: str) -> str | None:
+    if ":" in text or is_one_variable(text):
+        return None
+    return "must be `user:password`; write for example `user:%{env.PASSWORD}`"
+
+
+def _digest_problem(text: str) -> str | None:
+    user = text.partition(":")[0]
+    return "the user may hold neither a quote nor a backslash" if re.search(r'["\\]', user) else None
+
+
+def proxy_problem(url: str) -> str | None:
+    """Why a URL is none of a proxy; None if it is. Quotes no credentials."""
+    if has_control_characters(url):
+        return "contains a line break or control character"
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return "has no scheme; write `http://HOST:PORT`"
+    if scheme[1].lower().startswith("socks"):
+        return "SOCKS proxies are not supported; use an HTTP proxy, `http://HOST:PORT` or `https://HOST:PORT`"
+    if scheme[1].lower() not in ("http", "https"):
+        return f"'{scheme[1]}:' proxies are not supported; use `http://HOST:PORT` or `https://HOST:PORT`"
+    normalized = urls.normalize(url)
+    if normalized is None or url_problem(url) is not None:
+        return "is not the URL of a proxy; write `http://HOST:PORT`"
+    if "?" in normalized or normalized.partition("://")[2].partition("/")[2]:
+        return "the URL of a proxy has no path and no query; write `http://HOST:PORT`"
+    return None
+
+
+def _written_proxy_problem(text: str) -> str | None:
+    return None if text.startswith(variables.SECRET_STARTS) else proxy_problem(variables.render(text, lambda _: "1"))
+
+
 def _parse_duration(text: str) -> float:
     try:
         return duration_seconds(text)
     except UsageError as error:
-        raise custom_error("bad-duration", f"{error.message}; {error.remedy[:1].lower()}{error.remedy[1:]}") from error
+        message = f"{error.message}; {error.remedy[:1].lower()}{error.remedy[1:]}"
+        raise ValueInvalid("bad-duration", message) from error
 
 
 def _parse_percentage(text: str) -> float:
     try:
         return parse_share(text)
     except ValueError:
-        raise custom_error("bad-percentage", f"'{text}' is not a percentage; write for example 98%") from None
+        raise ValueInvalid("bad-percentage", f"'{text}' is not a percentage; write for example 98%") from None
 
 
-_TEXT_SCHEMA = WithJsonSchema({"type": ["string", "number"]})
-_CONSTANT_SCHEMA = WithJsonSchema({"type": ["string", "number", "boolean"]})
+def _parse_limit(text: str) -> float | None:
+    """The seconds of a valid limit; `engine.defs.steps` reports invalid ones."""
+    try:
+        return parse_seconds(text)
+    except ValueError:
+        return None
 
-AnyText = Annotated[str, BeforeValidator(_source_text), _TEXT_SCHEMA]
-Text = Annotated[AnyText, AfterValidator(_require_text)]
-Constant = Annotated[str, BeforeValidator(_constant_text), _CONSTANT_SCHEMA]
-Value = Annotated[Constant, validated_by("unknown-variable", _value_problem)]
-RequestText = Annotated[Constant, validated_by("unknown-variable", _request_text_problem)]
-ConstantList = Annotated[
-    list[Constant],
-    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
-    WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
-]
-FormText = Annotated[RequestText, validated_by("bad-range", _brace_problem)]
-FormTextList = Annotated[
-    list[FormText],
-    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
-    WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
-]
-HeaderValue = Annotated[RequestText, validated_by("bad-header", _header_problem)]
-LoginText = Annotated[RequestText, validated_by("bad-form", _line_break_problem)]
-LoginUrl = Annotated[Text, validated_by("bad-url", _login_url_problem)]
-LoginCheck = Annotated[Text, validated_by("bad-selector", _login_check_problem)]
-SelectorText = Annotated[Text, validated_by("bad-selector", selector_problem)]
-PatternText = Annotated[Text, validated_by("bad-pattern", pattern_problem)]
-Separator = Annotated[
-    AnyText, AfterValidator(_require_separator), WithJsonSchema({"type": ["string", "number"], "minLength": 1})
-]
-Replacement = Annotated[tuple[PatternText, AnyText], BeforeValidator(_tuple_of_pair), AfterValidator(_check_template)]
-NumberMark = Annotated[
-    AnyText,
-    validated_by("bad-mark", _mark_problem),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 1, "pattern": r"^[^0-9A-Za-z+-]$"}),
-]
-QueryKey = Annotated[Text, validated_by("bad-key", _query_key_problem)]
-LocaleName = Annotated[Text, validated_by("unknown-locale", locale_problem)]
-FilterPattern = Annotated[AnyText, validated_by("bad-pattern", pattern_problem)]
-Url = Annotated[
-    Text, validated_by("unknown-variable", _request_text_problem), validated_by("bad-url", _url_pattern_problem)
-]
-ListPath = Annotated[Text, validated_by("bad-path", _list_path_problem)]
-UrlTemplate = Annotated[Text, validated_by("bad-url", _url_template_problem)]
-BaseUrl = Annotated[Text, validated_by("bad-url", _base_url_problem)]
-SenderUrl = Annotated[
-    Text, validated_by("unknown-variable", _request_text_problem), validated_by("bad-url", _sender_url_problem)
-]
-BatchSize = Annotated[int, Field(ge=bounds.SENDER_BATCH.ge, le=bounds.SENDER_BATCH.le)]
-Percentage = Annotated[Text, AfterValidator(_parse_percentage)]
-"""Its validated value is a share of 1."""
-Duration = Annotated[Text, AfterValidator(_parse_duration)]
-NonNegativeInteger = Annotated[int, Field(ge=bounds.DEF_COUNT.ge, le=bounds.DEF_COUNT.le)]
-PositiveInteger = Annotated[int, Field(ge=bounds.POSITIVE_DEF_COUNT.ge, le=bounds.POSITIVE_DEF_COUNT.le)]
-Concurrency = Annotated[int, Field(ge=bounds.CONCURRENCY.ge, le=bounds.CONCURRENCY.le)]
-Priority = Annotated[int, Field(ge=bounds.PRIORITY.ge, le=bounds.PRIORITY.le)]
-HttpStatus = Annotated[int, Field(ge=100, le=599)]
-Delay = Annotated[float, Field(ge=bounds.DELAY.ge, le=bounds.DELAY.le, allow_inf_nan=False)]
+
+_NOT_BLANK: Check = ("empty-text", _blank_problem)
+_VARIABLES: Check = ("unknown-variable", _request_text_problem)
+_HEADER = (_VARIABLES, ("bad-header", _header_problem))
+_SECRET = (*_HEADER, ("empty-text", lambda text: None if text.strip() else "is empty"))
+_PAIR = (*_SECRET, ("bad-auth", _pair_problem))
+_CONSTANT = {"type": ["string", "number", "boolean"]}
+
+
+def _constant(*checks: Check) -> ValueKind:
+    return ValueKind(checks, accepts="constant", schema=_CONSTANT)
+
+
+def _text(*checks: Check) -> ValueKind:
+    return ValueKind((_NOT_BLANK, *checks))
+
+
+KINDS: Mapping[str, ValueKind] = {
+    "any text": ValueKind(),
+    "text": _text(),
+    "character": ValueKind(
+        (("out-of-range", lambda text: None if len(text) == 1 else "must be exactly one character"),),
+        schema={"type": ["string", "number"], "minLength": 1, "maxLength": 1},
+    ),
+    "constant": _constant(),
+    "value": _constant(("unknown-variable", _value_problem)),
+    "request text": _constant(_VARIABLES),
+    "form text": _constant(_VARIABLES, ("bad-range", _brace_problem)),
+    "header value": _constant(*_HEADER),
+    "login text": _constant(_VARIABLES, ("bad-form", _line_break_problem)),
+    "login URL": _text(("bad-url", _login_url_problem)),
+    "login check": _text(("bad-selector", _login_check_problem)),
+    "selector": _text(("bad-selector", selector_problem)),
+    "pattern": _text(("bad-pattern", pattern_problem)),
+    "filter pattern": ValueKind((("bad-pattern", pattern_problem),)),
+    "replacement": ValueKind((("bad-pattern", lambda pair: template_problem(*pair)),)),
+    "separator": ValueKind(
+        (("empty-text", _separator_problem),), schema={"type": ["string", "number"], "minLength": 1}
+    ),
+    "number mark": ValueKind(
+        (("bad-mark", _mark_problem),),
+        schema={"type": "string", "minLength": 1, "maxLength": 1, "pattern": r"^[^0-9A-Za-z+-]$"},
+    ),
+    "query key": _text(("bad-key", _query_key_problem)),
+    "locale": _text(("unknown-locale", locale_problem)),
+    "URL": _text(_VARIABLES, ("bad-url", _url_pattern_problem)),
+    "URL template": _text(("bad-url", _url_template_problem)),
+    "base URL": _text(("bad-url", _base_url_problem)),
+    "sender URL": _text(_VARIABLES, ("bad-url", _sender_url_problem)),
+    "proxy URL": _constant(*_HEADER, ("bad-proxy", _written_proxy_problem)),
+    "list path": _text(("bad-path", _list_path_problem)),
+    "token": _constant(*_SECRET),
+    "user and password": _constant(*_PAIR),
+    "digest user": _constant(*_PAIR, ("bad-auth", _digest_problem)),
+    "steps": ValueKind(accepts="any", schema={"type": ["string", "object"]}),
+    "seconds": ValueKind(accepts="any", parse=_parse_limit),
+    "duration": ValueKind((_NOT_BLANK,), parse=_parse_duration),
+    "percentage": ValueKind((_NOT_BLANK,), parse=_parse_percentage),
+}
+"""By the names that `engine.model.declaration` gives them."""

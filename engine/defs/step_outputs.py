@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.defs.chains import Chains
+from engine.defs.language import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.references import iter_tasks
 from engine.defs.steps import DATA_APPENDER
 from engine.defs.yaml_node import YamlNode
 from engine.errors import suggest

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from engine.defs.language import AUTH_KINDS
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host
 from engine.defs.sources import resolve_beside
-from engine.defs.transport_terms import AUTH_KINDS
 from engine.defs.yaml_node import YamlNode
 
 _PLAIN_PORT = ":80"

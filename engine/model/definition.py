@@ -5,14 +5,43 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
 
 from engine.model.axis import AxisTable
+from engine.model.declaration import (
+    AnyText,
+    BatchSize,
+    Character,
+    Concurrency,
+    Delay,
+    Duration,
+    FilterPattern,
+    HeaderValue,
+    HttpStatus,
+    Key,
+    LocaleName,
+    NonNegativeInteger,
+    NumberMark,
+    PatternText,
+    Percentage,
+    PositiveInteger,
+    Priority,
+    QueryKey,
+    Replacement,
+    Seconds,
+    SelectorText,
+    SenderUrl,
+    Separator,
+    Shape,
+    Text,
+    Value,
+)
 from engine.model.host import CookieJarMode, HostAuth, HostRoute, LoginRule
 from engine.model.link import Link, NextPage
 from engine.model.locator import Recrawl, SitemapRules
+from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
 from engine.model.step import ChainStep, PluginFile
 from engine.model.stored_form import NO_POSITION, SourcePosition, from_plain, to_plain
 
@@ -32,36 +61,87 @@ class Field(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    selector: str | None = None
-    attribute: str = "text"
-    all: bool = False
-    join: str = "|"
-    match: str | None = None
-    type: FieldType = "str"
-    format: str | None = None
-    value: str | None = None
-    """A constant, or a text with `%{…}` variables; replaces the selection."""
-    default: Any = None
+    selector: Annotated[
+        SelectorText | None,
+        Key(
+            "CSS, `xpath: …`, `jmespath: …`, `jsonld: TYPE.path` or `jmespath(CSS): …`; default: the block itself.",
+            examples=("h3 a", "xpath: .//a[@rel='author']", "jmespath: price.amount", "jsonld: Product.offers.price"),
+        ),
+    ] = None
+    scope: Annotated[Literal["page"] | None, Key("With page, the selector searches the whole page, not the block.")] = (
+        None
+    )
+    attribute: Annotated[
+        Text,
+        Key(
+            "An attribute's name, or text (default), ownText, html, outerHtml.",
+            examples=("text", "ownText", "html", "outerHtml", "href", "src", "title"),
+        ),
+    ] = "text"
+    whitespace: Annotated[Literal["keep"] | None, Key("With keep, white space stays as it is in the document.")] = None
+    replace: Annotated[
+        tuple[Replacement, ...],
+        Key(
+            "Pairs of a regular expression and the text to write for its matches, applied in order before `match`.",
+            examples=([["[€ ]", ""]],),
+        ),
+    ] = ()
+    all: Annotated[bool, Key("Take all matches as a list; default false: the first match.")] = False
+    join: Annotated[
+        AnyText, Key("The separator between the values of a list in CSV; default |.", examples=("|", " "))
+    ] = "|"
+    match: Annotated[
+        PatternText | None,
+        Key(
+            "A regular expression to search in the value; takes group 1 if there is one, else the match.",
+            examples=("[0-9.]+",),
+        ),
+    ] = None
+    split: Annotated[
+        Separator | None,
+        Key("The text between the parts of a list: the value is the list of its parts.", examples=(",", " / ")),
+    ] = None
+    type: Annotated[FieldType, Key("The type of the value; default str.")] = "str"
+    decimal_mark: Annotated[
+        NumberMark | None,
+        Key("The character before the decimals of a number; default a point.", examples=(",",)),
+    ] = None
+    group_mark: Annotated[
+        NumberMark | None,
+        Key("The character between the groups of digits of a number; default none.", examples=(".", " ")),
+    ] = None
+    format: Annotated[
+        Text | None,
+        Key(
+            "The format of a date, or any for dates as people write them; only with `type: date`.",
+            examples=("%d %B %Y", "%Y-%m-%d", "any"),
+        ),
+    ] = None
+    locale: Annotated[
+        LocaleName | None,
+        Key("The language of dates of the format any, such as de or en-GB.", examples=("de", "en-GB")),
+    ] = None
+    value: Annotated[
+        Value | None,
+        Key(
+            "A constant, or a text with variables such as `%{document.url}`, instead of a selector.",
+            examples=("%{document.url}", "%{locator.name}", "%{run.time}"),
+        ),
+    ] = None
+    default: Annotated[Any, Key("The value to use when the field is missing.", examples=("", 0, False))] = None
     has_default: bool = False
-    required: bool = False
-    fields: tuple["Field", ...] = ()
-    """Nested fields: the value is a list with an object for each match of `selector`."""
-    convert: tuple[str, ...] = ()
-    """Classes of users' code that convert the text, in this order."""
-    from_step: bool = False
-    """Whether a step fills it, and no selector."""
-    scope: Literal["page"] | None = None
-    """`page`: the selector searches the whole page; None: the block."""
-    whitespace: Literal["keep"] | None = None
-    """`keep`: the text as it is in the document; None: normalized."""
-    replace: tuple[tuple[str, ...], ...] = ()
-    """Pairs of a pattern and the text that replaces its matches, in this order."""
-    split: str | None = None
-    """The separator of the parts of a text: the value is a list."""
-    decimal_mark: str | None = None
-    group_mark: str | None = None
-    locale: str | None = None
-    """The language of dates of the format `any`."""
+    required: Annotated[bool, Key("Reject the record if the value is missing; default false.")] = False
+    fields: Annotated[
+        tuple["Field", ...],
+        Shape.BY_NAME,
+        Key("Nested fields: a list of objects, one per match of `selector`."),
+    ] = ()
+    convert: Annotated[
+        tuple[Text, ...],
+        Shape.ITEM_OR_LIST,
+        Key("A class, or a list of classes, that convert the text after `match` and before `type`."),
+    ] = ()
+    from_step: Annotated[bool, Key("Whether a step of the task fills the field; default false.")] = False
     place: SourcePosition = NO_POSITION
 
     @property
@@ -71,10 +151,13 @@ class Field(Struct, frozen=True, kw_only=True):
 
 
 class FilterRule(Struct, frozen=True, kw_only=True):
-    """Drops a record if the text of its field matches the whole pattern."""
+    """A rule that drops records."""
 
-    field: str
-    pattern: str
+    field: Annotated[Text, Key("The name of a field.")]
+    pattern: Annotated[
+        FilterPattern,
+        Key("A regular expression; the record is dropped if it matches the whole value.", examples=("", "0\\.00")),
+    ]
     place: SourcePosition = NO_POSITION
 
 
@@ -117,23 +200,41 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class TaskGroup(Struct, frozen=True, kw_only=True):
-    """The tasks for the pages of the locator group of the same name."""
+    """What to do with the pages of a group: reserved keys, and tasks by name."""
 
     name: str
-    tasks: tuple[Task, ...] = ()
-    live: float | None = None
-    """Seconds for which a stored document replaces a fetch; None: the setting `live`."""
-    max_depth: int | None = None
-    max_pages: int | None = None
-    priority: int = 0
-    documents: bool = True
-    """Whether the bodies of its pages are kept beyond the end of their run."""
-    canonical: bool = False
-    """Whether a page that names another URL as its canonical one is skipped in favour of that."""
-    revalidate: bool = False
-    """Whether stored documents are asked for with what tells the site which version they are."""
-    recrawl: Recrawl | None = None
-    """Takes the place of `live`; None: that applies."""
+    tasks: Annotated[tuple[Task, ...], Shape.OTHER_KEYS] = ()
+    live: Annotated[
+        Duration | None,
+        Key(
+            "How long a stored document replaces a fetch; an ISO 8601 duration such as P1D; default PT0S.",
+            examples=("P1D", "PT12H", "PT0S"),
+        ),
+    ] = None
+    """None: the setting `live`."""
+    max_depth: Annotated[
+        NonNegativeInteger | None,
+        Key("Do not follow links deeper than this; a locator's page has depth 0.", examples=(5,)),
+    ] = None
+    max_pages: Annotated[
+        PositiveInteger | None, Key("The maximum number of pages of the group to fetch.", examples=(10000,))
+    ] = None
+    priority: Annotated[
+        Priority, Key("Pages with a higher priority are fetched first; default 0.", examples=(0, 10))
+    ] = 0
+    documents: Annotated[bool, Key("Whether stored pages are kept beyond the end of their run; default true.")] = True
+    canonical: Annotated[
+        bool,
+        Key("Whether a page whose canonical URL is another one is skipped in favour of that; default false."),
+    ] = False
+    revalidate: Annotated[
+        bool,
+        Key("Whether stored pages are asked for with their ETag and Last-Modified, and serve if they are the newest."),
+    ] = False
+    recrawl: Annotated[Recrawl | None, Key("How often pages are asked for again, by how often each has changed.")] = (
+        None
+    )
+    """Takes the place of `live`."""
     place: SourcePosition = NO_POSITION
 
 
@@ -161,45 +262,72 @@ class Locator(Struct, frozen=True, kw_only=True):
 
 
 class LocatorGroup(Struct, frozen=True, kw_only=True):
-    """A named set of start URLs that share tasks."""
+    """Start URLs that share the tasks of the task group of the same name."""
 
     name: str
-    locators: tuple[Locator, ...] = ()
+    locators: Annotated[tuple[Locator, ...], Key("Where to start.")]
     place: SourcePosition = NO_POSITION
 
 
 class BlockSign(Struct, frozen=True, kw_only=True):
-    """An answer with this status, and this text in the first 8 kB of its body, is a refusal of the crawler."""
+    """An answer by which the site refuses the crawler: all keys of a sign must apply."""
 
-    status: int | None = None
-    match: str | None = None
-    """Compared without regard to case."""
+    status: Annotated[HttpStatus | None, Key("The HTTP status.", examples=(403,))] = None
+    match: Annotated[
+        Text | None,
+        Key("A text in the first 8 kB of the body, in capitals or not.", examples=("verify you are human",)),
+    ] = None
 
 
 class HostRule(Struct, frozen=True, kw_only=True):
-    """Rules for one host. A `name` without a port matches every port. None: the setting of the same name."""
+    """Request policy for one host."""
 
     name: str
-    delay: float | None = None
-    concurrency: int | None = None
-    headers: Mapping[str, str] = field(default_factory=_empty_mapping)
-    cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
-    robots: bool | None = None
-    nofollow: bool = True
-    private: bool | None = None
-    """Whether the host may be at a guarded address, such as one of the local network."""
-    throttle: Literal["auto", "off"] | None = None
-    blocked: tuple[BlockSign, ...] = ()
-    """Signs of a refusal, besides the built-in ones."""
+    """Without a port, it matches every port."""
+    delay: Annotated[Delay | None, Key("Seconds between two requests.", examples=(0.5, 2))] = None
+    concurrency: Annotated[Concurrency | None, Key("The maximum number of concurrent requests.", examples=(2, 8))] = (
+        None
+    )
+    headers: Annotated[
+        Mapping[str, HeaderValue], Key("Headers to send to this host.", examples=({"Accept-Language": "en"},))
+    ] = field(default_factory=_empty_mapping)
+    cookies: Annotated[
+        Mapping[str, HeaderValue], Key("Cookies to send to this host.", examples=({"consent": "yes"},))
+    ] = field(default_factory=_empty_mapping)
+    robots: Annotated[bool | None, Key("Whether to obey robots.txt.")] = None
+    nofollow: Annotated[bool, Key("Whether to skip links marked nofollow; default true.")] = True
+    private: Annotated[
+        bool | None,
+        Key("Whether the host may be at a private, loopback or other guarded address; default false."),
+    ] = None
+    throttle: Annotated[
+        Literal["auto", "off"] | None,
+        Key("With auto, the delay follows the time the host takes to respond."),
+    ] = None
+    blocked: Annotated[
+        tuple[BlockSign, ...],
+        Shape.LIST_OR_FALSE,
+        Key("Further signs of an answer that blocks the crawler; false turns off the built-in ones."),
+    ] = ()
     challenges: bool = True
     """Whether the built-in signs of a refusal apply."""
-    drop: tuple[str, ...] = ()
-    """Query keys, with `*` and `?` as wildcards, that are removed from URLs that the crawl finds."""
-    auth: HostAuth | None = None
-    route: HostRoute | None = None
-    """How requests travel; None: directly, by HTTP/1.1, with the certificates that the system trusts."""
-    cookie_jar: CookieJarMode | None = None
-    login: LoginRule | None = None
+    cookie_jar: Annotated[
+        CookieJarMode | None,
+        Key(
+            "Who keeps the cookies of the site: all nodes (default with `login`), each node its own (default), nobody."
+        ),
+    ] = None
+    login: Annotated[LoginRule | None, Key("How to log in before the first page of the host.")] = None
+    drop: Annotated[
+        tuple[QueryKey, ...],
+        Key(
+            "Query keys, with `*` and `?` as wildcards, to remove from URLs of links, sitemaps and redirects.",
+            examples=(["utm_*", "gclid", "sessionid"],),
+        ),
+    ] = ()
+    auth: Annotated[HostAuth | None, Key("HTTP authentication for the pages of this host.")] = None
+    route: Annotated[HostRoute | None, Shape.INLINE] = None
+    """None: directly, by HTTP/1.1, with the certificates that the system trusts."""
     place: SourcePosition = NO_POSITION
 
     @property
@@ -209,32 +337,49 @@ class HostRule(Struct, frozen=True, kw_only=True):
 
 
 class AppenderDef(Struct, frozen=True, kw_only=True):
-    """One output for the rows of some dataDefs; an empty tuple: of all."""
+    """One output for rows: one file per dataDef, a receiver that they are sent to, or what a class makes of them."""
 
     name: str
-    type: str = "csv"
-    data_defs: tuple[str, ...] = ()
-    delimiter: str = ","
-    escape_formulas: bool = False
-    """Whether text that a spreadsheet would evaluate gets a leading `'` in CSV."""
+    type: Annotated[
+        Text,
+        Key(
+            "The type: csv (default), jsonl or sqlite files; http or command; or a class, an Encoder or an Appender.",
+            examples=(*OUTPUT_TYPES, *SENDER_TYPES),
+        ),
+    ] = "csv"
+    data_defs: Annotated[
+        tuple[Text, ...], Key("The dataDefs whose rows are written; default: all.", examples=(["book"],))
+    ] = ()
+    delimiter: Annotated[
+        Character, Key("The character between CSV values; default a comma.", examples=(",", ";", "\t"))
+    ] = ","
+    escape_formulas: Annotated[
+        bool, Key("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
+    ] = False
     include_tags: bool = False
     """Of the type `scoopi`: whether page, index and item stand behind the group."""
-    path: str | None = None
+    path: Annotated[
+        Text | None,
+        Key("The file name; default: the name of the dataDef with the extension of the type.", examples=("books.csv",)),
+    ] = None
     kind: AppenderKind = "built-in"
     """What `type` names: a built-in type of files, a users' class that encodes files or that rows are delivered to, or
     a built-in way to send rows.
     """
-    options: Mapping[str, Any] | None = None
-    """Keyword arguments of the class; JSON values."""
-    limit: float | None = None
-    """Seconds for one batch; None: the setting `parse_limit`, of a sender `deadline`."""
-    url: str = ""
-    """Where `http` posts; may hold `%{env.NAME}`."""
-    headers: Mapping[str, str] = field(default_factory=_empty_mapping)
-    run: tuple[str, ...] = ()
-    """The program of `command`, and its arguments."""
-    batch: int | None = None
-    """The most changes that a sender sends at once; None: 100."""
+    options: Annotated[Mapping[str, Any] | None, Key("Keyword arguments of the class.")] = None
+    url: Annotated[SenderUrl, Key("Where http posts the rows; may hold `%{env.NAME}`.")] = ""
+    headers: Annotated[
+        Mapping[str, HeaderValue], Key("Headers of http; `%{env.NAME}` keeps secrets out of the file.")
+    ] = field(default_factory=_empty_mapping)
+    run: Annotated[tuple[Text, ...], Key("The program of command, and its arguments.")] = ()
+    batch: Annotated[BatchSize | None, Key("The most rows that http or command sends at once; default 100.")] = None
+    limit: Annotated[
+        Seconds | None,
+        Key(
+            "Seconds for a batch of rows, such as 30; "
+            "default: the setting `parse_limit`, of http and command `deadline`."
+        ),
+    ] = None
     suffix: str = ""
     """Of the files of a users' encoder."""
     code: str = ""
@@ -243,16 +388,18 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
 
 
 class Expectation(Struct, frozen=True, kw_only=True):
-    """What the user expects of the records of a dataDef in a run. Shares are 0 to 1."""
+    """What a run must give; a run that does not ends with exit code 1."""
 
     name: str
     """Of the dataDef."""
-    rows: int | None = None
-    """At least."""
-    rejected: float | None = None
-    """The share of its records at most."""
-    filled: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """By field, the share of its records in which it is filled, at least."""
+    rows: Annotated[
+        NonNegativeInteger | None,
+        Key("Rows at least; a run that a limit or an operator ended is not judged by it."),
+    ] = None
+    rejected: Annotated[Percentage | None, Key("The share of the records that may be rejected, such as 1%.")] = None
+    filled: Annotated[
+        Mapping[str, Percentage], Key("By field, the share of the records in which it must be filled.")
+    ] = field(default_factory=lambda: MappingProxyType({}))
     place: SourcePosition = NO_POSITION
 
 

@@ -1,9 +1,11 @@
 """A host as the defs describe it: route, login, headers; and the classes of its answers."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
+
+from engine.model.declaration import Key, LoginCheck, LoginText, LoginUrl, ProxyUrl, SelectorText, Shape, Text
 
 AuthKind = Literal["basic", "bearer", "digest"]
 
@@ -20,22 +22,39 @@ class HostAuth(Struct, frozen=True):
 
 
 class TlsRule(Struct, frozen=True, kw_only=True):
-    """Which certificates are accepted from a host, and which one is shown to it. Files are absolute paths."""
+    """Which certificates are accepted from the host, and which one is shown to it."""
 
-    verify: bool = True
-    ca: str | None = None
-    """The authorities that are trusted; None: those of the system."""
-    client: str | None = None
-    """The client's certificate and its private key."""
+    verify: Annotated[bool, Key("Whether the certificate of the host is checked; default true.")] = True
+    ca: Annotated[
+        Text | None,
+        Key(
+            "A PEM file with the authorities to trust in place of the system's, relative to this file.",
+            examples=("ca.pem",),
+        ),
+    ] = None
+    client: Annotated[
+        Text | None,
+        Key(
+            "A PEM file with a client certificate and its private key, relative to this file.",
+            examples=("client.pem",),
+        ),
+    ] = None
 
 
 class HostRoute(Struct, frozen=True, kw_only=True):
     """What the requests for a host need besides a plain connection."""
 
-    proxies: tuple[str, ...] = ()
-    """URLs, one of which each request takes; they may hold `%{env.NAME}`."""
-    tls: TlsRule | None = None
-    http2: bool = False
+    proxies: Annotated[
+        tuple[ProxyUrl, ...],
+        Shape.ITEM_OR_LIST,
+        Key(
+            "The URL of an HTTP proxy, or a list of them, which requests take in turn.",
+            name="proxy",
+            examples=("%{env.PROXY}", ["%{env.PROXY_1}", "%{env.PROXY_2}"]),
+        ),
+    ] = ()
+    tls: Annotated[TlsRule | None, Key("Which certificates are accepted and shown.")] = None
+    http2: Annotated[bool, Key("Whether to offer HTTP/2 over https; default false.")] = False
 
     def __repr__(self) -> str:
         return f"HostRoute({len(self.proxies)} proxies, tls={self.tls}, http2={self.http2})"
@@ -46,18 +65,40 @@ CookieJarMode = Literal["shared", "perNode", "off"]
 
 
 class LoginRule(Struct, frozen=True, kw_only=True):
-    """How to log in to a host."""
+    """How to log in to a host, once before its first page and again when the login is lost."""
 
-    url: str
-    """Absolute, or relative to the host."""
-    form: Mapping[str, str]
-    """The fields to fill in; values may hold variables with secrets."""
-    selector: str | None = None
-    """Selects the form; None: the one that has the fields."""
-    check: str | None = None
-    """What a page has while the login lasts; None: nothing tells."""
-    on_lost: Literal["relogin", "pause"] = "relogin"
-    """What follows when it no longer lasts."""
+    url: Annotated[
+        LoginUrl,
+        Key(
+            "The login page, relative to the host or absolute.",
+            examples=("/login", "https://id.shop.example/login"),
+        ),
+    ]
+    form: Annotated[
+        Mapping[str, LoginText],
+        Key(
+            "The fields to fill in; the others keep what the page has, hidden ones too.",
+            examples=({"user": "%{env.SHOP_USER}", "password": "%{env.SHOP_PASSWORD}"},),
+        ),
+    ]
+    selector: Annotated[
+        SelectorText | None,
+        Key("Selects the form; default: the first one that has these fields.", examples=("form#login",)),
+    ] = None
+    check: Annotated[
+        LoginCheck | None,
+        Key(
+            "What each page has while the login lasts; a page without it is asked for again.",
+            examples=(".logout", "a[href='/logout']"),
+        ),
+    ] = None
+    on_lost: Annotated[
+        Literal["relogin", "pause"],
+        Key(
+            "What follows when the login is lost: relogin (default), or pause, until an operator resumes the host.",
+            name="on_lost",
+        ),
+    ] = "relogin"
 
 
 SAFE_HEADERS = frozenset(

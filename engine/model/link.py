@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import orjson
 from msgspec import Struct, field
 
+from engine.model.declaration import Key, NonNegativeInteger, PatternText, Priority, SelectorText, Shape, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
 
 FORM_TYPE = "application/x-www-form-urlencoded"
@@ -36,24 +37,49 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
 
 
 class Link(Struct, frozen=True, kw_only=True):
-    """Which links of a page to follow, and into which group they lead."""
+    """Which links of a page to follow, and what to send and carry along."""
 
-    selector: str
-    attribute: str = "href"
-    group: str | None = None
-    """None: the page's own group."""
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    same_host: bool = True
-    max_depth: int | None = None
-    priority: int | None = None
-    """None: the priority of the target group."""
-    in_block: bool = False
-    """Whether the selector searches the block of each record, not the page."""
-    carry: tuple[str, ...] = ()
-    """Fields whose values go to the linked page."""
-    request: RequestTemplate | None = None
+    selector: Annotated[
+        SelectorText,
+        Key(
+            "Selects elements of the page; with `inBlock`, of the block of each record.",
+            examples=("li.next a", "a[href]"),
+        ),
+    ] = ""
+    in_block: Annotated[bool, Key("Whether the selector searches the block of each record; default false.")] = False
+    carry: Annotated[
+        tuple[Text, ...],
+        Shape.ITEM_OR_LIST,
+        Key("Fields whose values go to the linked page, which reads them as `%{carried.NAME}`.", examples=(["sku"],)),
+    ] = ()
+    request: Annotated[RequestTemplate | None, Shape.INLINE] = None
     """None: a GET of the URL of the element."""
+    attribute: Annotated[Text, Key("The attribute that holds the URL; default href.", examples=("href", "src"))] = (
+        "href"
+    )
+    group: Annotated[
+        Text | None,
+        Key(
+            "The task group of the linked pages; default: the page's own group.",
+            name="linkGroup",
+            examples=("detail",),
+        ),
+    ] = None
+    allow: Annotated[
+        tuple[PatternText, ...],
+        Key("Follow only URLs that match one of these regular expressions.", examples=(["/catalogue/"],)),
+    ] = ()
+    deny: Annotated[
+        tuple[PatternText, ...],
+        Key("Never follow URLs that match one of these regular expressions.", examples=(["/login", "[?&]sort="],)),
+    ] = ()
+    same_host: Annotated[bool, Key("Stay on the page's host; default true.")] = True
+    max_depth: Annotated[
+        NonNegativeInteger | None, Key("Do not follow links to pages deeper than this.", examples=(3,))
+    ] = None
+    priority: Annotated[
+        Priority | None, Key("The priority of the linked pages; default: the group's.", examples=(0, 10))
+    ] = None
     place: SourcePosition = NO_POSITION
 
     @property

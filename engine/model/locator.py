@@ -1,9 +1,10 @@
 """Pages of a locator: series of numbered pages, rules for sitemaps, and when a page is asked for again."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
+from engine.model.declaration import Duration, Key, PatternText, Priority, Text
 from engine.model.stored_form import from_plain, to_plain
 
 MAX_SERIES_PAGES = 100_000
@@ -46,25 +47,52 @@ class Series(Struct, frozen=True, kw_only=True):
 
 
 class SitemapLink(Struct, frozen=True, kw_only=True):
-    """Which entries of a sitemap lead into which group."""
+    """Which entries of a sitemap lead into which group; the first rule that takes an entry counts."""
 
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    group: str | None = None
-    """None: the locator's own group."""
-    priority: int | None = None
-    """None: that of the group."""
+    allow: Annotated[
+        tuple[PatternText, ...],
+        Key("Take only URLs that match one of these regular expressions.", examples=(["/p/"],)),
+    ] = ()
+    deny: Annotated[
+        tuple[PatternText, ...],
+        Key("Take no URLs that match one of these regular expressions.", examples=(["/old/"],)),
+    ] = ()
+    group: Annotated[
+        Text | None,
+        Key(
+            "The task group of these pages; default: the locator's own group.",
+            name="linkGroup",
+            examples=("detail",),
+        ),
+    ] = None
+    priority: Annotated[
+        Priority | None, Key("The priority of these pages; default: that of their group.", examples=(0, 10))
+    ] = None
 
 
 class SitemapRules(Struct, frozen=True, kw_only=True):
-    """Which entries of a sitemap are followed, and where to: by the first of `links` that takes them."""
+    """Which entries of a sitemap are followed, and where to."""
 
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    links: tuple[SitemapLink, ...] = ()
+    allow: Annotated[
+        tuple[PatternText, ...],
+        Key("Follow only entries whose URL matches one of these regular expressions.", examples=(["/p/"],)),
+    ] = ()
+    deny: Annotated[
+        tuple[PatternText, ...],
+        Key("Never follow entries whose URL matches one of these regular expressions.", examples=(["/old/"],)),
+    ] = ()
+    links: Annotated[
+        tuple[SitemapLink, ...],
+        Key(
+            "Which entries lead into which group; what no rule takes is not followed.",
+            examples=([{"allow": ["/p/"], "linkGroup": "detail"}],),
+        ),
+    ] = ()
     """Empty: all that `allow` and `deny` leave lead into the locator's own group."""
-    since: Literal["lastRun"] | None = None
-    """`lastRun`: a page is asked for if it was modified after its stored document was; None: as its group says."""
+    since: Annotated[
+        Literal["lastRun"] | None,
+        Key("Ask only for pages whose `lastmod` is later than their stored document."),
+    ] = None
 
     @property
     def takes_all(self) -> bool:
@@ -73,12 +101,16 @@ class SitemapRules(Struct, frozen=True, kw_only=True):
 
 
 class Recrawl(Struct, frozen=True, kw_only=True):
-    """How many seconds a stored document replaces a fetch: as often as the page changes, within bounds."""
+    """How often a page is asked for again: as often as it changes, within bounds."""
 
-    min: float = 3_600.0
-    max: float = 30 * 86_400.0
-    adapt: bool = True
-    """Whether the time follows the page; else it is always `min`."""
+    min: Annotated[Duration, Key("A page is not asked for again sooner; default PT1H.")] = 3_600.0
+    max: Annotated[Duration, Key("A page is asked for again at the latest after this time; default P30D.")] = (
+        30 * 86_400.0
+    )
+    adapt: Annotated[
+        bool,
+        Key("Whether the time between doubles when a page has not changed and halves when it has; default true."),
+    ] = True
 
     def clamp(self, seconds: float | None) -> float:
         """The time for a document with that one, which may be of other defs; None: the document has none."""

@@ -27,7 +27,7 @@ RARE = {
 def test_a_node_starts_without_what_few_crawls_need():
     names = loaded("import engine.node.process")
     rare = {"engine.extract.axis_table", "engine.fetch.routed_transport", "engine.node.extraction.steps.apply"}
-    assert names & (RARE | rare | {"pydantic", "yaml", "watchfiles", "engine.store.db.filter"}) == set()
+    assert names & (RARE | rare | {"yaml", "watchfiles", "engine.store.db.filter"}) == set()
 
 
 def test_a_supervisor_starts_without_what_few_crawls_need():
@@ -39,14 +39,6 @@ def test_a_supervisor_starts_without_what_few_crawls_need():
     )
 
 
-def test_valid_defs_are_loaded_without_a_search_for_plugins(tmp_path):
-    (tmp_path / "a.yml").write_text("dataDefs: {page: {fields: {title: {selector: h1}}}}")
-    code = "from pathlib import Path; from engine.defs.loader import load; from engine.errors import DefsError\n"
-    code += f"try: load(Path({str(tmp_path)!r}))\nexcept DefsError: pass\n"
-    code += "from pydantic.plugin import _loader; print(_loader._plugins)"
-    assert "None" in loaded(code)
-
-
 def test_an_appender_starts_without_what_few_runs_need():
     names = loaded("import engine.append.process")
     rare = {"ssl", "asyncio", "httpx", "engine.append.send.class_process", "engine.append.send.output_loops"}
@@ -55,5 +47,5 @@ def test_an_appender_starts_without_what_few_runs_need():
 
 def test_a_console_starts_without_parsers_clients_and_huey():
     code = "import console.tui.app, console.tui.state.control, console.tui.attach, console.tui.screens.nodes"
-    heavy = {"lxml", "selectolax", "httpx", "aiohttp", "pydantic", "huey", "watchfiles", "sqlite_utils"}
+    heavy = {"lxml", "selectolax", "httpx", "aiohttp", "huey", "watchfiles", "sqlite_utils"}
     assert loaded(code) & heavy == set()

@@ -6,8 +6,9 @@ from decimal import Decimal
 
 from engine.append.loop.turns import GIVE_UP_SECONDS, MAX_BACKOFF_SECONDS
 from engine.append.send import delivery, users_encoder
-from engine.defs.language import AppenderTerm
+from engine.defs.language import keys_of
 from engine.defs.loader import load
+from engine.model.definition import AppenderDef
 
 from .doc_pages import ROOT, blocks, quoted
 
@@ -50,5 +51,4 @@ def test_the_figures_are_those_of_the_code():
 
 
 def test_every_key_of_an_appender_with_a_class_is_explained():
-    keys = {field.alias or name for name, field in AppenderTerm.model_fields.items()}
-    assert keys - set(quoted(PAGE)) == {"delimiter", "escapeFormulas", "url", "headers", "batch"}
+    assert keys_of(AppenderDef).keys() - set(quoted(PAGE)) == {"delimiter", "escapeFormulas", "url", "headers", "batch"}

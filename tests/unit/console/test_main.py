@@ -15,7 +15,6 @@ HEAVY = (
     "httpx",
     "huey",
     "lxml",
-    "pydantic",
     "pysqlite3",
     "rich",
     "selectolax",

@@ -66,7 +66,7 @@ def test_texts_expand_and_other_values_stay(tmp_path: Path, written: str, bodies
     "value", [{}, [], {"a": {}, "b": [[], [1, None]]}, {"ä": 'é\n"\\', "%{env.X}": False}, None, 7, "x%"]
 )
 def test_json_without_braces_is_that_of_the_library(value: Any) -> None:
-    (text,), _ = encode_body(LocatorTerm.model_validate({"url": "/", "json": value}))
+    (text,), _ = encode_body(LocatorTerm(json=value))
     assert text == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

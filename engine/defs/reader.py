@@ -1,0 +1,228 @@
+"""Reads YAML nodes as the structs that declare their keys, and reports each part that does not fit."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, get_args, get_origin
+
+from msgspec import NODEFAULT, Meta, Struct
+
+from engine.defs.language import is_task, keys_of, term_of
+from engine.defs.problems import Problems
+from engine.defs.redaction import describe_value, may_hold_secrets, shown_key
+from engine.defs.scalars import KINDS, ValueInvalid, ValueKind
+from engine.defs.yaml_node import Entry, WrittenFloat, WrittenInt, YamlNode, plain_data
+from engine.errors import suggest
+from engine.model.declaration import Declared, Kind, Shape, TypeHint, declarations_of, strip_hint
+from engine.model.stored_form import SourcePosition
+
+INVALID: Final = object()
+"""In place of a value with a problem."""
+Path = tuple[int | str, ...]
+_NUMBERS: Mapping[type, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+}
+
+
+class Part(Struct, frozen=True):
+    """A value of the defs, and where it is written."""
+
+    path: Path
+    """The keys and positions that lead to it."""
+    node: YamlNode
+    place: SourcePosition
+    """Of its key; of the value itself in a list."""
+
+    @property
+    def name(self) -> str:
+        """The last key of its path."""
+        return next((key for key in reversed(self.path) if isinstance(key, str)), "this item")
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it is a scalar other than null."""
+        return self.node.kind == "scalar" and not self.node.is_null
+
+    def at(self, key: str) -> "Part":
+        """The value of a key of this mapping."""
+        entry = self.node.entries[key]
+        return Part((*self.path, key), entry.node, entry.place)
+
+    def items(self) -> list["Part"]:
+        """The items of this list; the value itself if it is no list."""
+        if self.node.kind != "list":
+            return [self]
+        return [Part((*self.path, index), item, item.place) for index, item in enumerate(self.node.items)]
+
+
+Builder = Callable[[Any, Part], Any]
+"""Makes the struct that the engine uses from what is written."""
+
+
+class Reader:
+    """Reads the defs; `builders` are called for their struct while no part has a problem."""
+
+    def __init__(self, problems: Problems, builders: Mapping[type, Builder]) -> None:
+        self._problems = problems
+        self._builders = builders
+
+    def read(self, hint: TypeHint, part: Part) -> Any:
+        """The value of a part by its type; INVALID, with problems, if it does not fit."""
+        kind, shape, origin = hint.mark(Kind), hint.mark(Shape), get_origin(hint.base)
+        if hint.base is Any:
+            return plain_data(part.node.value())
+        if origin is Literal:
+            return self._read_choice(get_args(hint.base), part)
+        if origin is tuple and kind is not None:
+            return self._read_pair(hint.base, KINDS[kind.name], part)
+        if origin is tuple and shape is not Shape.BY_NAME:
+            return self._read_list(strip_hint(get_args(hint.base)[0]), shape, part)
+        if origin is tuple:
+            items = self._read_entries(strip_hint(get_args(hint.base)[0]), part)
+            return items if items is INVALID else tuple(items.values())
+        if origin is Mapping:
+            items = self._read_entries(strip_hint(get_args(hint.base)[1]), part)
+            return items if items is INVALID else MappingProxyType(items)
+        if kind is not None:
+            return self._read_kind(KINDS[kind.name], part)
+        if hint.base in _NUMBERS:
+            return self._read_number(hint, part)
+        if shape is Shape.MAPPING_OR_URL and part.has_value:
+            entries = {"url": Entry(part.place, part.node)}
+            part = Part(part.path, YamlNode("mapping", part.node.place, entries=entries), part.place)
+        return self._read_struct(hint.base, part)
+
+    def _read_choice(self, choices: tuple[str, ...], part: Part) -> Any:
+        value = part.node.value()
+        if isinstance(value, str) and value in choices:
+            return value
+        message = f"`{part.name}` cannot be {part.node.describe()}{suggest(part.node.text, list(choices))}"
+        return self._add(part.node.place, "unknown-value", message)
+
+    def _read_kind(self, kind: ValueKind, part: Part) -> Any:
+        value = part.node.value()
+        if kind.accepts == "any":
+            text = part.node.text
+        elif isinstance(value, bool) and kind.accepts == "constant":
+            text = str(value).lower()
+        elif isinstance(value, WrittenInt | WrittenFloat):
+            text = value.written
+        elif isinstance(value, str):
+            text = value
+        else:
+            return self._add_wrong_type("a text", part)
+        return self._check(kind, text, part)
+
+    def _read_number(self, hint: TypeHint, part: Part) -> Any:
+        types, words = _NUMBERS[hint.base]
+        value = part.node.value()
+        if not isinstance(value, types) or isinstance(value, bool) != (hint.base is bool):
+            return self._add_wrong_type(words, part)
+        bounds = hint.mark(Meta)
+        for limit, words in ((bounds.ge, "at least"), (bounds.le, "at most")) if bounds is not None else ():
+            if value < limit if words == "at least" else value > limit:
+                written = describe_value(part.node, part.path)
+                message = f"`{self._shown(part)}` must be {words} {limit:,}, not {written}"
+                return self._add(part.node.place, "out-of-range", message)
+        return plain_data(value)
+
+    def _read_pair(self, type_: Any, kind: ValueKind, part: Part) -> Any:
+        if part.node.kind != "list" or len(part.node.items) != len(get_args(type_)):
+            message = "must be a list of pairs of a regular expression and a text: `[['€', '']]`"
+            return self._add(part.node.place, "wrong-type", f"`{self._shown(part)}`: {message}")
+        hints = map(strip_hint, get_args(type_))
+        pair = tuple(self.read(hint, item) for hint, item in zip(hints, part.items(), strict=True))
+        return INVALID if INVALID in pair else self._check(kind, pair, part)
+
+    def _read_list(self, item: TypeHint, shape: Shape | None, part: Part) -> Any:
+        if shape is Shape.LIST_OR_FALSE and part.node.value() is False:
+            return ()
+        if part.node.kind != "list" and not (shape is Shape.ITEM_OR_LIST and part.has_value):
+            return self._add_wrong_type("a text or a list" if shape is Shape.ITEM_OR_LIST else "a list", part)
+        items = tuple(self.read(item, inner) for inner in part.items())
+        return INVALID if INVALID in items else items
+
+    def _read_entries(self, item: TypeHint, part: Part) -> Any:
+        if part.node.kind != "mapping":
+            return self._add_wrong_type("a mapping", part)
+        items = {key: self.read(item, part.at(key)) for key in part.node.entries}
+        return INVALID if INVALID in items.values() else items
+
+    def _read_struct(self, struct: type[Struct], part: Part) -> Any:
+        if part.node.kind != "mapping":
+            return self._add_wrong_type("a mapping", part)
+        keys = keys_of(struct)
+        if declarations_of(term_of(struct)).others is None:
+            for key in part.node.entries.keys() - keys.keys():
+                message = f"unknown key '{shown_key(key)}'{suggest(key, list(keys))}"
+                self._add(part.node.entries[key].place, "unknown-key", message)
+        return self._read_keys(struct, part)
+
+    def _read_keys(self, struct: type[Struct], part: Part) -> Any:
+        """The struct of the keys that it declares; others are not its own."""
+        term = term_of(struct)
+        declared = declarations_of(term)
+        has_tasks = declared.others is not None and get_origin(declared.others.hint.base) is tuple
+        values: dict[str, Any] = {}
+        for key, declaration in declared.keys.items():
+            if key in part.node.entries and not (has_tasks and is_task(part.node.entries[key].node)):
+                values[declaration.field] = self.read(declaration.hint, part.at(key))
+            elif declaration.default is NODEFAULT:
+                self._add(part.place, "missing-key", f"the key `{key}` is missing")
+                values[declaration.field] = INVALID
+        for field, inline in declared.inline:
+            values[field] = self._read_keys(inline, part)
+        if declared.others is not None:
+            values[declared.others.field] = self._read_others(declared.others, keys_of(struct), part)
+        if INVALID in values.values():
+            return INVALID
+        own = {"name": part.name, "place": part.place}
+        keys = {declaration.field for declaration in declared.keys.values()}
+        values |= {field: own[field] for field in own.keys() & {*term.__struct_fields__} - keys}
+        written = term(**values)
+        builder = self._builders.get(struct)
+        return written if builder is None or self._problems.has_errors else builder(written, part)
+
+    def _read_others(self, declaration: Declared, keys: Mapping[str, Declared], part: Part) -> Any:
+        tasks = get_origin(declaration.hint.base) is tuple
+        item = strip_hint(get_args(declaration.hint.base)[0 if tasks else 1])
+        others = {}
+        for key, entry in part.node.entries.items():
+            if key not in keys or (tasks and is_task(entry.node)):
+                inner = part.at(key)
+                others[key] = self._add_no_task(inner, keys) if tasks and inner.has_value else self.read(item, inner)
+        if INVALID in others.values():
+            return INVALID
+        return tuple(others.values()) if tasks else MappingProxyType(others)
+
+    def _add_no_task(self, part: Part, keys: Mapping[str, Declared]) -> Any:
+        if part.name == "dataDef":
+            message = f"a task needs a name: write `page: {{dataDef: {part.node.text}}}`"
+            return self._add(part.place, "unnamed-task", message)
+        message = f"'{part.name}' is neither a reserved key of a task group nor a task{suggest(part.name, list(keys))}"
+        return self._add(part.place, "unknown-key", message)
+
+    def _check(self, kind: ValueKind, value: Any, part: Part) -> Any:
+        for code, find_problem in kind.checks:
+            message = find_problem(value)
+            if message is not None:
+                return self._add(part.node.place, code, f"`{self._shown(part)}`: {message}")
+        try:
+            return kind.parse(value)
+        except ValueInvalid as error:
+            return self._add(part.node.place, error.code, f"`{self._shown(part)}`: {error}")
+
+    def _add_wrong_type(self, expected: str, part: Part) -> Any:
+        cure = ""
+        if part.path[-2:-1] == ("fields",) and part.has_value:
+            cure = f"; write `{self._shown(part)}: {{selector: {part.node.text}}}`"
+        message = f"`{self._shown(part)}` must be {expected}, not {describe_value(part.node, part.path)}{cure}"
+        return self._add(part.place if part.node.is_null else part.node.place, "wrong-type", message)
+
+    def _add(self, place: SourcePosition, code: str, message: str) -> Any:
+        self._problems.add(place, code, message)
+        return INVALID
+
+    def _shown(self, part: Part) -> str:
+        return shown_key(part.name) if may_hold_secrets(part.path) else part.name
