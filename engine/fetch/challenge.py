@@ -2,7 +2,6 @@
 
 from engine.fetch.response import FetchResponse
 from engine.model.definition import BlockSign, HostRule
-from engine.runtime.byte_search import contains
 
 REFUSAL_STATUSES = frozenset({401, 403, 407})
 """They refuse one page, until most of a host's answers are such."""
@@ -66,7 +65,7 @@ def find_challenge(response: FetchResponse, rule: HostRule) -> str | None:
     if "html" in response.content_type:
         page = response.body[:_SEARCHED_BYTES]
         for word, texts in _TEXTS:
-            if contains(page, word):
+            if word in page:
                 for text in texts:
                     if text in page:
                         return f"challenge ({text.decode()})"
