@@ -1,5 +1,4 @@
 """What views, widgets and collaborators see of the app: protocols, so that none of them imports it."""
-# ruff: noqa: D102 (methods are documented where they are implemented)
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
