@@ -6,7 +6,7 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError
-from engine.model.definition import AppenderDef, Definitions, definition_hash
+from engine.model.definition import Definitions
 from engine.supervise.outputs import output_settings
 
 PLUGIN = '''
@@ -82,12 +82,6 @@ def test_a_class_is_a_type(tmp_path: Path) -> None:
     assert settings["item_types"] == {"sizes": "int"}
     assert settings["options"] == {"token": "a", "size": 3}
     assert set(output_settings(book)) == {"columns", "joins", "types", "delimiter"}
-
-
-def test_an_appender_of_a_built_in_type_is_stored_as_before() -> None:
-    stored = Definitions(appenders=(AppenderDef(name="rows"),)).to_json()
-    assert not [key for key in ("kind", "options", "url", "headers", "run", "batch", "code") if f'"{key}"' in stored]
-    assert definition_hash(AppenderDef(name="rows")) == "72358749fc9f5e9ad5a6388022779702"
 
 
 def test_the_code_of_a_class_is_part_of_its_appender_alone(tmp_path: Path) -> None:

@@ -84,7 +84,6 @@ def test_the_stored_form_holds_the_pattern_and_no_combination(tmp_path: Path) ->
     assert Definitions.from_json(text).locator_groups[0].locators[0] == locator
     plain = load_locator(tmp_path, "{url: /s, form: {page: 1}}")
     assert plain.body_pieces == ()
-    assert "body_pieces" not in load(tmp_path / "shop.yml").definitions.to_json()
 
 
 PROBLEMS = [

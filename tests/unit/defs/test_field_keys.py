@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from engine.model.definition import Field, definition_hash
+from engine.model.definition import Field
 
 from .test_strictness import load_problems, marked, write_defs
 
@@ -139,8 +139,3 @@ def test_the_keys_are_read(tmp_path: Path) -> None:
 
 def test_a_list_may_be_the_default_of_split_parts(tmp_path: Path) -> None:
     assert load_field(tmp_path, "{split: ',', type: int, default: [1, 2]}").default == [1, 2]
-
-
-def test_a_field_without_these_keys_keeps_its_hash(tmp_path: Path) -> None:
-    """The hash of this field in the defs of earlier versions: a change would make every stored page stale."""
-    assert definition_hash(Field(name="f", selector="h1")) == "94b71b7050e3ac89d3da3468556c2afb"

@@ -263,14 +263,6 @@ def test_series_and_canonical_are_read(tmp_path: Path) -> None:
     assert {group.name: group.canonical for group in defs.task_groups} == {"list": True, "detail": False}
 
 
-def test_defs_without_these_keys_are_stored_as_before(tmp_path: Path) -> None:
-    text = DEFS.replace(
-        "{selector: a, linkGroup: detail, inBlock: true, carry: [sku]}, LINK", "{selector: a, linkGroup: detail}"
-    )
-    stored = load_definitions(tmp_path, text.replace('"%{carried.sku}"', "x")).to_json()
-    assert not [key for key in ("in_block", "carry", "request", "next", "until", "canonical") if f'"{key}' in stored]
-
-
 scalars = st.sampled_from(
     ["true", "yes", "~", "1", "''", "a", "'%{field.sku}'", "'%{'", "'%{env.A}'", "[a]", "{a: b}", "[~]"]
 )

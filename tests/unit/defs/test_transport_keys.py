@@ -6,7 +6,7 @@ import pytest
 import trustme
 
 from engine.defs.loader import load
-from engine.model.definition import Definitions, HostRule
+from engine.model.definition import HostRule
 from engine.model.host import HostAuth, HostRoute, TlsRule
 from tests.process.certificates import Authority
 
@@ -116,12 +116,6 @@ def test_one_proxy_may_be_a_text(tmp_path: Path) -> None:
     assert rule.auth == HostAuth("bearer", "12")
     [plain] = load(write_defs(tmp_path, with_host("http2: false, tls: {verify: true}"))).definitions.hosts
     assert plain.route is None, "it costs nothing"
-
-
-def test_defs_without_these_keys_are_stored_as_before() -> None:
-    stored = Definitions(hosts=(HostRule(name="h"),)).to_json()
-    assert "auth" not in stored
-    assert "route" not in stored
 
 
 def test_no_representation_shows_a_credential() -> None:
