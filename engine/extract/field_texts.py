@@ -11,8 +11,18 @@ from engine.extract.convert import Converter, converter_for
 from engine.extract.human_dates import ANY_FORMAT, HumanDates
 from engine.extract.node_value import MARKUP_ATTRIBUTES
 from engine.extract.patterns import Replacement, TimedPattern
-from engine.extract.user_converter import ConverterSource, FieldConverter
 from engine.model.definition import Field
+
+FieldConverter = Callable[[str], str]
+"""Converts the text of a field; an empty text: the value is missing. Raises ValueError: the record is rejected."""
+ConverterSource = Callable[[str], FieldConverter]
+"""Finds a converter by its name in the defs. Raises ValueError."""
+
+
+def no_converters(name: str) -> FieldConverter:
+    """Raises ValueError: users' code runs in extraction processes alone."""
+    raise ValueError(f"the converter {name} is not available here")
+
 
 Edit = Callable[[str, Budget], str]
 """Returns the edited text; an empty one is missing."""

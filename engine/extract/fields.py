@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 from engine.extract.budget import Budget
 from engine.extract.convert import default_converter_for
 from engine.extract.css import Speed
-from engine.extract.field_texts import FieldTexts
+from engine.extract.field_texts import ConverterSource, FieldTexts, no_converters
 from engine.extract.json_value import MISSING
-from engine.extract.node_value import JsonValue, json_value_text, read_node, read_text
+from engine.extract.node_value import JsonValue, json_value_text, read_node, read_text, read_verbatim
 from engine.extract.patterns import PatternTimeout
 from engine.extract.scope import Scope
 from engine.extract.selectors import CssSelector, JmesPathSelector, PageSelector, Selector, compile_selector
-from engine.extract.user_converter import ConverterSource, no_converters
-from engine.extract.verbatim_text import read_verbatim
 from engine.model.definition import Field
 from engine.model.file import MAX_FILES
 from engine.model.record import to_text

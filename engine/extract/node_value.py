@@ -13,6 +13,7 @@ from engine.extract.json_value import JsonNumber, make_encodable
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+
 _BLOCK_TAG_NAMES = """
 address article aside blockquote br button caption center dd details dialog dir div dl dt fieldset figcaption figure
 footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu nav ol optgroup option p pre search section summary
@@ -203,4 +204,52 @@ def _element_text(element: "_Element") -> str:
         todo.extend(reversed(part))
         if part.text:
             pieces.append(part.text)
+    return "".join(pieces)
+
+
+def read_verbatim(node: "SelectedNode", attribute: str) -> str | None:
+    """The content or attribute of a node, as `read_node`; of text, white space is kept as written."""
+    if attribute not in ("text", "ownText") or isinstance(node, str | JsonValue):
+        return read_node(node, attribute)
+    inner = attribute == "text"
+    return (
+        _written_text_of_node(node, inner=inner)
+        if isinstance(node, LexborNode)
+        else _written_text_of_element(node, inner=inner)
+    )
+
+
+def _written_text_of_node(node: LexborNode, *, inner: bool) -> str:
+    pieces: list[str] = []
+    todo = [node.iter(include_text=True)]  # iterators, not nodes: an element may have half a million children
+    while todo:
+        for part in todo[-1]:
+            if part.is_text_node:
+                pieces.append(part.text_content or "")
+            elif part.tag == "br":
+                pieces.append("\n")
+            elif inner and part.tag not in SKIPPED_TAGS:
+                todo.append(part.iter(include_text=True))
+                break
+        else:
+            todo.pop()
+    return "".join(pieces)
+
+
+def _written_text_of_element(element: "_Element", *, inner: bool) -> str:
+    pieces = [element.text or ""]
+    todo: list[_Element | str] = [*reversed(element)]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, str):
+            pieces.append(part)
+            continue
+        if part.tail:
+            todo.append(part.tail)
+        if part.tag == "br":
+            pieces.append("\n")
+        # The tag of comments, processing instructions and unresolved entities is not a string.
+        elif inner and isinstance(part.tag, str) and part.tag not in SKIPPED_TAGS:
+            todo.extend(reversed(part))
+            pieces.append(part.text or "")
     return "".join(pieces)

@@ -9,24 +9,47 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.extract.budget import Budget
 from engine.extract.context import Context
 from engine.extract.css import Speed
+from engine.extract.field_texts import ConverterSource, no_converters
 from engine.extract.fields import FieldReader, RecordRejected
-from engine.extract.filters import RecordFilter
 from engine.extract.link_explanations import explain_links
 from engine.extract.links import LinkExtractor, limit_links
 from engine.extract.next_page import NextPageFinder
 from engine.extract.page import Page
-from engine.extract.patterns import PatternTimeout
+from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.extract.record_links import PageRecordLinks, RecordLinks
 from engine.extract.scope import Scope
 from engine.extract.selectors import Selector, compile_selector
 from engine.extract.table_rows import TableInvalid, TableRows
-from engine.extract.user_converter import ConverterSource, no_converters
-from engine.model.definition import DataDef
-from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
+from engine.model.definition import DataDef, FilterRule
+from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
 from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
     from engine.extract.axis_table import AxisTableReader
+
+
+class RecordFilter:
+    """A compiled filter. If its pattern does not compile, it rejects every record."""
+
+    def __init__(self, rule: FilterRule, data_def: DataDef) -> None:
+        self._rule = rule
+        self._join = next((field.join for field in data_def.fields if field.name == rule.field), "|")
+        self._compile_error = ""
+        self._pattern: TimedPattern | None = None
+        try:
+            self._pattern = TimedPattern(rule.pattern)
+        except ValueError as error:
+            self._compile_error = str(error)
+
+    def drops(self, row: Mapping[str, Any], budget: TimeBudget) -> bool:
+        """Whether the whole text of the field matches. Raises `RecordRejected`."""
+        if self._pattern is None:
+            raise RecordRejected(self._rule.field, self._rule.place, f"filter: {self._compile_error}")
+        try:
+            return self._pattern.fullmatch(to_text(row.get(self._rule.field), self._join), budget)
+        except PatternTimeout as error:
+            raise RecordRejected(self._rule.field, self._rule.place, f"filter: {error}") from None
+
 
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 

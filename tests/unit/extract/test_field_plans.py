@@ -11,10 +11,9 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from engine.extract.budget import Budget
 from engine.extract.convert import converter_for
-from engine.extract.field_texts import FieldTexts
+from engine.extract.field_texts import FieldTexts, no_converters
 from engine.extract.node_value import read_text
 from engine.extract.patterns import MAX_REPLACED_CHARACTERS, Replacement, TimeBudget
-from engine.extract.user_converter import no_converters
 from engine.model.definition import Field, FieldType
 from tests.unit.extract.pages import CONTEXT, page
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from engine.extract.convert import MAX_PRICE_CHARACTERS, price_converter
 from engine.extract.patterns import OutOfTime
-from engine.extract.prices import MAX_LENGTH, price_converter
 from engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import extract, reason, value
 
@@ -76,7 +76,7 @@ def test_the_worst_text_takes_milliseconds() -> None:
     began = time.perf_counter()
     for piece in ("1234567890", "1 ", "1.", "$", "€ ", "1 2.3,", " ", "."):
         try:
-            convert((piece * MAX_LENGTH)[:MAX_LENGTH], "")
+            convert((piece * MAX_PRICE_CHARACTERS)[:MAX_PRICE_CHARACTERS], "")
         except ValueError:
             pass
     assert time.perf_counter() - began < 0.2

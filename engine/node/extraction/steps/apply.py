@@ -9,12 +9,11 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
+from engine.extract.field_texts import FieldConverter
 from engine.extract.links import limit_links
-from engine.extract.page import Page
-from engine.extract.page_robots import read_headers
+from engine.extract.page import Page, read_headers
 from engine.extract.quoting import quote_text
 from engine.extract.records import RecordExtractor
-from engine.extract.user_converter import FieldConverter
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup
 from engine.model.fingerprint import list_query_rules
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text

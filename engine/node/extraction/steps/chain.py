@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 from msgspec import Struct, field
 
 from engine.extract.fields import RecordRejected
-from engine.extract.filters import RecordFilter
 from engine.extract.patterns import TimeBudget
 from engine.extract.quoting import quote_text
+from engine.extract.records import RecordFilter
 from engine.model.definition import DataDef, Task
 from engine.model.record import RecordCounts, Rejection
 from engine.model.step import ChainStep, Outcome, StepResult
