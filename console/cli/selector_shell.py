@@ -11,10 +11,10 @@ from engine import urls
 from engine.defs.loader import load
 from engine.defs.table_settings import complete_tables
 from engine.errors import CrawlError, DefsError, UsageError
-from engine.extract.node_value import CONTENT_ATTRIBUTES
-from engine.extract.patterns import TimedPattern
-from engine.extract.selection import Selection, SelectionResult
-from engine.extract.selector_syntax import EMBEDDED_PREFIX
+from engine.extract.page.patterns import TimedPattern
+from engine.extract.select.node_value import CONTENT_ATTRIBUTES
+from engine.extract.select.selection import Selection, SelectionResult
+from engine.extract.select.selector_syntax import EMBEDDED_PREFIX
 from engine.model.definition import Definitions
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document

@@ -11,7 +11,7 @@ from engine.defs.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LO
 from engine.defs.table_converters import read_converters
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
-from engine.extract.selector_syntax import pattern_problem
+from engine.extract.select.selector_syntax import pattern_problem
 from engine.model.axis import (
     FACT,
     FROM_DATE_SCRIPT,
@@ -251,7 +251,7 @@ class _Reader:
     def _check_selector(self, name: str, text: str, place: SourcePosition) -> None:
         if self._flavour is None:
             return
-        from engine.extract.axis_finder import check_selector  # with the parsers, which other defs do not need
+        from engine.extract.tables.axis_finder import check_selector  # with the parsers, which other defs do not need
 
         plain = render(text, lambda variable: "1" if variable.endswith("index") else "x")
         try:

@@ -9,7 +9,7 @@ from engine.defs.problems import Problems
 from engine.defs.redaction import shown_host, shown_key
 from engine.defs.yaml_node import YamlNode
 from engine.errors import UsageError
-from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
+from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.model.host import FIXED_HEADERS
 from engine.model.locator import Recrawl
 from engine.model.stored_form import SourcePosition

@@ -4,7 +4,7 @@ import re
 
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
-from engine.extract.human_dates import ANY_FORMAT
+from engine.extract.fields.human_dates import ANY_FORMAT
 from engine.model.stored_form import SourcePosition
 
 _MAX_NESTING = 2

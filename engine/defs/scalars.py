@@ -11,8 +11,8 @@ from msgspec import Struct
 from engine import urls
 from engine.defs import url_patterns
 from engine.errors import UsageError, suggest
-from engine.extract.human_dates import locale_problem
-from engine.extract.selector_syntax import pattern_problem, selector_problem, template_problem
+from engine.extract.fields.human_dates import locale_problem
+from engine.extract.select.selector_syntax import pattern_problem, selector_problem, template_problem
 from engine.model import variables
 from engine.settings.values import duration_seconds, parse_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials

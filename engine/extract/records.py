@@ -6,26 +6,26 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.extract.budget import Budget
-from engine.extract.context import Context
-from engine.extract.css import Speed
-from engine.extract.field_texts import ConverterSource, no_converters
-from engine.extract.fields import FieldReader, RecordRejected
-from engine.extract.link_explanations import explain_links
-from engine.extract.links import LinkExtractor, limit_links
-from engine.extract.next_page import NextPageFinder
-from engine.extract.page import Page
-from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
-from engine.extract.record_links import PageRecordLinks, RecordLinks
-from engine.extract.scope import Scope
-from engine.extract.selectors import Selector, compile_selector
-from engine.extract.table_rows import TableInvalid, TableRows
+from engine.extract.fields.field_texts import ConverterSource, no_converters
+from engine.extract.fields.fields import FieldReader, RecordRejected
+from engine.extract.links.link_explanations import explain_links
+from engine.extract.links.links import LinkExtractor, limit_links
+from engine.extract.links.next_page import NextPageFinder
+from engine.extract.links.record_links import PageRecordLinks, RecordLinks
+from engine.extract.page.budget import Budget
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page
+from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
+from engine.extract.select.css import Speed
+from engine.extract.select.scope import Scope
+from engine.extract.select.selectors import Selector, compile_selector
+from engine.extract.tables.table_rows import TableInvalid, TableRows
 from engine.model.definition import DataDef, FilterRule
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection, to_text
 from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
-    from engine.extract.axis_table import AxisTableReader
+    from engine.extract.tables.axis_table import AxisTableReader
 
 
 class RecordFilter:
@@ -258,6 +258,6 @@ def _table_reader(
     """What reads the table of the dataDef; None where it has none: most do not, and load nothing for it."""
     if data_def.axis is None:
         return None
-    from engine.extract.axis_table import AxisTableReader
+    from engine.extract.tables.axis_table import AxisTableReader
 
     return AxisTableReader(data_def.axis, priorities, query_stripper)

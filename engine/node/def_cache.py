@@ -5,7 +5,7 @@ import threading
 from msgspec import Struct
 
 from engine.extract.records import RecordExtractor
-from engine.extract.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
+from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash

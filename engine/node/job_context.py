@@ -1,7 +1,7 @@
 """Describes the job of a page to the extraction: its group, locator and run, and what it carries."""
 
 from engine import urls
-from engine.extract.context import Context
+from engine.extract.page.context import Context
 from engine.model.job import LeasedJob
 from engine.model.link import Carried
 from engine.model.user_agent import product_token

@@ -12,11 +12,11 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from engine.errors import PageUnavailable
-from engine.extract.context import Context
-from engine.extract.page import PageTooCostly
-from engine.extract.patterns import OutOfTime
+from engine.extract.page.context import Context
+from engine.extract.page.page import PageTooCostly
+from engine.extract.page.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
-from engine.extract.selection import Selection, SelectionResult
+from engine.extract.select.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
 from engine.model.record import as_text

@@ -10,9 +10,9 @@ from msgspec import Struct, field
 
 from engine import urls
 from engine.errors import PageUnavailable, UsageError, suggest
-from engine.extract.context import Context
-from engine.extract.link_explanations import NOT_FOLLOWED
-from engine.extract.page import Page
+from engine.extract.links.link_explanations import NOT_FOLLOWED
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page
 from engine.fetch.decode import is_pdf
 from engine.fetch.host_policy import host_rule_for
 from engine.model.definition import DataDef, Definitions, TaskGroup

@@ -19,8 +19,8 @@ import orjson
 import uvloop
 
 from engine import urls
-from engine.extract.context import Context
-from engine.extract.page import Page
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page
 from engine.extract.records import RecordExtractor
 from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode

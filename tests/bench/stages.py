@@ -17,10 +17,10 @@ import uvloop
 
 from engine import urls
 from engine.defs.loader import load
-from engine.extract.budget import Budget
-from engine.extract.context import Context
-from engine.extract.links import LinkExtractor
-from engine.extract.page import Page
+from engine.extract.links.links import LinkExtractor
+from engine.extract.page.budget import Budget
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page
 from engine.extract.records import RecordExtractor
 from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode

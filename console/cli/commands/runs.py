@@ -84,7 +84,7 @@ def _find_run_seq(db: "Database", id_: str | None) -> int | None:
 
 
 def _run_as_dict(past: "PastRun") -> dict[str, Any]:
-    from engine.extract.context import format_utc
+    from engine.extract.page.context import format_utc
 
     return {
         "run": past.id, "state": past.state, "reason": past.reason, "begun": format_utc(past.created_at),

@@ -107,7 +107,7 @@ def _has_links(definitions: "Definitions", name: str) -> bool:
 def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str, Any]:
     import orjson
 
-    from engine.extract.context import format_utc
+    from engine.extract.page.context import format_utc
 
     return {
         "rows": [orjson.Fragment(row) for row in result.rows],

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from engine.extract.css import LexborError
-from engine.extract.page import Page, PageTooCostly
-from engine.extract.page_urls import MAX_URL_CHARACTERS
-from engine.extract.patterns import PatternTimeout
+from engine.extract.documents.sitemap import parse_sitemap
+from engine.extract.page.page import Page, PageTooCostly
+from engine.extract.page.page_urls import MAX_URL_CHARACTERS
+from engine.extract.page.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
-from engine.extract.selection import Selection, select_values
-from engine.extract.selector_syntax import XPATH_PREFIX
-from engine.extract.sitemap import parse_sitemap
+from engine.extract.select.css import LexborError
+from engine.extract.select.selection import Selection, select_values
+from engine.extract.select.selector_syntax import XPATH_PREFIX
 from engine.fetch.aiohttp_import import load_certificates
 from engine.model.definition import Definitions, definition_hash
 from engine.model.fingerprint import list_query_rules

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Container, Iterable, Sequence
 
-from engine.extract.context import Context
-from engine.extract.login_check import compile_check
-from engine.extract.page import Page, PageTooCostly
-from engine.extract.patterns import OutOfTime
-from engine.extract.sitemap import parse_sitemap
+from engine.extract.documents.sitemap import parse_sitemap
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page, PageTooCostly
+from engine.extract.page.patterns import OutOfTime
+from engine.extract.select.login_check import compile_check
 from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.decode import content_type_at
 from engine.model.definition import Definitions

@@ -5,8 +5,8 @@ No such page holds the loop for more than 0.5 s: `tests/unit/node/extraction/tes
 
 from collections.abc import Iterable, Sequence
 
-from engine.extract.css import Speed
-from engine.extract.page import Page
+from engine.extract.page.page import Page
+from engine.extract.select.css import Speed
 from engine.fetch.decode import is_pdf, needs_detection
 
 MAX_INLINE_BYTES = 60_000

@@ -6,7 +6,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from engine.extract.links import MAX_PAGE_URL_CHARACTERS
+from engine.extract.links.links import MAX_PAGE_URL_CHARACTERS
 from engine.settings import Settings
 
 WALL_FACTOR = 3

@@ -8,17 +8,17 @@ from typing import Any, Protocol
 import orjson
 from msgspec import Struct
 
-from engine.extract.canonical import find_canonical
-from engine.extract.context import Context
-from engine.extract.json_value import make_encodable
-from engine.extract.links import limit_links
-from engine.extract.login_check import is_logged_out
-from engine.extract.page import Page, PageKind
-from engine.extract.page_blocks import read_blocks
-from engine.extract.patterns import TimeBudget
-from engine.extract.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
+from engine.extract.documents.json_value import make_encodable
+from engine.extract.links.links import limit_links
+from engine.extract.page.canonical import find_canonical
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page, PageKind
+from engine.extract.page.patterns import TimeBudget
+from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
+from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
-from engine.extract.xhtml import to_html
+from engine.extract.select.login_check import is_logged_out
+from engine.extract.select.page_blocks import read_blocks
 from engine.fetch.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks

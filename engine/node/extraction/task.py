@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from engine.extract.context import Context
+from engine.extract.page.context import Context
 
 SHOWN_REJECTIONS = 5
 """Rejections of a page that are described; of the others the number is enough for a crawl."""

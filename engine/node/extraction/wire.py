@@ -13,7 +13,7 @@ from typing import Any, Literal
 import orjson
 from msgspec import Struct
 
-from engine.extract.selection import SelectionResult, result_from_fields
+from engine.extract.select.selection import SelectionResult, result_from_fields
 from engine.model.job import KEY_BYTES
 from engine.model.link import LinkDetails, PageBlocks
 from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts, as_text

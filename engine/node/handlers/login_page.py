@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 from zlib import crc32
 
 from engine import urls
-from engine.extract.context import Context
+from engine.extract.page.context import Context
 from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.decode import content_type_at
 from engine.fetch.response import FetchResponse

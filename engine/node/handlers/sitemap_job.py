@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from msgspec import Struct
 
 from engine import urls
-from engine.extract.sitemap import UNKNOWN
+from engine.extract.documents.sitemap import UNKNOWN
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.decompress import open_decompressor
 from engine.fetch.errors import FetchFailed

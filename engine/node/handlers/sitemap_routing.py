@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from engine import urls
-from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
+from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.model.definition import definition_hash
 from engine.model.locator import SitemapRules
 from engine.model.record import Texts, as_text

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.context import Context
-from engine.extract.page import Page
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page
 from engine.model.definition import DataDef, Definitions, Field, HostRule, Task, TaskGroup
 from engine.model.job import LeasedJob
 from engine.model.link import Link

@@ -19,8 +19,8 @@ from console.demo.server import serve_shop
 from console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected_results, product
 from engine import urls
 from engine.defs.loader import load
-from engine.extract.context import Context
-from engine.extract.page import Page
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page
 from engine.extract.records import RecordExtractor
 from engine.fetch.decode import decode
 from engine.robots.rules import RobotsRules

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from engine.extract.context import Context
-from engine.extract.page import Page, PageKind
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page, PageKind
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.job import link_key

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.extract.axis_finder import CssFinder
-from engine.extract.budget import Budget
-from engine.extract.context import Context
-from engine.extract.css import CssExpression
-from engine.extract.page import Page
-from engine.extract.patterns import OutOfTime
+from engine.extract.page.budget import Budget
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page
+from engine.extract.page.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
+from engine.extract.select.css import CssExpression
+from engine.extract.tables.axis_finder import CssFinder
 from engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
 from engine.model.definition import DataDef
 from engine.model.job import locator_key

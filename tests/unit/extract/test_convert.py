@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.convert import converter_for, default_converter_for
+from engine.extract.fields.convert import converter_for, default_converter_for
 from engine.model.definition import Field, FieldType
 
 BASE = "https://h.example/a/b"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.csv_table import read_csv
-from engine.extract.json_value import MISSING
-from engine.extract.page import Page
+from engine.extract.documents.csv_table import read_csv
+from engine.extract.documents.json_value import MISSING
+from engine.extract.page.page import Page
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from engine.extract.budget import Budget
-from engine.extract.convert import converter_for
-from engine.extract.field_texts import FieldTexts, no_converters
-from engine.extract.node_value import read_text
-from engine.extract.patterns import MAX_REPLACED_CHARACTERS, Replacement, TimeBudget
+from engine.extract.fields.convert import converter_for
+from engine.extract.fields.field_texts import FieldTexts, no_converters
+from engine.extract.page.budget import Budget
+from engine.extract.page.patterns import MAX_REPLACED_CHARACTERS, Replacement, TimeBudget
+from engine.extract.select.node_value import read_text
 from engine.model.definition import Field, FieldType
 from tests.unit.extract.pages import CONTEXT, page
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.extract.budget import MAX_CHARACTERS
-from engine.extract.page import PageTooCostly
+from engine.extract.page.budget import MAX_CHARACTERS
+from engine.extract.page.page import PageTooCostly
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value

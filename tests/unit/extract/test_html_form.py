@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.extract.html_form import MAX_FIELDS, is_form, read_form, with_query
-from engine.extract.scope import Scope
-from engine.extract.selectors import compile_selector
+from engine.extract.links.html_form import MAX_FIELDS, is_form, read_form, with_query
+from engine.extract.select.scope import Scope
+from engine.extract.select.selectors import compile_selector
 from engine.model.definition import DataDef
 from engine.model.link import PLAIN_LINK, Link, LinkRequest, RequestTemplate
 from engine.model.record import ExtractedLink

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract import json_ld, selectors
+from engine.extract.documents import json_ld
 from engine.extract.records import RecordExtractor
+from engine.extract.select import selectors
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link
 from tests.unit.extract.pages import CONTEXT, extract, page, value

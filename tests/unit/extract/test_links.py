@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.extract import links as links_module
-from engine.extract.context import Context
+from engine.extract.links import links as links_module
+from engine.extract.page.context import Context
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef
 from engine.model.link import Link

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.canonical import find_canonical
-from engine.extract.page import PageKind
+from engine.extract.page.canonical import find_canonical
+from engine.extract.page.page import PageKind
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.job import link_key, request_key

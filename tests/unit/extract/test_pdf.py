@@ -6,7 +6,7 @@ import sys
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from engine.extract.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
+from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, Link
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent, parse_page

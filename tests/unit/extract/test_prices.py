@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.extract.convert import MAX_PRICE_CHARACTERS, price_converter
-from engine.extract.patterns import OutOfTime
+from engine.extract.fields.convert import MAX_PRICE_CHARACTERS, price_converter
+from engine.extract.page.patterns import OutOfTime
 from engine.model.definition import DataDef, Field
 from tests.unit.extract.pages import extract, reason, value
 
@@ -94,9 +94,8 @@ def loaded_modules(code: str) -> Any:
 
 
 def test_the_library_is_loaded_by_fields_that_use_it() -> None:
-    field = (
-        "from engine.extract.fields import FieldReader; from engine.model.definition import Field; FieldReader(Field("
-    )
+    imports = "from engine.extract.fields.fields import FieldReader; from engine.model.definition import Field"
+    field = f"{imports}; FieldReader(Field("
     assert "price_parser" not in loaded_modules("import engine.node.build, engine.defs.loader")
     assert "price_parser" not in loaded_modules(field + "name='f', type='decimal', decimal_mark=','))")
     assert "price_parser" in loaded_modules(field + "name='f', type='price'))")

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.extract import budget
-from engine.extract.context import Context
-from engine.extract.page import PageKind, PageTooCostly
+from engine.extract.page import budget
+from engine.extract.page.context import Context
+from engine.extract.page.page import PageKind, PageTooCostly
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule
 from engine.model.job import link_key, request_key

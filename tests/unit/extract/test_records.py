@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.extract import budget
-from engine.extract.page import PageTooCostly
-from engine.extract.patterns import OutOfTime
+from engine.extract.page import budget
+from engine.extract.page.page import PageTooCostly
+from engine.extract.page.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule
 from engine.model.link import Link

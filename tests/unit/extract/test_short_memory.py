@@ -8,7 +8,7 @@ import pytest
 SEARCH = """
 import resource
 from engine.extract.{module} import {expression}
-from engine.extract.xpath import parse_markup
+from engine.extract.documents.xpath import parse_markup
 
 root = parse_markup(b"<r>" + b"<b>x</b>" * 300_000 + b"<i>needle</i></r>", xml=True)
 expression = {expression}({text!r})
@@ -26,9 +26,9 @@ except MemoryError:
 @pytest.mark.parametrize(
     ("module", "expression", "text"),
     [
-        ("xpath", "XPathExpression", "//i[contains(concat(., //b[last()]), 'needle')]"),
-        ("xpath", "XPathExpression", "//b[string-length(.) > 1] | //i"),
-        ("xml_css", "XmlCssExpression", "b + i, i"),
+        ("documents.xpath", "XPathExpression", "//i[contains(concat(., //b[last()]), 'needle')]"),
+        ("documents.xpath", "XPathExpression", "//b[string-length(.) > 1] | //i"),
+        ("select.xml_css", "XmlCssExpression", "b + i, i"),
     ],
 )
 def test_a_selector_that_lacks_memory_fails(module: str, expression: str, text: str) -> None:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from engine.extract.xhtml import to_html
+from engine.extract.page.xhtml import to_html
 from engine.node.extraction.page_extraction import parse_page
 
 PAGE = """<?xml version="1.0" encoding="UTF-8"?>

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from engine.extract import xml_css
-from engine.extract.xml_css import XmlCssExpression
-from engine.extract.xpath import parse_markup
+from engine.extract.documents.xpath import parse_markup
+from engine.extract.select import xml_css
+from engine.extract.select.xml_css import XmlCssExpression
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link
 from tests.unit.extract.pages import extract, value

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.extract.context import Context
+from engine.extract.page.context import Context
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.preview import extraction_client

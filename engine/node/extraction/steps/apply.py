@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from engine.extract.field_texts import FieldConverter
-from engine.extract.links import limit_links
-from engine.extract.page import Page, read_headers
-from engine.extract.quoting import quote_text
+from engine.extract.fields.field_texts import FieldConverter
+from engine.extract.fields.quoting import quote_text
+from engine.extract.links.links import limit_links
+from engine.extract.page.page import Page, read_headers
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup
 from engine.model.fingerprint import list_query_rules

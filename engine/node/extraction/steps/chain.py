@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 from msgspec import Struct, field
 
-from engine.extract.fields import RecordRejected
-from engine.extract.patterns import TimeBudget
-from engine.extract.quoting import quote_text
+from engine.extract.fields.fields import RecordRejected
+from engine.extract.fields.quoting import quote_text
+from engine.extract.page.patterns import TimeBudget
 from engine.extract.records import RecordFilter
 from engine.model.definition import DataDef, Task
 from engine.model.record import RecordCounts, Rejection

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from engine.extract.context import Context
+from engine.extract.page.context import Context
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.model.record import as_text

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.extract.context import Context
-from engine.extract.patterns import OutOfTime
+from engine.extract.page.context import Context
+from engine.extract.page.patterns import OutOfTime
 from engine.extract.records import RecordExtractor
 from engine.model.axis import Axis, AxisTable
 from engine.model.definition import DataDef, Field

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from engine.extract.context import Context
+from engine.extract.page.context import Context
 from engine.model.record import ExtractedLink, Rejection, as_text
 from engine.node.extraction import wire
 from engine.node.extraction.launcher import ExtractionLauncher

@@ -1,0 +1,1 @@
+"""Reads JSON, CSV, XML and sitemaps, and searches trees of lxml."""

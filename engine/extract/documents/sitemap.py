@@ -1,0 +1,171 @@
+"""Parses sitemaps (sitemaps.org protocol 0.9): the URLs of their entries, and when these were modified."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from engine.extract.documents.xml_repair import may_drop_references, replace_surrogates, resolve_references
+
+if TYPE_CHECKING:
+    from lxml.etree import XMLParser, _Element
+
+_W3C_DATE = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)? ?(Z|[+-]\d\d:?\d\d))?)?)?", re.ASCII
+)
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
+"""A time without an offset: of some zone, so only its date counts."""
+_FIRST_YEAR = 1990
+"""Programs write the year 1 or 1970 for a date they do not know; there were no pages before this one."""
+_MAX_DATE_CHARACTERS = 64
+_KINDS = ("url", "sitemap")
+_CUT_LOCATION = re.compile(r"<(?:[\w.-]+:)?loc(?:\s[^>]*)?>|<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
+"""The last markup of a document that ends within the URL of an entry."""
+UNKNOWN = 0
+"""The moment of an entry that says none, or none that can be true."""
+
+
+class SitemapEntries(Struct, frozen=True):
+    """The URLs of pages and of nested sitemaps, as written. `modified`: of each page; empty: not asked for."""
+
+    pages: Sequence[str]
+    sitemaps: Sequence[str] = ()
+    modified: Sequence[int] = ()
+    """Wall-clock seconds by which the last modification was over, or UNKNOWN."""
+    is_cut_short: bool = False
+    """Whether the document ends too early. A URL that its end cuts is left out."""
+
+    def cut(self, most: int, most_characters: int) -> tuple["SitemapEntries", int]:
+        """At most so many entries, without those that are too long for any server; and how many are left out.
+
+        Line feeds do not count in a URL.
+        """
+        kept = [index for index, page in enumerate(self.pages) if len(page) <= most_characters][:most]
+        sitemaps = [url.replace("\n", "") for url in self.sitemaps if len(url) <= most_characters][: most - len(kept)]
+        entries = SitemapEntries(
+            [self.pages[index].replace("\n", "") for index in kept],
+            sitemaps,
+            [self.modified[index] for index in kept] if self.modified else (),
+            self.is_cut_short,
+        )
+        return entries, len(self.pages) + len(self.sitemaps) - len(kept) - len(sitemaps)
+
+
+def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
+    """The entries of a sitemap. A plain text file lists pages, one URL a line.
+
+    `now`: the wall-clock second, to read when pages were modified; None: that is not read.
+    """
+    if "<" not in text:
+        pages = [line.strip() for line in text.splitlines() if line.strip()]
+        return SitemapEntries(pages, (), [UNKNOWN] * len(pages) if now is not None else ())
+    from lxml import etree
+
+    text = text.strip()  # a blank line in front is usual, and an error
+    last = text.rfind("<")
+    if _CUT_LOCATION.match(text, last):
+        text = text[:last]
+    markup = replace_surrogates(text.encode("utf-8", "replace"))
+    root, parser = _parse(markup)
+    if len(parser.error_log) or may_drop_references(markup):
+        repaired = resolve_references(markup)
+        if repaired is not markup:
+            del root, parser  # now: there may be no memory for two trees
+            root, parser = _parse(repaired)
+    if root is None:
+        return SitemapEntries(())
+    entries = _read_plain(root) if now is None else _read_dated(root, now)
+    end = parser.error_log.last_error
+    is_cut_short = end is not None and end.type == etree.ErrorTypes.ERR_TAG_NOT_FINISHED
+    return replace(entries, is_cut_short=True) if is_cut_short else entries
+
+
+def _parse(markup: bytes) -> "tuple[_Element | None, XMLParser]":
+    """The root element, and the parser, which has the errors. Whatever encoding the UTF-8 declares does not count."""
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        encoding="utf-8", recover=True, resolve_entities=False, no_network=True, remove_comments=True
+    )
+    try:
+        return etree.fromstring(markup, parser), parser
+    except (etree.XMLSyntaxError, ValueError):
+        return None, parser
+
+
+def _read_plain(root: Any) -> SitemapEntries:
+    locations: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    for element in root.iter("{*}loc"):
+        parent = element.getparent()
+        kind = _local_name(parent) if parent is not None else ""
+        if kind in locations and element.text and element.text.strip():
+            locations[kind].append(element.text.strip())
+    return SitemapEntries(locations["url"], locations["sitemap"])
+
+
+def _read_dated(root: Any, now: float) -> SitemapEntries:
+    """One walk in the order of the document: the first `lastmod` of an entry counts for its URLs."""
+    locations: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    pages, modified = locations["url"], list[int]()
+    entry: Any = None
+    date: int | None = None
+    for element in root.iter("{*}loc", "{*}lastmod"):
+        parent = element.getparent()
+        kind = _local_name(parent) if parent is not None else ""
+        text = element.text
+        if kind not in locations or not text:
+            continue  # such as the URL of a picture, inside an entry
+        if parent is not entry:
+            modified += [UNKNOWN] * (len(pages) - len(modified))
+            entry, date = parent, None
+        if _local_name(element) == "lastmod":
+            if date is None:
+                date = read_lastmod(text[:_MAX_DATE_CHARACTERS].strip(), now)
+                modified += [date] * (len(pages) - len(modified))
+        elif text.strip():
+            locations[kind].append(text.strip())
+            if kind == "url" and date is not None:
+                modified.append(date)
+    modified += [UNKNOWN] * (len(pages) - len(modified))
+    return SitemapEntries(pages, locations["sitemap"], modified)
+
+
+def _local_name(element: Any) -> str:
+    name: str = element.tag.rpartition("}")[2]
+    return name
+
+
+def read_lastmod(text: str, now: float) -> int:
+    """The wall-clock second by which what a W3C date names was over: that of a day ends with it, in UTC.
+
+    UNKNOWN where it is no such date, or begins in the future.
+    """
+    without_offset = _DATE.fullmatch(text)
+    parts = _W3C_DATE.fullmatch(text if without_offset is None else without_offset[1])
+    if parts is None:
+        return UNKNOWN
+    year, month, day, hour, minute, second = (None if part is None else int(part) for part in parts.groups()[:6])
+    if year is None or year < _FIRST_YEAR:
+        return UNKNOWN
+    try:
+        begin = datetime(year, month or 1, day or 1, hour or 0, minute or 0, second or 0, tzinfo=UTC)
+        begin -= _offset(parts[7])
+        if month is None:
+            end = begin.replace(year=year + 1)
+        elif day is None:
+            end = (begin + timedelta(days=31)).replace(day=1)
+        else:
+            end = begin + (timedelta(days=1) if hour is None else timedelta(seconds=60 if second is None else 1))
+    except (ValueError, OverflowError):
+        return UNKNOWN
+    return UNKNOWN if begin.timestamp() > now else round(end.timestamp())
+
+
+def _offset(zone: str | None) -> timedelta:
+    if zone is None or zone == "Z":
+        return timedelta()
+    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+    return timedelta(minutes=minutes if zone[0] == "+" else -minutes)

@@ -1,0 +1,157 @@
+"""XPath on lxml trees. Imported only when an XPath selector is used."""
+
+import copy
+import math
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, TypeGuard
+
+from lxml import etree
+
+from engine.extract.documents.xml_repair import (
+    declare_prefixes,
+    may_drop_references,
+    replace_surrogates,
+    resolve_references,
+    undeclared_prefixes,
+)
+
+_MAX_ERRORS = 1_000
+"""Errors of a document that are read: its first ones name the prefixes that it uses."""
+
+XPathMatch = etree._Element | str
+
+_NO_MEMORY, _LIMIT = etree.ErrorTypes.ERR_NO_MEMORY, etree.ErrorTypes.ERR_RESOURCE_LIMIT
+
+
+def parse_markup(
+    markup: bytes,
+    *,
+    xml: bool = False,
+    on_limit: Callable[[str], None] | None = None,
+    on_malformed: Callable[[], None] | None = None,
+) -> etree._Element | None:
+    """The root element of UTF-8 markup, malformed or not; None if there is none. No network.
+
+    Of entities only those of HTML are resolved, which feeds use without a declaration. `on_limit` is called where the
+    parser stops at a limit of its own, and gives what is before that place: XML of more than 256 levels, HTML of more
+    than 2,048, a text of XML of more than 10 MB. `on_malformed`: of XML, parts may be missing. Raises MemoryError.
+    """
+    markup = replace_surrogates(markup)
+    if xml:
+        markup = markup.lstrip()  # a blank line in front is usual, and an error
+    root, parser = _parse(markup, xml=xml)
+    if xml and (len(parser.error_log) or may_drop_references(markup)):
+        prefixes = undeclared_prefixes([error.message for error in islice(parser.error_log, _MAX_ERRORS)])
+        repaired = resolve_references(markup)
+        if prefixes and root is not None:
+            repaired = declare_prefixes(repaired, _name_of(root), prefixes)
+        if repaired is not markup:
+            del root, parser  # now: there may be no memory for two trees
+            root, parser = _parse(repaired, xml=True)
+    last_error = parser.error_log.last_error
+    if on_limit is not None and last_error is not None and last_error.type == _LIMIT:
+        on_limit(last_error.message.strip().partition(", ")[0])
+    elif on_malformed is not None and xml and len(parser.error_log.filter_from_fatals()):
+        on_malformed()
+    return root if root is not None and isinstance(root.tag, str) else None
+
+
+def _parse(markup: bytes, *, xml: bool) -> tuple[etree._Element | None, etree.XMLParser | etree.HTMLParser]:
+    """The root element, and the parser, which has the errors. Raises MemoryError."""
+    parser: etree.XMLParser | etree.HTMLParser
+    if xml:
+        parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False, no_network=True)
+    else:
+        parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, no_network=True)
+    try:
+        root = etree.fromstring(markup, parser)
+    except (etree.LxmlError, ValueError) as error:
+        if getattr(error, "code", None) == _NO_MEMORY:
+            raise MemoryError("the parser") from error
+        root = None
+    last_error = parser.error_log.last_error
+    if last_error is not None and last_error.type == _NO_MEMORY:  # it stops there, and keeps what it has
+        raise MemoryError("the parser")
+    return root, parser
+
+
+def _name_of(element: etree._Element) -> str:
+    """The name of an element as written."""
+    local = str(element.tag).rpartition("}")[2]
+    return f"{element.prefix}:{local}" if element.prefix else local
+
+
+def detach(element: etree._Element) -> etree._Element:
+    """A copy of the element as the root of its own tree, so that expressions cannot leave it."""
+    root = copy.deepcopy(element)
+    root.tail = None
+    return root
+
+
+def parse_outer_html(markup: str, tag: str) -> etree._Element | None:
+    """The first element of that tag in the markup, as the root of its own tree."""
+    root = parse_markup(markup.encode("utf-8", "replace"))
+    if root is None:
+        return None
+    try:
+        element = next(root.iter(tag), None)
+    except ValueError:  # a tag with control characters: valid in HTML, never present in an lxml tree
+        return None
+    return None if element is None else detach(element)
+
+
+def outer_html(element: etree._Element) -> str:
+    """The element as HTML, or as XML in an XML document, without the text after it."""
+    is_html = isinstance(element.getroottree().parser, etree.HTMLParser)
+    return etree.tostring(element, method="html" if is_html else "xml", encoding="unicode", with_tail=False)
+
+
+def evaluate(xpath: etree.XPath, root: etree._Element) -> Any:
+    """What the expression gives at `root`; None if it fails on this document. Raises MemoryError."""
+    try:
+        return xpath(root)
+    except (ValueError, RecursionError):
+        return None
+    except etree.LxmlError as error:
+        last_error = getattr(error.error_log, "last_error", None)
+        if last_error is not None and last_error.type == _NO_MEMORY:
+            raise MemoryError("the XPath") from error
+        return None
+
+
+class XPathExpression:
+    """A compiled expression. Raises `ValueError` if it cannot be parsed."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            # EXSLT regular expressions use `re`, which has no timeout.
+            self._page_xpath = etree.XPath(text, regexp=False, smart_strings=False)
+            # In a block `//a` selects descendants of the block, not the block itself.
+            inner = f".{text}" if text.startswith("//") else text
+            self._block_xpath = etree.XPath(inner, regexp=False, smart_strings=False)
+        except etree.XPathError as error:
+            raise ValueError(str(error)) from error
+
+    def find(self, root: etree._Element, *, block: bool) -> list[XPathMatch]:
+        """Evaluates the expression at `root`: elements and texts; empty if it fails on this document.
+
+        Raises MemoryError.
+        """
+        result = evaluate(self._block_xpath if block else self._page_xpath, root)
+        if isinstance(result, list):
+            return [item for item in result if _is_match(item)]
+        if isinstance(result, bool):
+            return ["true" if result else "false"]
+        if isinstance(result, float):
+            return [_format_number(result)] if math.isfinite(result) else []
+        return [result] if isinstance(result, str) else []
+
+
+def _is_match(item: object) -> TypeGuard[XPathMatch]:
+    # Comments and processing instructions are elements too, but their tag is not a string.
+    return isinstance(item, str) or (isinstance(item, etree._Element) and isinstance(item.tag, str))
+
+
+def _format_number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)

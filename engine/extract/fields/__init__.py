@@ -1,0 +1,1 @@
+"""Reads the fields of a record and converts their texts."""

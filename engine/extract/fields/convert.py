@@ -1,0 +1,271 @@
+"""Converts the text of a field to its type, strictly."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from engine import urls
+from engine.extract.fields.human_dates import ANY_FORMAT
+from engine.extract.fields.quoting import quote_text
+from engine.model.definition import Field, FieldType
+
+MAX_PRICE_CHARACTERS = 200
+"""Characters of a text with a price. The worst takes the library 0.5 ms, and a longer one its square."""
+
+
+_PLAIN_MARKS = str.maketrans({**dict.fromkeys("\u2018\u2019\u02bc\u2032", "'"), "\u066b": ".", "\u066c": ","})
+"""Marks that the library does not know: typographers' forms of the group mark of Switzerland, and Arabic ones."""
+_BELOW_ONE = re.compile(r"\D*0([.,])\d{3}(?![\d.,])")
+"""No group follows a zero: the mark in `0,500` is a decimal one."""
+
+
+def price_converter(decimal_mark: str | None, group_mark: str | None) -> Callable[[str, str], Any]:
+    """A converter from a text to `{"amount": Decimal, "currency": str or None}`; the marks are guessed if not given.
+
+    The amount has the places as written, the currency is the sign or code as written. Raises `ValueError` for a text
+    without a price. Imports the library, 10 ms.
+    """
+    from price_parser import Price
+
+    # Blanks in a number are group marks to the library in any case.
+    group = None if group_mark is None or group_mark.isspace() else group_mark.translate(_PLAIN_MARKS)
+    decimal = None if decimal_mark is None else decimal_mark.translate(_PLAIN_MARKS)
+
+    def convert(text: str, _base: str) -> dict[str, Any]:
+        if len(text) > MAX_PRICE_CHARACTERS:
+            message = (
+                f"{quote_text(text)} is longer than {MAX_PRICE_CHARACTERS} characters; pick out the price with `match`"
+            )
+            raise ValueError(message)
+        plain = text.translate(_PLAIN_MARKS)
+        below_one = _BELOW_ONE.match(plain) if decimal is None and group is None else None
+        price = Price.fromstring(
+            plain, decimal_separator=decimal if below_one is None else below_one[1], digit_group_separator=group
+        )
+        # To the library, `free shipping` is a price of 0.
+        is_price = any(map(str.isdigit, text)) or text.lower() == "free"
+        if price.amount is None or not is_price:
+            raise ValueError(f"{quote_text(text)} has no price")
+        return {"amount": price.amount, "currency": price.currency}
+
+    return convert
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?")
+_TRUE_WORDS = frozenset(("true", "yes", "1"))
+_FALSE_WORDS = frozenset(("false", "no", "0"))
+_TIME_OF_DAY = re.compile(r"%[HIMSfpXcZz]")
+
+_INT_BITS = 63
+_MAX_NUMBER_DIGITS = 1_000
+_MAX_DATE_LENGTH = 100
+_MAX_JSON_DEPTH = 200
+
+Converter = Callable[[str, str], Any]
+"""Takes a text and the page's base URL, returns the value. Raises `ValueError` with the reason."""
+
+
+def converter_for(field: Field) -> Converter:
+    """The converter for a field's type.
+
+    `str` keeps the text. Integers have 64 bits, floats are finite, decimals keep their digits; thousands separators
+    are rejected unless the field names them. A price is an object of amount and currency.
+    Dates become ISO 8601, with a time where the text or the format has one; those of the format `any` are read by
+    `HumanDates`, and here, as defaults, must be ISO 8601.
+    """
+    if field.type == "price":
+        return price_converter(field.decimal_mark, field.group_mark)
+    if field.decimal_mark is not None or field.group_mark is not None:
+        return _marked_converter(_CONVERTERS[field.type], field.decimal_mark or ".", field.group_mark)
+    if field.type == "date" and field.format not in (None, ANY_FORMAT):
+        return _date_converter(field.format)
+    if field.type == "bool" and field.match is not None:
+        return lambda _text, _base: True
+    return _CONVERTERS[field.type]
+
+
+def default_converter_for(field: Field) -> Converter:
+    """The converter for a default: as `converter_for`, but a bool is always read from its words.
+
+    A number is written with a point, whatever its marks on the page: YAML reads it as a number.
+    """
+    if field.type in ("bool", "int", "float", "decimal"):
+        return _CONVERTERS[field.type]
+    return converter_for(field)
+
+
+def _str(text: str, _base: str) -> str:
+    return text
+
+
+def _int(text: str, _base: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"{quote_text(text)} is not a whole number")
+    number = int(text) if len(text) <= 2 * _INT_BITS else None
+    if number is None or not -(2**_INT_BITS) <= number < 2**_INT_BITS:
+        raise ValueError(f"{quote_text(text)} does not fit in 64 bits; use `type: decimal`")
+    return number
+
+
+def _float(text: str, _base: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{quote_text(text)} is not a number")
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{quote_text(text)} is too large for a float")
+    return number
+
+
+def _decimal(text: str, _base: str) -> Decimal:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{quote_text(text)} is not a number")
+    number = Decimal(text)
+    if len(text) > _MAX_NUMBER_DIGITS or _exceeds_exponent(text, number):
+        raise ValueError(f"{quote_text(text)} has more than {_MAX_NUMBER_DIGITS} digits")
+    return number
+
+
+def _exceeds_exponent(text: str, number: Decimal) -> bool:
+    """Whether the number has too many digits without its exponent: `1e999999` would take a megabyte."""
+    if "e" not in text and "E" not in text:  # then it is as long as its text
+        return False
+    exponent = number.as_tuple().exponent
+    return not isinstance(exponent, int) or abs(exponent) > _MAX_NUMBER_DIGITS
+
+
+def _marked_converter(convert: Converter, decimal_mark: str, group_mark: str | None) -> Converter:
+    """Converts numbers written with these marks. Groups have three digits, or two before the last, as in India."""
+    group = "" if group_mark is None else _mark_pattern(group_mark)
+    grouped = f"[0-9]{{1,3}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}|" if group else ""
+    mark = _mark_pattern(decimal_mark)
+    number = re.compile(rf"([+-]?)((?:{grouped}[0-9]+)?)(?:{mark}([0-9]*))?((?:[eE][+-]?[0-9]{{1,6}})?)")
+    described = f"the decimal mark '{decimal_mark}'" + (f" and the group mark '{group_mark}'" if group else "")
+
+    def convert_marked(text: str, base: str) -> Any:
+        match = number.fullmatch(text) if len(text) <= 2 * _MAX_NUMBER_DIGITS else None
+        if match is None:
+            raise ValueError(f"{quote_text(text)} is not a number with {described}")
+        sign, whole, decimals, exponent = match.groups()
+        digits = re.sub("[^0-9]", "", whole)
+        return convert(f"{sign}{digits}{'' if decimals is None else '.' + decimals}{exponent}", base)
+
+    return convert_marked
+
+
+def _mark_pattern(mark: str) -> str:
+    """A blank stands for any: a no-break space is one once the text is normalized."""
+    return r"\s" if mark.isspace() else re.escape(mark)
+
+
+def _bool(text: str, _base: str) -> bool:
+    word = text.lower()
+    if word in _TRUE_WORDS:
+        return True
+    if word in _FALSE_WORDS:
+        return False
+    raise ValueError(f"{quote_text(text)} is not true, yes, 1, false, no or 0; define what counts as true with `match`")
+
+
+def _date(text: str, _base: str) -> str:
+    _check_date_length(text)
+    from dateutil.parser import isoparser  # 7 ms, which defs without dates need not pay
+
+    parser = isoparser()
+    try:
+        return parser.parse_isodate(text).isoformat()
+    except ValueError:
+        pass
+    try:
+        return parser.isoparse(text).isoformat()
+    except (ValueError, OverflowError):
+        raise ValueError(f"{quote_text(text)} is not an ISO 8601 date; use `format` for other forms") from None
+
+
+def _date_converter(date_format: str) -> Converter:
+    has_time = _TIME_OF_DAY.search(date_format.replace("%%", "")) is not None
+
+    def convert(text: str, _base: str) -> str:
+        _check_date_length(text)
+        try:
+            moment = datetime.strptime(text, date_format)
+        except (ValueError, OverflowError, LookupError, re.error):
+            raise ValueError(f"{quote_text(text)} does not match the date format {quote_text(date_format)}") from None
+        return moment.isoformat() if has_time else moment.date().isoformat()
+
+    return convert
+
+
+def _check_date_length(text: str) -> None:
+    if len(text) > _MAX_DATE_LENGTH:
+        raise ValueError(f"{quote_text(text)} is too long for a date")
+
+
+def _url(text: str, base: str) -> str:
+    joined = urls.join(base, text, keep_fragment=True)
+    if joined is None:
+        raise ValueError(f"{quote_text(text)} is not a URL")
+    return joined
+
+
+def _file(text: str, base: str) -> str:
+    return urls.without_credentials(_url(text, base))  # the site's own are neither stored nor sent
+
+
+_PRECISE_NUMBER = re.compile(r"[0-9](?:[0-9]{15}|\.[0-9])")
+"""What may be a number with a fraction, or of more digits than 64 bits hold."""
+
+
+def _json(text: str, _base: str) -> Any:
+    try:
+        value = orjson.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{quote_text(text)} is not JSON: {error}") from None
+    if text.count("[") + text.count("{") > _MAX_JSON_DEPTH and _exceeds_depth(value, _MAX_JSON_DEPTH):
+        raise ValueError(f"the JSON nests deeper than {_MAX_JSON_DEPTH} levels")
+    return _with_all_digits(text, value) if _PRECISE_NUMBER.search(text) else value
+
+
+def _with_all_digits(text: str, value: Any) -> Any:
+    """The JSON text with numbers as written; its `value` where one has more digits than Python reads."""
+    try:
+        return json.loads(text, parse_float=_read_fraction)
+    except ValueError:
+        return value
+
+
+def _read_fraction(text: str) -> float | Decimal:
+    return float(text) if "e" in text or "E" in text else Decimal(text)
+
+
+def _exceeds_depth(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, list | dict)
+            for inner in (item if isinstance(item, list) else item.values())
+        ]
+        if not level:
+            return False
+    return any(isinstance(item, list | dict) for item in level)
+
+
+_CONVERTERS: Mapping[FieldType, Converter] = {
+    "str": _str,
+    "int": _int,
+    "float": _float,
+    "decimal": _decimal,
+    "bool": _bool,
+    "date": _date,
+    "url": _url,
+    "json": _json,
+    "file": _file,
+}

@@ -1,0 +1,166 @@
+"""What becomes of the texts of a field: white space → replace → match → split → users' converters → type.
+
+A field is compiled to the steps it needs, so that nothing is decided for each text.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from engine.extract.fields.convert import Converter, converter_for
+from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates
+from engine.extract.page.budget import Budget
+from engine.extract.page.patterns import Replacement, TimedPattern
+from engine.extract.select.node_value import MARKUP_ATTRIBUTES
+from engine.model.definition import Field
+
+FieldConverter = Callable[[str], str]
+"""Converts the text of a field; an empty text: the value is missing. Raises ValueError: the record is rejected."""
+ConverterSource = Callable[[str], FieldConverter]
+"""Finds a converter by its name in the defs. Raises ValueError."""
+
+
+def no_converters(name: str) -> FieldConverter:
+    """Raises ValueError: users' code runs in extraction processes alone."""
+    raise ValueError(f"the converter {name} is not available here")
+
+
+Edit = Callable[[str, Budget], str]
+"""Returns the edited text; an empty one is missing."""
+
+Conversion = Callable[[str, Budget], Any]
+"""Takes a text that is not empty; returns a JSON type or `Decimal`."""
+
+
+class FieldTexts:
+    """The compiled steps for the texts of a field. Raises `ValueError` if a pattern or converter does not compile.
+
+    `edit` and `convert` raise `ValueError` and `PatternTimeout`, by which the record is rejected, and `PageTooCostly`
+    and `OutOfTime`.
+    """
+
+    def __init__(self, field: Field, converters: ConverterSource) -> None:
+        """`converters`: finds those of users' code that the field names."""
+        match = None if field.match is None else TimedPattern(field.match)
+        replacements = [Replacement(pattern, text) for pattern, text in field.replace]
+        users_converters = [converters(name) for name in field.convert]
+        self._separator = field.split or ""
+        self.convert_by_user = _chain(users_converters)
+        """Applies users' converters: of a field with `split` to its parts, which `edit` does not make."""
+        steps = [_clean_step(field), *map(_replace_step, replacements)]
+        if match is not None:
+            steps.append(_match_step(match))
+        if len(steps) > 1 or field.whitespace is not None:
+            steps.append(_keep_unless_blank if field.whitespace is not None and field.type == "str" else _strip)
+        if users_converters and field.split is None:
+            steps.append(lambda text, _budget: self.convert_by_user(text))
+        self.edit: Edit = _sequence(steps)
+        """Applies `whitespace`, `replace` and `match`, then users' converters."""
+        self.convert: Conversion = _conversion(field, converter_for(field))
+        """Converts a text to the type of the field."""
+
+    def split(self, text: str, budget: Budget) -> Iterator[str]:
+        """The parts of a text that are not blank, normalized."""
+        budget.charge_parts(text.count(self._separator))
+        for part in text.split(self._separator):
+            normalized = " ".join(part.split())
+            if normalized:
+                yield normalized
+
+
+def _sequence(steps: list[Edit]) -> Edit:
+    """All steps as one; those behind one that leaves nothing are left out."""
+    if len(steps) == 1:
+        return steps[0]
+
+    def edit(text: str, budget: Budget) -> str:
+        for step in steps:
+            text = step(text, budget)
+            if not text:
+                break
+        return text
+
+    return edit
+
+
+def _clean_step(field: Field) -> Edit:
+    """The first step: it counts the text, and makes of its white space what the field wants."""
+    if field.whitespace is not None:
+        return _keep
+    return _trim if field.type == "json" or field.attribute in MARKUP_ATTRIBUTES else _normalize
+
+
+def _keep(text: str, budget: Budget) -> str:
+    budget.charge(text)
+    return text
+
+
+def _trim(text: str, budget: Budget) -> str:
+    budget.charge(text)
+    return text.strip()
+
+
+def _normalize(text: str, budget: Budget) -> str:
+    budget.charge(text)
+    return " ".join(text.split())
+
+
+def _replace_step(replacement: Replacement) -> Edit:
+    def replace(text: str, budget: Budget) -> str:
+        text = replacement.apply(text, budget.time_budget)
+        budget.charge(text)
+        return text
+
+    return replace
+
+
+def _match_step(pattern: TimedPattern) -> Edit:
+    return lambda text, budget: pattern.find(text, budget.time_budget) or ""
+
+
+def _strip(text: str, _budget: Budget) -> str:
+    return text.strip()
+
+
+def _keep_unless_blank(text: str, _budget: Budget) -> str:
+    return "" if text.isspace() else text
+
+
+def _chain(converters: list[FieldConverter]) -> FieldConverter:
+    def convert(text: str) -> str:
+        for converter in converters:
+            text = converter(text)
+        return text
+
+    return convert
+
+
+def _conversion(field: Field, convert: Converter) -> Conversion:
+    if field.type in ("url", "file"):
+
+        def convert_url(text: str, budget: Budget) -> Any:
+            url = convert(text, budget.page.base)
+            budget.charge(url)  # a relative URL repeats the base of the page
+            return url
+
+        return convert_url
+    if field.type == "date" and field.format == ANY_FORMAT:
+        dates = HumanDates(field.locale or "")
+
+        def convert_date(text: str, budget: Budget) -> Any:
+            budget.time_budget.check_patience()
+            return dates.parse(text, budget.page.fetched_at)
+
+        return convert_date
+    if field.type == "price":
+
+        def convert_slowly(text: str, budget: Budget) -> Any:
+            # takes up to milliseconds: a list of such texts is one value, and would take longer than a page may
+            budget.time_budget.check_patience()
+            return convert(text, "")
+
+        return convert_slowly
+    return _keep_text if field.type == "str" else lambda text, _budget: convert(text, "")
+
+
+def _keep_text(text: str, _budget: Budget) -> str:
+    return text

@@ -1,0 +1,252 @@
+"""Reads one field of a record.
+
+Select → attribute → whitespace → replace → match → split → convert → blank = missing → default → type → required.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from engine.extract.documents.json_value import MISSING
+from engine.extract.fields.convert import default_converter_for
+from engine.extract.fields.field_texts import ConverterSource, FieldTexts, no_converters
+from engine.extract.page.budget import Budget
+from engine.extract.page.patterns import PatternTimeout
+from engine.extract.select.css import Speed
+from engine.extract.select.node_value import JsonValue, json_value_text, read_node, read_text, read_verbatim
+from engine.extract.select.scope import Scope
+from engine.extract.select.selectors import CssSelector, JmesPathSelector, PageSelector, Selector, compile_selector
+from engine.model.definition import Field
+from engine.model.file import MAX_FILES
+from engine.model.record import to_text
+from engine.model.stored_form import SourcePosition
+
+if TYPE_CHECKING:
+    from engine.extract.select.node_value import SelectedNode
+
+
+class RecordRejected(Exception):
+    """A field makes its record invalid. `field` is the path of the field: `variants.price` for a nested one."""
+
+    def __init__(self, field: str, place: SourcePosition, reason: str) -> None:
+        super().__init__(reason)
+        self.field = field
+        self.place = place
+        self.reason = reason
+
+
+class FieldReader:
+    """A compiled field. If its selector, a pattern or a converter does not compile, it rejects every record."""
+
+    def __init__(self, field: Field, parent: str = "", converters: ConverterSource = no_converters) -> None:
+        """`converters`: finds those of users' code that fields name."""
+        self.name = field.name
+        self.path = f"{parent}{field.name}"
+        self._is_counted = not parent and field.value is None
+        self._field = field
+        self._nested = tuple(FieldReader(inner, f"{self.path}.", converters) for inner in field.fields)
+        self._compile_error: str | None = None
+        self._selector: Selector = compile_selector(None)
+        self._texts = FieldTexts(Field(name=field.name), no_converters)
+        try:
+            selector = compile_selector(field.selector)
+            self._selector = selector if field.scope is None else PageSelector(selector)
+            self._texts = FieldTexts(field, converters)
+        except ValueError as error:
+            self._compile_error = str(error)
+        self._edit, self._convert = self._texts.edit, self._texts.convert
+        self._read_node = self._choose_node_reader()
+        self.read_value: Callable[[Scope, Budget], Any] = self._choose_reader()
+        """Reads the value in a page or block: a JSON type or `Decimal`, None when missing.
+
+        With `all` or `split` a list of values, with nested fields a list of objects; empty when missing.
+        Raises `RecordRejected`, `PageTooCostly` and `OutOfTime`.
+        """
+
+    @property
+    def speed(self) -> Speed:
+        """How long one search of its selectors may take."""
+        return max(self._selector.speed, *[reader.speed for reader in self._nested], Speed.QUICK)
+
+    def _choose_reader(self) -> Callable[[Scope, Budget], Any]:
+        field, selector = self._field, self._selector
+        if field.from_step:
+            return self._read_nothing
+        if self._compile_error is not None:
+            return self._read_invalid
+        if self._nested:
+            return self._read_objects
+        if field.split is not None:
+            return self._read_parts
+        if field.value is not None:
+            return self._read_constant
+        if isinstance(selector, JmesPathSelector) and field.type != "json" and field.attribute == "text":
+            return partial(self._read_json_values if field.all else self._read_json_value, selector.expression.search)
+        if field.all:
+            return self._read_all
+        return partial(self._read_first, selector.first if isinstance(selector, CssSelector) else self._select_first)
+
+    def _choose_node_reader(self) -> "Callable[[SelectedNode], str | None]":
+        """What reads the text of a selected node."""
+        field = self._field
+        if field.type == "json":
+            return self._read_node_as_json
+        if field.whitespace is not None:
+            return partial(read_verbatim, attribute=field.attribute)
+        return read_text if field.attribute == "text" else partial(read_node, attribute=field.attribute)
+
+    def _read_node_as_json(self, node: "SelectedNode") -> str | None:
+        field = self._field
+        if isinstance(node, JsonValue):
+            return node.as_json(field.attribute)
+        return (read_node if field.whitespace is None else read_verbatim)(node, field.attribute)
+
+    def _read_nothing(self, _scope: Scope, _budget: Budget) -> None:
+        """A step fills the field later."""
+
+    def _read_invalid(self, _scope: Scope, _budget: Budget) -> Any:
+        raise self._rejected(self._compile_error or "the field cannot be read")
+
+    def _read_first(self, select: "Callable[[Scope], SelectedNode | None]", scope: Scope, budget: Budget) -> Any:
+        node = select(scope)
+        budget.time_budget.check_patience()
+        if node is None:
+            return self._or_default(None, budget)
+        return self._make_value(self._read_node(node), budget)
+
+    def _select_first(self, scope: Scope) -> "SelectedNode | None":
+        """The first match. A JSON list stands for its first value, unless the type is JSON."""
+        node = self._selector.first(scope)
+        if isinstance(node, JsonValue) and isinstance(node.value, list) and self._field.type != "json":
+            return JsonValue(next((value for value in node.value if value is not None), None))
+        return node
+
+    def _read_json_value(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
+        """As `_read_first` does, in half the time: API answers have hundreds of records."""
+        document = scope.value
+        value = None if document is MISSING else search(document)
+        if type(value) is list:
+            value = next((item for item in value if item is not None), None)
+        return self._make_value(value if type(value) is str else json_value_text(value), budget)
+
+    def _read_json_values(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
+        """As `_read_all` does, in half the time."""
+        document = scope.value
+        found = None if document is MISSING else search(document)
+        return self._make_list(map(json_value_text, found if isinstance(found, list) else (found,)), budget)
+
+    def _read_all(self, scope: Scope, budget: Budget) -> Any:
+        return self._make_list(map(self._read_node, self._selector.all(scope)), budget)
+
+    def _read_constant(self, _scope: Scope, budget: Budget) -> Any:
+        text = budget.context.render(self._field.value or "", budget.page)
+        return self._make_list([text], budget) if self._field.all else self._make_value(text, budget)
+
+    def _make_value(self, text: str | None, budget: Budget) -> Any:
+        """The value of a text, or the default."""
+        try:
+            if text and (text := self._edit(text, budget)):
+                return self._convert(text, budget)
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
+        return self._or_default(None, budget)
+
+    def _make_list(self, texts: Iterable[str | None], budget: Budget) -> Any:
+        """The values of texts, or the default."""
+        budget.time_budget.check_patience()  # the search has taken its time, even where it found nothing
+        edited: list[str] = []
+        try:
+            for text in texts:
+                budget.time_budget.check_patience()
+                if text:
+                    edited.append(self._edit(text, budget))
+            values = [self._convert(text, budget) for text in edited if text]
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
+        return self._or_default(values, budget)
+
+    def _read_parts(self, scope: Scope, budget: Budget) -> Any:
+        values: list[Any] = []
+        for text in self._texts_to_split(scope, budget):
+            if text:
+                values += self._make_parts(text, budget)
+        return self._or_default(values, budget)
+
+    def _texts_to_split(self, scope: Scope, budget: Budget) -> Iterator[str | None]:
+        if self._field.value is not None:
+            yield budget.context.render(self._field.value, budget.page)
+            return
+        if self._field.all:
+            nodes = self._selector.all(scope)
+        else:
+            first = self._select_first(scope)
+            nodes = [] if first is None else [first]
+        budget.time_budget.check_patience()
+        for node in nodes:
+            budget.time_budget.check_patience()
+            yield self._read_node(node)
+
+    def _make_parts(self, text: str, budget: Budget) -> list[Any]:
+        """The values of the parts of a text."""
+        values = []
+        try:
+            for part in map(self._texts.convert_by_user, self._texts.split(self._edit(text, budget), budget)):
+                budget.time_budget.check_patience()
+                if part:
+                    values.append(self._convert(part, budget))
+            return values
+        except (ValueError, PatternTimeout) as error:
+            raise self._rejected(str(error)) from None
+
+    def _read_objects(self, scope: Scope, budget: Budget) -> Any:
+        objects = []
+        nodes = self._selector.all(scope)
+        budget.time_budget.check_patience()
+        for node in nodes:
+            budget.time_budget.check_patience()
+            inner = Scope(scope.page, node)
+            objects.append({reader.name: reader.read_value(inner, budget) for reader in self._nested})
+        return self._or_default(objects, budget)
+
+    def _or_default(self, value: Any, budget: Budget) -> Any:
+        """The value, or the converted default if the value is missing."""
+        field = self._field
+        if value:
+            return _limit_files(value, field, budget) if field.type == "file" else value
+        if self._is_counted:
+            budget.missing.append(self.name)
+        if field.has_default:
+            value = self._convert_default(field.default, budget)
+        elif field.is_list or field.fields:
+            value = []
+        if field.required and (value is None or value == []):
+            raise self._rejected("the field is required but missing")
+        return value
+
+    def _convert_default(self, default: Any, budget: Budget) -> Any:
+        if self._field.fields:
+            return default
+        if self._field.is_list:
+            items = default if isinstance(default, list | tuple) else [] if default is None else [default]
+            return [self._convert_default_item(item, budget) for item in items]
+        return self._convert_default_item(default, budget)
+
+    def _convert_default_item(self, default: Any, budget: Budget) -> Any:
+        field = self._field
+        if default is None or (field.type == "json" and not isinstance(default, str)):
+            return default
+        try:
+            return default_converter_for(field)(
+                to_text(default).strip(), budget.page.base if field.type in ("url", "file") else ""
+            )
+        except ValueError as error:
+            raise self._rejected(f"the default: {error}") from None
+
+    def _rejected(self, reason: str) -> RecordRejected:
+        return RecordRejected(self.path, self._field.place, reason)
+
+
+def _limit_files(urls: list[Any], field: Field, budget: Budget) -> list[Any]:
+    if len(urls) > MAX_FILES:
+        budget.page.faults[f"`{field.name}` names more than {MAX_FILES:,} files; the others are left out"] = None
+    return urls[:MAX_FILES]

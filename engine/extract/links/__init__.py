@@ -1,0 +1,1 @@
+"""Finds the links, requests and next pages that a page leads to."""

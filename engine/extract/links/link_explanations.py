@@ -1,0 +1,63 @@
+"""Says of the links of a page why they are not followed, for a user who tries a dataDef."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from engine import urls
+from engine.extract.links.links import LinkFinder, has_nofollow, read_href
+from engine.extract.page.budget import Budget
+from engine.extract.page.page import host_name
+from engine.extract.page.page_urls import MAX_URL_CHARACTERS
+from engine.extract.page.patterns import PatternTimeout
+from engine.extract.select.node_value import read_node
+from engine.extract.select.scope import Scope
+
+NOT_FOLLOWED = "not followed: "
+"""Begins what a page says of such links, among its faults."""
+_MAX_EXPLAINED = 1_000
+_MAX_SHOWN = 200
+
+
+def explain_links(finders: Iterable[LinkFinder], scope: Scope, budget: Budget) -> None:
+    """Add what is not followed to the faults of the page: each link with the reason, and the place of its rule."""
+    faults = budget.page.faults
+    for finder in finders:
+        try:
+            for href, reason in islice(_list_reasons(finder, scope, budget), _MAX_EXPLAINED):
+                faults[f"{NOT_FOLLOWED}{href[:_MAX_SHOWN]}: {reason} ({finder.link.place})"] = None
+        except (ValueError, PatternTimeout):
+            continue  # the link is rejected, and that is reported
+
+
+def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[tuple[str, str]]:
+    link, page, context = finder.link, budget.page, budget.context
+    if link.max_depth is not None and context.depth >= link.max_depth:
+        yield "all", f"`maxDepth: {link.max_depth}` of the link, and this page is at depth {context.depth}"
+        return
+    if context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow:
+        yield "all", "the page says nofollow"
+        return
+    is_empty = True
+    for node in finder.select(scope):
+        is_empty = False
+        href = read_href(node, link.attribute)
+        if href is None:
+            yield "an element", f"it has no `{link.attribute}`"
+        elif context.nofollow and has_nofollow(read_node(node, "rel")):
+            yield href, "it is marked nofollow"
+        elif finder.resolve_href(href, budget, {}) is None:
+            yield href, _reason(finder, href, budget)
+    if is_empty and scope.node is None:
+        yield "nothing", f"`{link.selector}` matches no element"
+
+
+def _reason(finder: LinkFinder, href: str, budget: Budget) -> str:
+    """Why a URL is not followed."""
+    url = urls.join(budget.page.base, href)
+    if url is None:
+        return "it is no http URL"
+    if len(url) > MAX_URL_CHARACTERS:
+        return f"its URL has more than {MAX_URL_CHARACTERS:,} characters"
+    if finder.link.same_host and host_name(url) != budget.page.host:
+        return f"another host, {host_name(url)}; `sameHost: false` would follow it"
+    return "none of `allow` matches its URL" if not finder.allows(url, budget) else "one of `deny` matches its URL"

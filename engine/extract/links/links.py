@@ -1,0 +1,321 @@
+"""Finds the links to follow on a page; caches the result of each href across pages."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from selectolax.lexbor import LexborNode
+
+from engine.extract.page.budget import Budget
+from engine.extract.page.page import host_name
+from engine.extract.page.page_urls import MAX_URL_CHARACTERS, resolve_url
+from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
+from engine.extract.select.css import Speed
+from engine.extract.select.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
+from engine.extract.select.scope import Scope
+from engine.extract.select.selectors import Selector, compile_selector
+from engine.model.definition import DataDef
+from engine.model.job import link_key
+from engine.model.link import Link
+from engine.model.record import ExtractedLink, Rejection
+from engine.urls import QueryStripper
+
+if TYPE_CHECKING:
+    from engine.extract.select.node_value import SelectedNode
+
+MAX_CACHED_LINKS = 40_000
+"""hrefs cached for each link of a dataDef; about 0.3 KB each."""
+
+_MAX_CACHED_OF_PAGE = MAX_CACHED_LINKS // 4
+"""Links of a page with more are not cached: there is no room for them beside its tree."""
+
+MAX_PAGE_URL_CHARACTERS = 20_000_000
+"""Of all links of a page: each of 50,000 relative ones repeats a base of up to 8 KB."""
+
+_NODES_PER_STEP = 2_000
+"""Elements whose links are resolved before their number is compared with the limit."""
+
+_ABSOLUTE = ("http://", "https://")
+_BLANK_CHARACTERS = "".join(map(chr, range(33)))
+_NOT_CACHED = ExtractedLink("", "", 0, None)
+
+
+class LinkFinder:
+    """A compiled link of a dataDef. If its selector or a pattern does not compile, it finds nothing."""
+
+    def __init__(self, link: Link, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None) -> None:
+        self.link = link
+        self._query_stripper = query_stripper
+        self._priorities = priorities
+        self._compile_error: str | None = None
+        self._selector: Selector | None = None
+        self._allow: tuple[TimedPattern, ...] = ()
+        self._deny: tuple[TimedPattern, ...] = ()
+        # A relative href resolves by the folder of the base URL; whether the link is kept depends on host and group.
+        self._cache: dict[tuple[str, str, str], dict[str, ExtractedLink | None]] = {}
+        self._cache_capacity = MAX_CACHED_LINKS
+        try:
+            self._selector = compile_selector(link.selector or None)
+            self._allow = tuple(TimedPattern(text) for text in link.allow)
+            self._deny = tuple(TimedPattern(text) for text in link.deny)
+        except ValueError as error:
+            self._compile_error = str(error)
+
+    @property
+    def speed(self) -> Speed:
+        """How long one search of its selector may take."""
+        return Speed.QUICK if self._selector is None else self._selector.speed
+
+    def is_barred(self, budget: Budget) -> bool:
+        """Whether the page leads nowhere by this link: it is too deep, or asks not to be followed."""
+        page, context = budget.page, budget.context
+        if self.link.max_depth is not None and context.depth >= self.link.max_depth:
+            return True
+        return context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow
+
+    def select(self, scope: Scope) -> "Iterator[SelectedNode]":
+        """The elements, one by one. Raises `ValueError` (does not compile)."""
+        if self._selector is None or self._compile_error is not None:
+            raise ValueError(self._compile_error or "the link cannot be read")
+        return self._selector.each(scope)
+
+    def select_followed(self, scope: Scope, budget: Budget) -> "Iterator[SelectedNode]":
+        """The elements that are not marked nofollow, or all where that does not count. Raises `ValueError`."""
+        check_rel = budget.context.nofollow and budget.page.mentions_nofollow
+        return (node for node in self.select(scope) if not (check_rel and has_nofollow(read_node(node, "rel"))))
+
+    def find_links(
+        self, budget: Budget, max_links: int, scope: Scope | None = None
+    ) -> tuple[dict[str, ExtractedLink], int]:
+        """The first links by URL, in document order, and how many elements beyond `max_links` were left.
+
+        `scope`: the block to search; None: the page. Raises `ValueError` (does not compile) and `PatternTimeout`.
+        """
+        page, context = budget.page, budget.context
+        nodes = self.select(scope or Scope(page))
+        if self.is_barred(budget):
+            return {}, 0
+        check_rel = context.nofollow and page.mentions_nofollow
+        links: dict[str, ExtractedLink] = {}
+        while part := list(islice(nodes, _NODES_PER_STEP)):
+            hrefs = self._collect_hrefs(part, check_rel, budget.time_budget)
+            if hrefs:
+                self._resolve_hrefs(hrefs, links, budget)
+            if len(links) > max_links or len(links) * len(page.base) > MAX_PAGE_URL_CHARACTERS:
+                return links, _drop_last_links(links, max_links) + sum(1 for _ in nodes)
+        budget.time_budget.check_patience()  # the search has taken its time, even where it found nothing
+        return links, 0
+
+    def _collect_hrefs(
+        self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget
+    ) -> dict[str, None]:
+        """The distinct hrefs of the elements without fragments, in document order."""
+        name = self.link.attribute
+        hrefs: dict[str, None] = {}
+        if name in CONTENT_ATTRIBUTES or not (nodes and isinstance(nodes[0], LexborNode)):
+            for node in nodes:
+                time_budget.check_patience()
+                text = read_href(node, name)
+                if text is not None and not (check_rel and has_nofollow(read_node(node, "rel"))):
+                    hrefs[text.partition("#")[0]] = None
+            return hrefs
+        for node in nodes:
+            # Hot path, about a hundred times a page: a CSS selector returns elements only, so no check of the kind.
+            attributes = node.attrs  # type: ignore[union-attr]
+            href = attributes.get(name)
+            if href is not None and not (check_rel and has_nofollow(attributes.get("rel"))):
+                hrefs[href.partition("#")[0]] = None
+        return hrefs
+
+    def _resolve_hrefs(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
+        """Adds the links of the hrefs to `links`."""
+        page, group = budget.page, self.link.group or budget.context.group
+        base = page.base
+        folder = base.partition("?")[0].rpartition("/")[0]
+        relative_cache = self._cache_for(folder, page.host, group)
+        absolute_cache = self._cache_for("", page.host, group)
+        is_cached = len(links) + len(hrefs) <= _MAX_CACHED_OF_PAGE
+        for href in hrefs:
+            cache = absolute_cache if href.startswith(_ABSOLUTE) else relative_cache
+            link = cache.get(href, _NOT_CACHED)
+            if link is _NOT_CACHED:
+                # most URLs are cached under another spelling; joining text costs less than the rules of URLs
+                link = absolute_cache.get(_join_plainly(folder, href), _NOT_CACHED)
+                if link is _NOT_CACHED:
+                    link = self.resolve_href(href, budget, absolute_cache if is_cached else {})
+                if is_cached and self._cache_capacity >= 0 and _is_cacheable(href):
+                    cache[href] = link
+                    self._cache_capacity -= 1
+            if link is not None:
+                links[link.url] = link
+        if self._cache_capacity < 0:
+            self._cache = {}
+            self._cache_capacity = MAX_CACHED_LINKS
+
+    def _cache_for(self, folder: str, host: str, group: str) -> "dict[str, ExtractedLink | None]":
+        key = (folder, host, group)
+        cache = self._cache.get(key)
+        if cache is None:
+            cache = self._cache[key] = {}
+            self._cache_capacity -= 1
+        return cache
+
+    def resolve_href(
+        self, href: str, budget: Budget, absolute_cache: "dict[str, ExtractedLink | None]"
+    ) -> ExtractedLink | None:
+        """The link of an href; None: it is not followed. Raises `PatternTimeout`.
+
+        `absolute_cache` is keyed by absolute URL: most URLs are written in several forms.
+        """
+        budget.time_budget.check_patience()
+        page, group = budget.page, self.link.group or budget.context.group
+        url = resolve_url(page.base, href, self._query_stripper)
+        if url is None or (self.link.same_host and host_name(url) != page.host):
+            return None
+        link = absolute_cache.get(url, _NOT_CACHED)
+        if link is _NOT_CACHED:
+            link = self._check_patterns(url, group, budget)
+            if self._cache_capacity >= 0:
+                absolute_cache[url] = link
+                self._cache_capacity -= 1
+        return link
+
+    def _check_patterns(self, url: str, group: str, budget: Budget) -> ExtractedLink | None:
+        if not self.allows(url, budget):
+            return None
+        if any(pattern.has_match(url, budget.time_budget) for pattern in self._deny):
+            return None
+        priority = self._priorities.get(group, 0) if self.link.priority is None else self.link.priority
+        return ExtractedLink(
+            url, group, priority, self.link.max_depth, link_key(group, url), may_leave_host=not self.link.same_host
+        )
+
+    def allows(self, url: str, budget: Budget) -> bool:
+        """Whether one of `allow` matches, or there are none. Raises `PatternTimeout`."""
+        return not self._allow or any(pattern.has_match(url, budget.time_budget) for pattern in self._allow)
+
+
+class LinkExtractor:
+    """The links of a dataDef. `priorities` holds the priority of each group, for links that set none."""
+
+    def __init__(
+        self, data_def: DataDef, priorities: Mapping[str, int], max_links: int,
+        query_stripper: QueryStripper | None = None,
+    ) -> None:  # fmt: skip
+        self._data_def = data_def
+        self._max_links = max_links
+        self.finders = tuple(
+            LinkFinder(link, priorities, query_stripper) for link in data_def.links if not link.reads_records
+        )
+
+    @property
+    def speed(self) -> Speed:
+        """That of the slowest link."""
+        return max((finder.speed for finder in self.finders), default=Speed.QUICK)
+
+    def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
+        """The first links of a page, each URL once per group (the first finder wins), and the links that failed.
+
+        Last, how many beyond `max_links` were dropped.
+        """
+        found: list[Collection[ExtractedLink]] = []
+        rejections: list[Rejection] = []
+        dropped = 0
+        for finder in self.finders:
+            try:
+                links, left = finder.find_links(budget, self._max_links)
+            except (ValueError, PatternTimeout) as error:
+                rejections.append(reject_link(self._data_def, finder.link, str(error)))
+                continue
+            found.append(links.values())
+            dropped += left
+        if len(found) == 1:
+            return tuple(found[0]), tuple(rejections), dropped
+        by_key: dict[bytes, ExtractedLink] = {}
+        for links_found in found:
+            for link in links_found:
+                by_key.setdefault(link.key, link)
+        kept, more = limit_links([by_key.values()], self._max_links)
+        return tuple(kept), tuple(rejections), dropped + more
+
+
+def reject_link(data_def: DataDef, link: Link, reason: str) -> Rejection:
+    """A link that cannot be searched for on a page."""
+    return Rejection(data_def=data_def.name, field="links", reason=reason, place=str(link.place))
+
+
+def limit_links(parts: Sequence[Collection[ExtractedLink]], max_links: int) -> tuple[list[ExtractedLink], int]:
+    """The links of all parts with at most `max_links` distinct pages, and how many were dropped.
+
+    All URLs together have at most `MAX_PAGE_URL_CHARACTERS`.
+    """
+    links = [link for part in parts for link in part]
+    if len(links) <= max_links and _fits(links):
+        return links, 0
+    keys: set[bytes] = set()
+    kept: list[ExtractedLink] = []
+    left = MAX_PAGE_URL_CHARACTERS
+    for link in links:
+        left -= len(link.url)
+        if left < 0:
+            break
+        if link.key in keys:
+            kept.append(link)
+        elif len(keys) < max_links:
+            keys.add(link.key)
+            kept.append(link)
+    return kept, len(links) - len(kept)
+
+
+def _fits(links: Sequence[ExtractedLink]) -> bool:
+    few = len(links) * MAX_URL_CHARACTERS <= MAX_PAGE_URL_CHARACTERS
+    return few or sum(len(link.url) for link in links) <= MAX_PAGE_URL_CHARACTERS
+
+
+def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
+    """Keep as many as are allowed, by number and by the length of their URLs; returns how many were dropped."""
+    before = len(links)
+    excess = sum(map(len, links)) - MAX_PAGE_URL_CHARACTERS
+    while len(links) > max_links or excess > 0:
+        excess -= len(links.popitem()[0])
+    return before - len(links)
+
+
+def read_href(node: "SelectedNode", name: str) -> str | None:
+    """The URL as written; a blank text is none, while a blank `href` is the page itself."""
+    if isinstance(node, str) or (isinstance(node, JsonValue) and not isinstance(node.value, dict)):
+        name = "text"
+    text = read_node(node, name)
+    return None if text is not None and name in CONTENT_ATTRIBUTES and not text.strip() else text
+
+
+def _join_plainly(folder: str, href: str) -> str:
+    """The URL of an href that is a plain path below its base, as text; other texts are no normalized URL, or empty.
+
+    If the result is a normalized URL, it is that of the href.
+    """
+    if not href or href[0] in "/?" or ":" in href:
+        return ""
+    if href[0] == ".":
+        levels = 0
+        while href.startswith("../", 3 * levels):
+            levels += 1
+        if levels > folder.count("/") - 2:  # those of `http://`
+            return ""
+        if levels:
+            folder, href = folder.rsplit("/", levels)[0], href[3 * levels :]
+    return f"{folder}/{href}"
+
+
+def _is_cacheable(href: str) -> bool:
+    """Whether the URL depends on the folder of the base at most."""
+    bare = href.strip(_BLANK_CHARACTERS)
+    if not bare or bare[0] == "?" or "\n" in bare or "\t" in bare or "\r" in bare:
+        return False
+    # `https:?x` is relative to an https base.
+    return bare.startswith(_ABSOLUTE) or bare[:4].lower() != "http" or ":" not in bare[:6]
+
+
+def has_nofollow(rel: str | None) -> bool:
+    """Whether the `rel` of an element says nofollow."""
+    return rel is not None and "nofollow" in rel.lower().split()

@@ -1,0 +1,111 @@
+"""Finds the page that follows another, by values of the page such as a cursor."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine import urls
+from engine.extract.links.html_form import with_query
+from engine.extract.links.request_template import (
+    MissingValue,
+    encode_form,
+    fill_body,
+    fill_url,
+    merge_fields,
+    sends_secret_elsewhere,
+)
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page, host_name
+from engine.extract.page.page_urls import MAX_URL_CHARACTERS, resolve_url
+from engine.extract.page.patterns import TimeBudget
+from engine.extract.select.css import Speed
+from engine.extract.select.node_value import JsonValue, read_node
+from engine.extract.select.scope import Scope
+from engine.extract.select.selectors import compile_selector
+from engine.model.job import link_key, request_key
+from engine.model.link import Carried, LinkDetails, LinkRequest, NextPage, PageBlocks
+from engine.model.record import ExtractedLink
+from engine.urls import QueryStripper
+
+_GET = "GET"
+
+
+class NextPageFinder:
+    """A compiled `next` of a dataDef. Raises ValueError where a selector does not compile."""
+
+    def __init__(
+        self, next_page: NextPage, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None
+    ) -> None:
+        self._query_stripper = query_stripper
+        self._request = next_page.request
+        self._priorities = priorities
+        self.until_empty = next_page.until_empty
+        self._selectors = {name: compile_selector(text) for name, text in next_page.variables}
+        self.speed = max((selector.speed for selector in self._selectors.values()), default=Speed.QUICK)
+
+    def find(
+        self, page: Page, context: Context, blocks: PageBlocks | None, time_budget: TimeBudget
+    ) -> ExtractedLink | None:
+        """The next page; None: this is the last. `blocks`: of this page, for `until`. Raises OutOfTime."""
+        if self.until_empty and (blocks is None or not blocks.present):
+            return None
+
+        def look_up(name: str) -> Any:
+            if name in self._selectors:
+                time_budget.check_patience()
+                return self._select(name, page)
+            return context.look_up(name, page)
+
+        try:
+            return self._make_link(page, context, look_up, blocks)
+        except MissingValue:
+            return None
+
+    def _make_link(
+        self, page: Page, context: Context, look_up: Any, blocks: PageBlocks | None
+    ) -> ExtractedLink | None:  # fmt: skip
+        template = self._request
+        href = page.url if template.url is None else fill_url(template.url, look_up)
+        method = template.method or ("POST" if template.has_body else _GET)
+        body = None
+        if method == _GET and template.has_form:
+            href = with_query(href, encode_form(merge_fields((), template.form), look_up))
+        else:
+            body = fill_body(template, look_up)
+        url = resolve_url(page.base, href, self._query_stripper)
+        if len(href) > MAX_URL_CHARACTERS:
+            page.faults[f"`next` has a URL of more than {MAX_URL_CHARACTERS:,} characters"] = None
+        if url is None or host_name(url) != page.host:
+            return None
+        text, content_type = body or (None, None)
+        if sends_secret_elsewhere(template, text, url, page.url, context.locator_url):
+            page.faults[f"`next` would send a secret to {urls.origin(url)}"] = None
+            return None
+        if method == _GET and text is None:
+            if url == page.url:
+                return None
+            key = link_key(context.group, url)
+        else:
+            key = request_key(context.group, url, method, text)
+        request = LinkRequest(method=method, body=text, content_type=content_type, relation="next")
+        digest = blocks.digest if self.until_empty and blocks is not None else ""
+        carried = Carried(values=context.carried, blocks=digest).to_json() if context.carried or digest else None
+        return ExtractedLink(
+            url, context.group, self._priorities.get(context.group, 0), None, key, details=LinkDetails(request, carried)
+        )
+
+    def _select(self, name: str, page: Page) -> Any:
+        """The value of a variable; of JSON with its type. None: it is missing, blank or false."""
+        node = self._selectors[name].first(Scope(page))
+        if node is None:
+            return None
+        if isinstance(node, JsonValue):
+            value = node.value
+            if isinstance(value, list):
+                value = next((item for item in value if item is not None), None)
+            is_blank = isinstance(value, str) and not value.strip()
+            if isinstance(value, dict | list):
+                page.faults[f"`next`: `{name}` is an object or a list, which no request can send"] = None
+                return None
+            return None if is_blank or value is False else value
+        text = read_node(node, "text")
+        return None if text is None else " ".join(text.split())

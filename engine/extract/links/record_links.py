@@ -1,0 +1,215 @@
+"""Finds the links of records: those inside their blocks, with the values they carry and the requests they send."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from engine import urls
+from engine.extract.fields.fields import FieldReader, RecordRejected
+from engine.extract.links import html_form
+from engine.extract.links.link_explanations import explain_links
+from engine.extract.links.links import LinkFinder, read_href, reject_link
+from engine.extract.links.request_template import (
+    Lookup,
+    MissingValue,
+    encode_form,
+    fill_body,
+    fill_url,
+    merge_fields,
+    sends_secret_elsewhere,
+)
+from engine.extract.page.budget import Budget
+from engine.extract.page.patterns import PatternTimeout
+from engine.extract.select.css import Speed
+from engine.extract.select.scope import Scope
+from engine.model.definition import DataDef
+from engine.model.job import request_key
+from engine.model.link import MAX_CARRIED_BYTES, Carried, Link, LinkDetails, LinkRequest, RequestTemplate
+from engine.model.record import ExtractedLink, Rejection, to_text
+from engine.model.variables import has_secrets
+from engine.urls import QueryStripper
+
+if TYPE_CHECKING:
+    from engine.extract.select.node_value import SelectedNode
+
+_FIELD = "field."
+_GET = "GET"
+
+
+class RecordLinks:
+    """The links of a dataDef that need its records."""
+
+    def __init__(
+        self, data_def: DataDef, readers: Sequence[FieldReader], priorities: Mapping[str, int], max_links: int,
+        query_stripper: QueryStripper | None = None,
+    ) -> None:  # fmt: skip
+        self._data_def = data_def
+        self._max_links = max_links
+        joins = {field.name: field.join for field in data_def.fields}
+        links = [link for link in data_def.links if link.reads_records]
+        finders = [_RecordLinkFinder(link, LinkFinder(link, priorities, query_stripper), joins) for link in links]
+        self._of_records = [f for f in finders if f.link.in_block or data_def.block is None]
+        self._of_page = [f for f in finders if f not in self._of_records]
+        needed = {name for finder in self._of_page for name in finder.field_names}
+        self._page_readers = [reader for reader in readers if reader.name in needed]
+        self.speed = max((finder.speed for finder in finders), default=Speed.QUICK)
+
+    def __bool__(self) -> bool:
+        return bool(self._of_records or self._of_page)
+
+    def begin(self, budget: Budget) -> "PageRecordLinks":
+        """Collects the links of one page."""
+        return PageRecordLinks(self._data_def, self._of_records, budget, self._max_links)
+
+    def add_page_links(self, collected: "PageRecordLinks", budget: Budget) -> None:
+        """Add the links outside of the blocks, with the values that fields have on the page."""
+        if not self._of_page:
+            return
+        scope = Scope(budget.page)
+        row: dict[str, Any] = {}
+        for reader in self._page_readers:
+            try:
+                row[reader.name] = reader.read_value(scope, budget)
+            except RecordRejected:
+                row[reader.name] = None
+        collected.add(self._of_page, scope, row)
+
+
+class PageRecordLinks:
+    """The links of the records of one page: each page once, the first record that leads to it counts."""
+
+    def __init__(
+        self, data_def: DataDef, finders: "Sequence[_RecordLinkFinder]", budget: Budget, max_links: int
+    ) -> None:
+        self._data_def = data_def
+        self._finders = finders
+        self._budget = budget
+        self._max_links = max_links
+        self._by_key: dict[bytes, ExtractedLink] = {}
+        self._rejected: dict[Link, Rejection] = {}
+        self.dropped = 0
+        """Links beyond the limit of a page."""
+
+    @property
+    def links(self) -> Collection[ExtractedLink]:
+        """In the order of the records."""
+        return self._by_key.values()
+
+    @property
+    def rejected(self) -> tuple[Rejection, ...]:
+        """The links that failed."""
+        return tuple(self._rejected.values())
+
+    def add_record(self, scope: Scope, row: Mapping[str, Any]) -> None:
+        """Add the links of a record."""
+        if self._budget.context.explains_links:
+            plain = [finder.finder for finder in self._finders if finder.link.request is None]
+            explain_links(plain, scope, self._budget)
+        self.add(self._finders, scope, row)
+
+    def add(self, finders: "Sequence[_RecordLinkFinder]", scope: Scope, row: Mapping[str, Any]) -> None:
+        """Add what these links find."""
+        for finder in finders:
+            if finder.link in self._rejected:
+                continue
+            try:
+                for link in finder.find(scope, row, self._budget, self._max_links):
+                    if link.key in self._by_key:
+                        continue
+                    if len(self._by_key) < self._max_links:
+                        self._by_key[link.key] = link
+                    else:
+                        self.dropped += 1
+            except (ValueError, PatternTimeout) as error:
+                self._rejected[finder.link] = reject_link(self._data_def, finder.link, str(error))
+
+
+class _RecordLinkFinder:
+    def __init__(self, link: Link, finder: LinkFinder, joins: Mapping[str, str]) -> None:
+        self.link = link
+        self.finder = finder
+        self._joins = joins
+        reads_forms = link.request is not None and link.request.url is None
+        self.speed = Speed.SLOW if reads_forms else finder.speed
+
+    @property
+    def field_names(self) -> set[str]:
+        """The fields whose values it may need."""
+        return set(self.link.carry) if self.link.request is None else set(self._joins)
+
+    def find(self, scope: Scope, row: Mapping[str, Any], budget: Budget, max_links: int) -> Iterator[ExtractedLink]:
+        """The links in a block. Raises ValueError and PatternTimeout."""
+        if self.finder.is_barred(budget):
+            return
+        carried = self._carry(row) if self.link.carry else None
+        if carried is not None and len(carried.encode()) > MAX_CARRIED_BYTES:
+            fault = f"a link of {self.link.group or budget.context.group} is not followed: what it carries"
+            budget.page.faults[f"{fault} takes more than {MAX_CARRIED_BYTES:,} bytes"] = None
+            return
+        if self.link.request is None:
+            plain, _ = self.finder.find_links(budget, max_links, scope)
+            for link in plain.values():
+                yield link if carried is None else replace(link, details=LinkDetails(carried=carried))
+            return
+
+        def look_up(name: str) -> Any:
+            if name.startswith(_FIELD):
+                field = name.removeprefix(_FIELD)
+                value = row.get(field)
+                return to_text(value, self._joins.get(field, "|")) if isinstance(value, list) else value
+            return budget.context.look_up(name, budget.page)
+
+        for link in self._find_requests(self.link.request, scope, look_up, budget):
+            request = (link.details or LinkDetails()).request
+            yield replace(link, details=LinkDetails(request, carried)) if carried or not request.is_plain_get else link
+
+    def _carry(self, row: Mapping[str, Any]) -> str:
+        values = {name: to_text(row.get(name), self._joins.get(name, "|")) for name in self.link.carry}
+        return Carried(values={name: text for name, text in values.items() if text}).to_json()
+
+    def _find_requests(
+        self, template: RequestTemplate, scope: Scope, look_up: Lookup, budget: Budget
+    ) -> Iterator[ExtractedLink]:
+        """A link for each element, or for the URL of the template; none where a value is missing."""
+        nodes: Iterator[SelectedNode | None] = iter((None,))
+        if template.url is None:
+            nodes = self.finder.select_followed(scope, budget)
+        for node in nodes:
+            try:
+                link = self._make_link(template, node, look_up, budget)
+            except MissingValue:
+                continue
+            if link is not None:
+                yield link
+
+    def _make_link(
+        self, template: RequestTemplate, node: "SelectedNode | None", look_up: Lookup, budget: Budget
+    ) -> ExtractedLink | None:
+        form = html_form.read_form(node, budget.page) if node is not None and html_form.is_form(node) else None
+        if template.url is not None:
+            href: str | None = fill_url(template.url, look_up)
+        elif form is not None:
+            href = form.action or budget.page.url
+        else:
+            href = None if node is None else read_href(node, self.link.attribute)
+        if href is None:
+            return None
+        fields = form.fields if form is not None else ()
+        method = template.method or (form.method if form is not None else "POST" if template.has_body else _GET)
+        if method == _GET and template.json is None:
+            if form is not None or template.has_form:
+                if any(has_secrets(text) for _, text in template.form):
+                    raise ValueError("the form is sent with GET: its URL would show a secret")
+                href = html_form.with_query(href, encode_form(merge_fields(fields, template.form), look_up))
+            return self.finder.resolve_href(href, budget, {})
+        link = self.finder.resolve_href(href, budget, {})
+        body = fill_body(template, look_up, fields)
+        if link is None:
+            return None
+        text, content_type = body or (None, None)
+        if sends_secret_elsewhere(template, text, link.url, budget.page.url, budget.context.locator_url):
+            raise ValueError(f"it would send a secret to {urls.origin(link.url)}; write that site in its `url`")
+        request = LinkRequest(method=method, body=text, content_type=content_type)
+        key = request_key(link.group, link.url, method, text)
+        return replace(link, key=key, details=LinkDetails(request))

@@ -1,0 +1,41 @@
+"""What one dataDef may use on one page: text, and time where its caller waits; and the fields missing in a record."""
+
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page, PageTooCostly
+from engine.extract.page.patterns import OutOfTime, TimeBudget
+
+MAX_CHARACTERS = 100_000_000
+"""For all values of a page together: 10,000 nested blocks of 100 KB each hold a GB of text."""
+_QUICK_CHARACTERS = 4_000_000
+"""With `patience`, in place of `MAX_CHARACTERS`: a row of so many takes 20 ms to encode."""
+
+_CHARACTERS_OF_A_PART = 100
+"""What a part of a text counts, however short: it takes as much memory."""
+
+
+class Budget:
+    """The page under extraction, its context, and what text and time are left."""
+
+    __slots__ = ("_characters_left", "context", "missing", "page", "time_budget")
+
+    def __init__(self, page: Page, context: Context, patience: float | None = None) -> None:
+        """`patience`: seconds after which `OutOfTime` is raised; None: never."""
+        self.page = page
+        self.context = context
+        self.time_budget = TimeBudget(patience)
+        self._characters_left = MAX_CHARACTERS if patience is None else _QUICK_CHARACTERS
+        self.missing: list[str] = []
+        """Fields that are missing in the record that is read."""
+
+    def charge(self, text: str) -> None:
+        """Counts the text. Raises `PageTooCostly` when the page's values are too long in total, and `OutOfTime`."""
+        self._characters_left -= len(text)
+        if self._characters_left < 0:
+            if self.time_budget.patience_left is not None:
+                raise OutOfTime
+            raise PageTooCostly(self.page.url, f"has values of more than {MAX_CHARACTERS:,} characters")
+
+    def charge_parts(self, count: int) -> None:
+        """Counts the parts of a text. Raises `PageTooCostly`."""
+        self._characters_left -= count * _CHARACTERS_OF_A_PART
+        self.charge("")

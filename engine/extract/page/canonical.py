@@ -1,0 +1,27 @@
+"""Finds the canonical URL that a page gives as its own."""
+
+from engine import urls
+from engine.extract.page.context import Context
+from engine.extract.page.page import Page
+from engine.extract.page.page_urls import resolve_url
+from engine.model.job import link_key
+from engine.model.link import Carried, LinkDetails, LinkRequest
+from engine.model.record import ExtractedLink
+from engine.urls import QueryStripper
+
+_CANONICAL = "head > link[rel~=canonical i][href]"
+
+
+def find_canonical(page: Page, context: Context, query_stripper: QueryStripper | None) -> ExtractedLink | None:
+    """The link to the page's canonical URL, where that is another one of its host; None: the page is its own."""
+    node = page.tree.css_first(_CANONICAL) if page.tree is not None else None
+    href = node.attrs.get("href") if node is not None else None
+    url = resolve_url(page.base, href, query_stripper) if href and href.strip() else None
+    if url is None:
+        return None
+    own = urls.normalize(page.url) or page.url
+    if url in (own, context.requested_url) or urls.host_without_www(url) != urls.host_without_www(own):
+        return None
+    carried = Carried(values=context.carried).to_json() if context.carried else None
+    details = LinkDetails(LinkRequest(relation="canonical"), carried)
+    return ExtractedLink(url, context.group, 0, None, link_key(context.group, url), details=details)

@@ -1,0 +1,78 @@
+"""Describes the job a page belongs to, and resolves `%{…}` variables from it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from msgspec import Struct, field
+
+from engine.extract.page.page import Page
+from engine.model.variables import CARRIED, render
+
+
+class Context(Struct, kw_only=True):
+    """The job a page belongs to."""
+
+    group: str
+    locator: str
+    locator_url: str
+    depth: int
+    """0 for a locator's own page."""
+    run: str
+    run_time: str
+    nofollow: bool = True
+    """Whether links and pages marked `nofollow` are respected on this host."""
+    meta_nofollow: bool = True
+    """Whether pages marked `nofollow` are respected at all."""
+    meta_noindex: bool = False
+    """Whether pages marked `noindex` give no rows."""
+    agent: str = ""
+    """The product token by which pages address this crawler."""
+    carried: Mapping[str, str] = field(default_factory=dict)
+    """What the page that leads to this one gave it."""
+    until_empty: bool = False
+    """Whether the page is one of a series that ends with an empty page."""
+    blocks_before: str = ""
+    """The digest of the blocks of the page before it; empty: there is none."""
+    requested_url: str = ""
+    """The URL of the job, before redirects."""
+    explains_links: bool = False
+    """Whether the page says of links why they are not followed, as a user asked."""
+    check: str = ""
+    """The selector of what the page has while the login to its host lasts; empty: it is not judged."""
+    canonical: bool = False
+    """Whether the page is skipped where its canonical URL is another."""
+
+    def render(self, text: str, page: Page) -> str:
+        """The text with its variables replaced."""
+        return render(text, lambda name: self.look_up(name, page)) if "%{" in text else text
+
+    def look_up(self, name: str, page: Page) -> str | None:
+        """The value of a variable; None: there is none of that name. What was not carried is empty."""
+        match name:
+            case "document.url":
+                return page.url
+            case "document.fetchedAt":
+                return format_utc(page.fetched_at)
+            case "document.status":
+                return str(page.status)
+            case "locator.name":
+                return self.locator
+            case "locator.group":
+                return self.group
+            case "locator.url":
+                return self.locator_url
+            case "depth":
+                return str(self.depth)
+            case "run.id":
+                return self.run
+            case "run.time":
+                return self.run_time
+        return self.carried.get(name.removeprefix(CARRIED), "") if name.startswith(CARRIED) else None
+
+
+def format_utc(seconds: float) -> str:
+    """Unix time as ISO 8601 in UTC, to the second: `2024-01-31T09:05:00Z`; empty when out of range."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return ""

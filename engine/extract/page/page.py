@@ -1,0 +1,264 @@
+"""A fetched page, parsed on first use, once for all dataDefs."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, SelectolaxError
+
+from engine import urls
+from engine.errors import CrawlError
+from engine.extract.documents.json_ld import read_json_ld
+from engine.extract.documents.json_value import MISSING, parse_json, read_json_lines
+from engine.extract.documents.markup import BASE, Markup
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+
+_SEPARATORS = re.compile("[,;]")
+_DIRECTIVES_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+class PageRobots(NamedTuple):
+    """What a page asks of a robot."""
+
+    nofollow: bool = False
+    """Not to follow its links."""
+    noindex: bool = False
+    """Not to list the page: to make no rows of it."""
+
+
+def read_meta(contents: Iterable[str]) -> PageRobots:
+    """The directives of the `content` attributes that address a robot. The strictest counts; others are ignored."""
+    words: set[str] = set()
+    for content in contents:
+        words.update(_SEPARATORS.sub(" ", content.lower()).split())
+    return _from_words(words)
+
+
+def read_headers(values: Iterable[str], agent: str) -> PageRobots:
+    """The directives of X-Robots-Tag headers for a product token; those before any `name:` address every robot.
+
+    A name applies to what follows it in its header: `otherbot: noindex, nofollow`.
+    """
+    words: set[str] = set()
+    for value in values:
+        addressed = True
+        for part in _SEPARATORS.split(value.lower()):
+            written, colon, directive = part.partition(":")
+            name = written.strip().partition("/")[0]  # without a version
+            if colon and name[:1].isdigit():
+                continue  # the second part of a date, after a weekday
+            if colon and name not in _DIRECTIVES_WITH_VALUE:
+                addressed = name in (agent, "robots", "*")
+            elif colon:
+                continue
+            if addressed:
+                words.update((directive if colon else part).split())
+    return _from_words(words)
+
+
+def _from_words(words: set[str]) -> PageRobots:
+    every = "none" in words
+    return PageRobots(nofollow=every or "nofollow" in words, noindex=every or "noindex" in words)
+
+
+MAX_BASE_CHARACTERS = 8_192
+"""Of the URL in `<base href>`: every relative URL of the page repeats it."""
+
+_HUGE_PAGE_TAGS = 300_000
+"""Elements above which memory is short: a tree takes 450 bytes for each, a list of nodes 80."""
+
+PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
+
+
+class PageTooCostly(CrawlError):
+    """A document that is beyond a limit of a parser, or has too many values. Its rows would be incomplete."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(
+            f"{url} {problem}",
+            "Its rows would be incomplete; exclude the URL with `deny` in the link that leads to it.",
+        )
+
+
+class Page:
+    """A fetched page. `url` is the final one. Not thread-safe."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        text: str | bytes,
+        kind: PageKind,
+        status: int,
+        fetched_at: float,
+        robots_tags: tuple[str, ...] = (),
+        only_tree: bool = False,
+    ) -> None:
+        """`text`: bytes are UTF-8. `robots_tags`: the values of its X-Robots-Tag headers.
+
+        `only_tree`: no XPath is asked of it, so that the text of a huge page need not stay beside its tree.
+        """
+        self._only_tree = only_tree
+        self.url = url
+        self._utf8 = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+        self.kind: PageKind = kind
+        self.status = status
+        self.fetched_at = fetched_at
+        """Unix time."""
+        self._robots_tags = robots_tags
+        self._robots: dict[str, PageRobots] = {}
+        self.json_values: dict[str, Any] = {}
+        """What selectors of embedded JSON found on the whole page, by their text."""
+        self.faults: dict[str, None] = {}
+        """What was skipped because it cannot be read; each text once."""
+
+    @property
+    def text(self) -> str:
+        """The document as written; a new copy each time."""
+        return self._utf8.decode()
+
+    @cached_property
+    def tree(self) -> LexborHTMLParser | None:
+        """The document as HTML; None for other kinds. Raises MemoryError."""
+        if self.kind != "html":
+            return None
+        try:
+            tree = LexborHTMLParser(self._utf8, options=LexborDocumentOptions.WO_EVENTS)
+        except SelectolaxError as error:  # Lexbor reads any bytes: it can only run out of memory
+            raise MemoryError(str(error)) from error
+        if self._only_tree and self.is_huge and self.markup.forget():
+            self._utf8 = tree.raw_html = b""
+        return tree
+
+    @cached_property
+    def is_huge(self) -> bool:
+        """Whether its tree is so large that little memory is left beside it."""
+        return self.markup.tags > _HUGE_PAGE_TAGS and self.markup.start_tags > _HUGE_PAGE_TAGS
+
+    def is_deeper(self, levels: int) -> bool:
+        """Whether an element of the HTML has more than so many ancestors."""
+        # with an element, the first one of its parent is as deep; `>` leaves the parser no choice
+        chain = ">".join(["*"] * (levels + 1) + [":first-child"])
+        return self.tree is not None and self.tree.css_first(chain) is not None
+
+    @cached_property
+    def element(self) -> "_Element | None":
+        """The root element for XPath, and for CSS on XML; None for JSON, CSV and empty ones.
+
+        Raises MemoryError and PageTooCostly.
+        """
+        if self.kind not in ("html", "xml"):
+            return None
+        from engine.extract.documents.xpath import parse_markup
+
+        return parse_markup(
+            self._utf8, xml=self.kind == "xml", on_limit=self._on_parser_limit, on_malformed=self._on_malformed
+        )
+
+    @cached_property
+    def data(self) -> Any:
+        """The JSON value, with fractions as `JsonNumber`; `MISSING` for HTML, XML and invalid JSON.
+
+        That of NDJSON is a list of its values, that of CSV a list of objects of texts.
+        """
+        if self.kind == "json":
+            value = parse_json(self._utf8.decode())
+            if value is MISSING:
+                self.faults["the document is not JSON, or beyond the limits of its parser"] = None
+            return value
+        if self.kind == "ndjson":
+            values, broken = read_json_lines(self._utf8.decode())
+            if broken:
+                self.faults["a line is not JSON and was skipped"] = None
+            return values
+        if self.kind == "csv":
+            from engine.extract.documents.csv_table import read_csv  # few crawls need it
+
+            rows, faulty = read_csv(self._utf8.decode())
+            if faulty:
+                self.faults["a row of the CSV does not fit its header"] = None
+            return rows
+        return MISSING
+
+    @cached_property
+    def json_ld(self) -> "Mapping[str, Sequence[dict[str, Any]]]":
+        """The JSON-LD objects of the page by type; none for other kinds than HTML. Raises MemoryError."""
+        if self.tree is None:
+            return {}
+        by_type, broken = read_json_ld(self.tree)
+        if broken:
+            self.faults["a block of JSON-LD is not JSON and was skipped"] = None
+        return by_type
+
+    @cached_property
+    def base(self) -> str:
+        """The base of relative URLs: the first `<base href>` unless it is overlong, else the final URL."""
+        own = urls.normalize(self.url) or self.url
+        if self.kind != "html" or not self.markup.mentions(BASE) or self.tree is None:
+            return own
+        node = self.tree.css_first("base[href]")
+        href = node.attrs.get("href") if node is not None else None
+        return (urls.join(own, href) if href and len(href) <= MAX_BASE_CHARACTERS else None) or own
+
+    @cached_property
+    def selections(self) -> dict[object, Any]:
+        """What selectors with `scope: page` select on it, by selector: it is the same in every block."""
+        return {}
+
+    @cached_property
+    def host(self) -> str:
+        """The host name of the final URL; empty if the URL has none."""
+        return host_name(self.url)
+
+    @cached_property
+    def mentions_nofollow(self) -> bool:
+        """Whether the word occurs anywhere in the page; if not, no `rel` needs to be read."""
+        return self.markup.mentions(b"nofollow")
+
+    def robots(self, agent: str) -> PageRobots:
+        """What the page asks of a robot of that product token, in its headers and in its `<meta>` elements."""
+        cached = self._robots.get(agent)
+        if cached is None:
+            cached = self._read_meta_robots(agent)
+            if self._robots_tags:
+                tags = read_headers(self._robots_tags, agent)
+                cached = PageRobots(cached.nofollow or tags.nofollow, cached.noindex or tags.noindex)
+            self._robots[agent] = cached
+        return cached
+
+    def _read_meta_robots(self, agent: str) -> PageRobots:
+        if self.kind != "html" or not self.markup.mentions_robots(agent.encode()):
+            return PageRobots()
+        if self.tree is None:
+            return PageRobots()
+        return read_meta(
+            node.attrs.get("content") or ""
+            for node in self.tree.css("meta[name]")
+            if (node.attrs.get("name") or "").strip().lower() in ("robots", agent)
+        )
+
+    @cached_property
+    def markup(self) -> Markup:
+        """The bytes of the document, with counts and searches."""
+        return Markup(self._utf8)
+
+    def _on_parser_limit(self, limit: str) -> None:
+        """CSS reads all of an HTML page; of XML there is no other reading, and its rows would be incomplete."""
+        if self.kind == "xml":
+            raise PageTooCostly(self.url, f"is beyond a limit of the XML parser: {limit}")
+        self.faults[f"XPath reads a part of the page alone: {limit}"] = None
+
+    def _on_malformed(self) -> None:
+        self.faults["the XML is malformed: what its parser cannot read is missing"] = None
+
+
+def host_name(url: str) -> str:
+    """The host name of a URL; empty for a relative one."""
+    try:
+        return urls.host_of(url)
+    except ValueError:
+        return ""

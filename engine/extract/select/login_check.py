@@ -1,0 +1,20 @@
+"""Tells by a selector whether a page was answered to somebody who has logged in."""
+
+from functools import lru_cache
+
+from engine.extract.page.page import Page
+from engine.extract.select.scope import Scope
+from engine.extract.select.selectors import Selector, compile_selector
+
+
+def is_logged_out(page: Page, check: str) -> bool:
+    """Whether an HTML page of a status 2xx lacks what `check` selects; other pages are not judged."""
+    if page.kind != "html" or not 200 <= page.status < 300:
+        return False
+    return compile_check(check).first(Scope(page)) is None
+
+
+@lru_cache(maxsize=64)
+def compile_check(check: str) -> Selector:
+    """The selector, compiled once."""
+    return compile_selector(check)

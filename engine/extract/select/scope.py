@@ -1,0 +1,82 @@
+"""What a selector searches: a page, or one block of it."""
+
+from typing import TYPE_CHECKING, Any
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from engine.extract.documents.json_value import MISSING
+from engine.extract.page.page import Page
+from engine.extract.select.node_value import JsonValue
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+    from engine.extract.select.node_value import SelectedNode
+
+# Outside a table, the HTML parser drops these tags.
+_TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"))
+
+
+class Scope:
+    """What a selector searches: a page or one block of it. Converts a block to other node kinds on demand."""
+
+    __slots__ = ("_element", "_html", "_json_values", "node", "page")
+
+    def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
+        self.page = page
+        self.node = node
+        """The block; None for the whole page."""
+        self._html: LexborNode | None = None
+        self._element: _Element | None = None
+        self._json_values: dict[str, Any] | None = None
+
+    @property
+    def html(self) -> LexborNode | None:
+        """The block as a Lexbor node; None when it has no markup. For blocks only."""
+        node = self.node
+        if isinstance(node, LexborNode):
+            return node
+        if self._html is None and node is not None and not isinstance(node, JsonValue | str):
+            self._html = _reparse(node)
+        return self._html
+
+    @property
+    def element(self) -> "_Element | None":
+        """The root of the page, or the block as the root of its own tree; None when there is no markup."""
+        node = self.node
+        if node is None:
+            return self.page.element
+        if self._element is None and not isinstance(node, JsonValue | str):
+            from engine.extract.documents.xpath import detach, parse_outer_html
+
+            if isinstance(node, LexborNode):
+                self._element = parse_outer_html(node.html or "", node.tag or "")
+            else:
+                self._element = detach(node)
+        return self._element
+
+    @property
+    def json_values(self) -> dict[str, Any]:
+        """What selectors found in JSON embedded in this page or block, by their text: several fields parse it once."""
+        if self.node is None:
+            return self.page.json_values
+        if self._json_values is None:
+            self._json_values = {}
+        return self._json_values
+
+    @property
+    def value(self) -> Any:
+        """The JSON value of the page or block; `MISSING` if there is none."""
+        node = self.node
+        if type(node) is JsonValue:
+            return node.value
+        return self.page.data if node is None else MISSING
+
+
+def _reparse(element: "_Element") -> LexborNode | None:
+    from engine.extract.documents.xpath import outer_html
+
+    tag = str(element.tag).lower()
+    markup = outer_html(element)
+    tree = LexborHTMLParser(f"<table>{markup}" if tag in _TABLE_PARTS else markup)
+    return next((node for node in tree.css("*") if node.tag == tag), None)

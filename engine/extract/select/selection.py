@@ -1,0 +1,101 @@
+"""What one selector matches on a page, typed by a person: values, links of the matches, counts by block."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from engine.extract.page.budget import MAX_CHARACTERS
+from engine.extract.page.page import Page
+from engine.extract.page.patterns import TimeBudget, TimedPattern
+from engine.extract.select.node_value import read_node
+from engine.extract.select.scope import Scope
+from engine.extract.select.selectors import compile_selector
+
+_MARKUP = ("html", "outerHtml")
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """A selector or, as `regex`, a pattern that searches the source; `limit`: values to return; None: all."""
+
+    selector: str
+    regex: bool = False
+    block: str | None = None
+    attribute: str = "text"
+    pattern: str | None = None
+    limit: int | None = None
+
+
+class SelectionResult(Struct, frozen=True, kw_only=True):
+    """Matches in document order. `values` and `links` hold the first of `count`."""
+
+    values: tuple[str | None, ...]
+    links: tuple[str, ...]
+    count: int
+    blocks: int
+    """Blocks that were searched; 1 for the whole page."""
+    blocks_without: int
+    """Blocks without a match."""
+    base: str
+    """The base of the links."""
+
+
+def select_values(page: Page, selection: Selection) -> SelectionResult:
+    """Evaluate a selector. Raises ValueError, PatternTimeout, PageTooCostly and MemoryError."""
+    if selection.regex:
+        matches = TimedPattern(selection.selector).find_all(page.text, TimeBudget())
+        shown = tuple(matches[: selection.limit])
+        return SelectionResult(
+            values=shown, links=(), count=len(matches), blocks=1, blocks_without=not matches, base=page.base
+        )
+    selector = compile_selector(selection.selector)
+    scopes = [Scope(page)]
+    if selection.block is not None:
+        scopes = [Scope(page, node) for node in compile_selector(selection.block).all(scopes[0])]
+    values: list[str | None] = []
+    links: list[str] = []
+    count = without = 0
+    for scope in scopes:
+        nodes = selector.all(scope)
+        count += len(nodes)
+        without += not nodes
+        for node in nodes if selection.limit is None else nodes[: max(0, selection.limit - len(values))]:
+            values.append(_extract_value(read_node(node, selection.attribute), selection))
+            links.append(node if isinstance(node, str) else read_node(node, "href") or "")
+    return SelectionResult(
+        values=tuple(values),
+        links=tuple(links),
+        count=count,
+        blocks=len(scopes),
+        blocks_without=without,
+        base=page.base,
+    )
+
+
+def _extract_value(text: str | None, selection: Selection) -> str | None:
+    """The value of a field, up to its `match`."""
+    if text is None:
+        return None
+    text = text.strip() if selection.attribute in _MARKUP else " ".join(text[:MAX_CHARACTERS].split())
+    return TimedPattern(selection.pattern).find(text, TimeBudget()) if selection.pattern and text else text
+
+
+def result_from_fields(fields: dict[str, Any]) -> SelectionResult:
+    """The result of an object that holds its fields. Raises ValueError where one is missing or of another type."""
+    values, links = fields.get("values"), fields.get("links")
+    numbers = [fields.get(name) for name in ("count", "blocks", "blocks_without")]
+    if (
+        not isinstance(values, list)
+        or not isinstance(links, list)
+        or not all(value is None or isinstance(value, str) for value in values)
+        or not all(isinstance(text, str) for text in (*links, fields.get("base")))
+        or not all(isinstance(number, int) for number in numbers)
+    ):
+        raise ValueError("not a selection")
+    return SelectionResult(
+        values=tuple(values),
+        links=tuple(links),
+        count=int(fields["count"]),
+        blocks=int(fields["blocks"]),
+        blocks_without=int(fields["blocks_without"]),
+        base=fields["base"],
+    )

@@ -1,0 +1,255 @@
+"""One interface to CSS, XPath and JSON selectors, on a page or in a block."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from selectolax.lexbor import LexborNode
+
+from engine.extract.documents.json_expression import JsonExpression
+from engine.extract.documents.json_ld import JsonLdPath
+from engine.extract.documents.json_value import MISSING, parse_embedded_json
+from engine.extract.select.css import CssExpression, Speed
+from engine.extract.select.node_value import JsonValue, read_node
+from engine.extract.select.scope import Scope
+from engine.extract.select.selector_syntax import (
+    EMBEDDED_PREFIX,
+    JMESPATH_PREFIX,
+    JSONLD_PREFIX,
+    XPATH_PREFIX,
+    split_embedded,
+    split_json_ld,
+)
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+    from engine.extract.select.node_value import SelectedNode
+    from engine.extract.select.xml_css import XmlCssExpression
+
+
+class Selector(Protocol):
+    """A compiled selector. Matches nothing in a document of another kind."""
+
+    @property
+    def speed(self) -> Speed:
+        """How long one search of a page may take."""
+
+    def first(self, scope: Scope) -> "SelectedNode | None":
+        """The first match in document order."""
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        """All matches in document order."""
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        """The same, of a page with very many elements one by one."""
+
+
+def compile_selector(text: str | None) -> Selector:
+    """Compiles a selector; None selects the page or block itself. Raises `ValueError`."""
+    if text is None:
+        return _SelfSelector()
+    bare = text.strip()
+    if bare.startswith(XPATH_PREFIX):
+        return _XPathSelector(bare.removeprefix(XPATH_PREFIX).strip())
+    if bare.startswith(JMESPATH_PREFIX):
+        return JmesPathSelector(bare.removeprefix(JMESPATH_PREFIX).strip())
+    if bare.startswith(JSONLD_PREFIX):
+        return _JsonLdSelector(bare)
+    if bare.startswith(EMBEDDED_PREFIX):
+        return _EmbeddedJsonSelector(bare)
+    return CssSelector(bare)
+
+
+class PageSelector:
+    """A selector that searches the whole page from inside a block, once for all blocks."""
+
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
+        self.speed = selector.speed
+
+    def first(self, scope: Scope) -> "SelectedNode | None":
+        """The first match on the page."""
+        key = (self, "first")
+        selections = scope.page.selections
+        if key not in selections:
+            selections[key] = self._selector.first(Scope(scope.page))
+        node: SelectedNode | None = selections[key]
+        return node
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        """All matches on the page."""
+        key = (self, "all")
+        selections = scope.page.selections
+        if key not in selections:
+            selections[key] = self._selector.all(Scope(scope.page))
+        nodes: list[SelectedNode] = selections[key]
+        return nodes
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        """The same one by one."""
+        return iter(self.all(scope))
+
+
+class CssSelector:
+    """Selects elements of HTML and XML."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._css = CssExpression(text)
+        self._xml_css: XmlCssExpression | None = None
+        self.speed = self._css.speed
+
+    def first(self, scope: Scope) -> "LexborNode | _Element | None":
+        """The first match in document order."""
+        block = scope.node
+        if type(block) is LexborNode:  # the most frequent case: a field of a record
+            return self._css.find_first_in_block(block)
+        if scope.page.kind == "xml":
+            return next(iter(self._find_in_xml(scope)), None)
+        if block is None:
+            return None if scope.page.tree is None else self._css.find_first_on_page(scope.page.tree)
+        return None if scope.html is None else self._css.find_first_in_block(scope.html)
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        """All matches in document order."""
+        if scope.page.kind == "xml":
+            return [*self._find_in_xml(scope)]
+        if scope.node is None:
+            return [] if scope.page.tree is None else [*self._css.find_on_page(scope.page.tree)]
+        return [] if scope.html is None else [*self._css.find_in_block(scope.html)]
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        """The same, of a page with very many elements one by one."""
+        page = scope.page
+        if page.kind == "html" and scope.node is None and page.is_huge:
+            assert page.tree is not None
+            return self._css.iterate_page(page.tree)
+        return iter(self.all(scope))
+
+    def _find_in_xml(self, scope: Scope) -> "list[_Element]":
+        root = scope.element
+        if root is None:
+            return []
+        if self._xml_css is None:
+            from engine.extract.select.xml_css import XmlCssExpression  # lxml takes 20 ms, which HTML need not pay
+
+            self._xml_css = XmlCssExpression(self._text)
+        return self._xml_css.find(root, block=scope.node is not None)
+
+
+class _XPathSelector:
+    speed = Speed.SLOW
+
+    def __init__(self, text: str) -> None:
+        from engine.extract.documents.xpath import XPathExpression
+
+        self._expression = XPathExpression(text)
+
+    def first(self, scope: Scope) -> "_Element | str | None":
+        return next(iter(self._select(scope)), None)
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        return [*self._select(scope)]
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        return iter(self.all(scope))
+
+    def _select(self, scope: Scope) -> "list[_Element | str]":
+        root = scope.element
+        return [] if root is None else self._expression.find(root, block=scope.node is not None)
+
+
+class _JsonSelector(ABC):
+    """What selectors of JSON share: a match is a value, even a list; `all` splits lists, `type: json` keeps them."""
+
+    speed = Speed.QUICK_IF_PLAIN
+
+    def first(self, scope: Scope) -> JsonValue | None:
+        value = next(iter(self._matches(scope)), None)
+        return None if value is None else JsonValue(value)
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        parts = (match if isinstance(match, list) else (match,) for match in self._matches(scope))
+        return [JsonValue(value) for part in parts for value in part if value is not None]
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        return iter(self.all(scope))
+
+    @abstractmethod
+    def _matches(self, scope: Scope) -> Sequence[Any]:
+        """The values; none is null."""
+
+
+class JmesPathSelector(_JsonSelector):
+    """Selects in a JSON document, or in a block of one."""
+
+    def __init__(self, text: str) -> None:
+        self.expression = JsonExpression(text)
+
+    def _matches(self, scope: Scope) -> Sequence[Any]:
+        found = None if scope.value is MISSING else self.expression.search(scope.value)
+        return () if found is None else (found,)
+
+
+class _JsonLdSelector(_JsonSelector):
+    """Reads the whole page in every scope."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._type, path = split_json_ld(text.removeprefix(JSONLD_PREFIX).strip())
+        self._path = JsonLdPath(path)
+
+    def _matches(self, scope: Scope) -> Sequence[Any]:
+        cache = scope.page.json_values
+        matches: list[Any] | None = cache.get(self._text)
+        if matches is None:
+            objects = scope.page.json_ld.get(self._type, ())
+            matches = [value for value in map(self._path.search, objects) if value is not None]
+            cache[self._text] = matches
+        return matches
+
+
+class _EmbeddedJsonSelector(_JsonSelector):
+    def __init__(self, text: str) -> None:
+        self._css_text, expression = split_embedded(text)
+        self._css = CssSelector(self._css_text)
+        self.speed = max(self._css.speed, Speed.QUICK_IF_PLAIN)
+        self._expression = JsonExpression(expression)
+
+    def _matches(self, scope: Scope) -> Sequence[Any]:
+        cache = scope.json_values
+        if (value := cache.get(self._css_text)) is None:
+            value = cache[self._css_text] = self._parse(scope)
+        found = None if value is MISSING else self._expression.search(value)
+        return () if found is None else (found,)
+
+    def _parse(self, scope: Scope) -> Any:
+        node = self._css.first(scope) if scope.page.kind == "html" else None
+        text = read_node(node, "text") if node is not None else None
+        if not text:
+            return MISSING
+        value = parse_embedded_json(text)
+        if value is MISSING:
+            scope.page.faults[f"what `{self._css_text}` selects is not JSON and was skipped"] = None
+        return value
+
+
+class _SelfSelector:
+    speed = Speed.QUICK
+
+    def first(self, scope: Scope) -> "SelectedNode | None":
+        if scope.node is not None:
+            return scope.node
+        if scope.page.tree is not None:
+            return scope.page.tree.root
+        if scope.page.kind == "xml":
+            return scope.page.element
+        return None if scope.page.data is MISSING else JsonValue(scope.page.data)
+
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        node = self.first(scope)
+        return [] if node is None else [node]
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        return iter(self.all(scope))

@@ -1,0 +1,1 @@
+"""Reads the tables that axes describe."""
