@@ -19,9 +19,9 @@ from engine.store.db.schema import has_tables
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
-from engine.store.tables import commands, runs, supervisors
-from engine.store.tables.runs import Run
-from engine.store.tables.supervisors import Epoch
+from engine.store.tables.run import commands, runs, supervisors
+from engine.store.tables.run.runs import Run
+from engine.store.tables.run.supervisors import Epoch
 from engine.store.transactions import waits
 from engine.store.transactions.waits import WaitingPlace
 from engine.supervise.lock import read_holder

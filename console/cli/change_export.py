@@ -19,14 +19,14 @@ from engine.append.run_changes import ComparedDef, RowComparison
 from engine.errors import StorageError, UsageError
 from engine.model.fingerprint import ChangeScope
 from engine.store.read.run_comparison import find_earlier_run
-from engine.store.tables import runs, versions
-from engine.store.tables.row_entries import RowEntries
+from engine.store.tables.row.row_entries import RowEntries
+from engine.store.tables.run import runs, versions
 from engine.supervise.outputs import output_settings
 
 if TYPE_CHECKING:
     from engine.model.definition import DataDef, Definitions
     from engine.store.db.connector import Database
-    from engine.store.tables.runs import Run
+    from engine.store.tables.run.runs import Run
 
 _BATCH = 500
 

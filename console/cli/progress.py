@@ -16,7 +16,7 @@ from engine.errors import CrawlError
 from engine.store.db.connector import Database
 from engine.store.read import failures, snapshot
 from engine.store.read.snapshot import Snapshot
-from engine.store.tables import events, runs
+from engine.store.tables.run import events, runs
 from engine.urls import without_credentials
 
 _MAX_LISTED = 5

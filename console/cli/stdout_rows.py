@@ -32,7 +32,7 @@ def write_rows(db: "Database", run: int) -> None:
 
 def _write(db: "Database", run: int) -> None:
     from engine.append.export import export
-    from engine.store.tables import versions
+    from engine.store.tables.run import versions
     from engine.supervise.outputs import output_settings
 
     data_def = only_data_def(versions.read(db, versions.current(db, run)))

@@ -14,7 +14,7 @@ from console.sanitize import clean
 if TYPE_CHECKING:
     from engine.store.db.connector import Database
     from engine.store.pages.documents import PageStore
-    from engine.store.tables.runs import Run
+    from engine.store.tables.run.runs import Run
     from engine.supervise.verification.findings import GroupResult, Verification
 
 _HEADINGS = ("GROUP", "STATUS", "DOCUMENTS", "ROWS", "REASON")
@@ -74,7 +74,7 @@ def _open_pages(data: Path) -> "Iterator[PageStore | None]":
 def _verify_and_mark(db: "Database", data: Path, run: "Run", pages: "PageStore | None") -> _Outcome:
     from console.client import has_supervisor
     from engine.errors import LockHeld, StorageError
-    from engine.store.tables import runs
+    from engine.store.tables.run import runs
     from engine.supervise.lock import Lock
     from engine.supervise.verification.verifier import verify
 

@@ -16,7 +16,7 @@ from console.tui.state.source import AcceptedDefs, PollResult
 from console.tui.themes import ThemeStyles
 from console.tui.widgets.prompt import Prompt
 from engine.store.db.filter import JobFilter
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 
 Answer = TypeVar("Answer")
 

@@ -10,7 +10,7 @@ from console.tui.screens.base import View
 from console.tui.state.poller import Poller
 from console.tui.widgets.bars import HintBar, Tabs
 from engine.store.db.filter import JobFilter
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 
 
 class Navigation:

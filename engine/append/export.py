@@ -10,7 +10,7 @@ from engine.append.formats.writer import Batch, create_encoder
 from engine.append.loop.only_new import SeenRows
 from engine.model.output_type import default_delimiter
 from engine.store.db.connector import Database
-from engine.store.tables import rows
+from engine.store.tables.row import rows
 
 BATCH_ROWS = 2_000
 

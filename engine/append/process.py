@@ -18,7 +18,7 @@ from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.tables import nodes, runs
+from engine.store.tables.run import nodes, runs
 
 BEATS_DIR = "beats"
 _RETRY_SECONDS = 0.05

@@ -13,7 +13,7 @@ from engine.model.fingerprint import ChangeScope
 from engine.store.db.connector import Database
 from engine.store.read import run_comparison
 from engine.store.read.run_comparison import JUDGED, NOT_REACHED, ComparedRow
-from engine.store.tables.row_entries import NEW, OLD, RowEntries, RowEntry
+from engine.store.tables.row.row_entries import NEW, OLD, RowEntries, RowEntry
 
 _BATCH = 500
 

@@ -4,7 +4,7 @@ from engine.fetch.credentials import find_plain_hosts
 from engine.model.definition import Definitions, HostRule
 from engine.model.user_agent import product_token
 from engine.settings import Settings
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
 from engine.urls import FILE_HOST_KEY, host_of, normalize
 
 _NO_RULE = HostRule(name="")

@@ -15,9 +15,9 @@ from engine.runtime.user_command import UserCommand
 from engine.settings import Settings
 from engine.settings.declaration import Helper
 from engine.store.db.connector import Database
-from engine.store.tables import events, supervisors
-from engine.store.tables.events import Event, Level
-from engine.store.tables.supervisors import HelperRow
+from engine.store.tables.run import events, supervisors
+from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run.supervisors import HelperRow
 
 _REMEDY = "check [helpers.{name}] in crawl.toml"
 

@@ -52,8 +52,8 @@ from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import runs
-from engine.store.tables.runs import Run
+from engine.store.tables.run import runs
+from engine.store.tables.run.runs import Run
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)

@@ -13,18 +13,11 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import (
-    answers,
-    files,
-    host_logins,
-    hosts,
-    jobs,
-    linked_jobs,
-    locators,
-    step_values,
-)
-from engine.store.tables.host_logins import HostLogin
-from engine.store.tables.hosts import StoredRobots
+from engine.store.tables.host import answers, host_logins, hosts
+from engine.store.tables.host.host_logins import HostLogin
+from engine.store.tables.host.hosts import StoredRobots
+from engine.store.tables.job import jobs, linked_jobs, locators, step_values
+from engine.store.tables.row import files
 from engine.store.transactions import page_limit
 
 _BUSY_SECONDS, _BUSY_PAUSE = 5.0, 0.5

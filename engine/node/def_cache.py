@@ -13,8 +13,8 @@ from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_unit
 from engine.model.job import LeasedJob
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import versions
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.run import versions
 from engine.urls import QueryStripper
 
 _EMPTY_GROUP = TaskGroup(name="")

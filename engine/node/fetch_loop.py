@@ -14,7 +14,7 @@ from engine import urls
 from engine.errors import CrawlError
 from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 from engine.store.transactions.outcome import JobOutcome
 
 _log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from engine.model.latency import bucket_of
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import host_speeds
-from engine.store.tables.host_speeds import NO_ANSWER, HostTraffic
+from engine.store.tables.host import host_speeds
+from engine.store.tables.host.host_speeds import NO_ANSWER, HostTraffic
 from engine.store.transactions.outcome import JobOutcome
 
 _FLUSH_SECONDS = 1.0

@@ -13,8 +13,8 @@ from engine.model.retry_policy import OVERLOAD_STATUSES, retry_wait
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED
 from engine.node.extraction.result import PageExtraction
 from engine.runtime.clock import boottime
-from engine.store.tables.events import Event, Level
-from engine.store.tables.jobs import PRIORITY_RANGE
+from engine.store.tables.job.jobs import PRIORITY_RANGE
+from engine.store.tables.run.events import Event, Level
 from engine.store.transactions.outcome import JobOutcome, UnitResult
 
 _MAX_REJECTION_EVENTS = 5

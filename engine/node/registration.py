@@ -11,7 +11,7 @@ from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL
-from engine.store.tables import nodes
+from engine.store.tables.run import nodes
 
 _BUSY_SECONDS = 0.5
 """Short, so that a node which waits for a busy database to register can write beats between two attempts."""

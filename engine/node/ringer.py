@@ -11,7 +11,7 @@ from engine.queue import Doorbells
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import jobs, rings
+from engine.store.tables.job import jobs, rings
 
 _log = logging.getLogger(__name__)
 _DEADLINE_SLACK = 0.005

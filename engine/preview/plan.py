@@ -21,8 +21,8 @@ from engine.store.db.schema import PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
-from engine.store.tables import versions
-from engine.store.tables.runs import Run
+from engine.store.tables.run import versions
+from engine.store.tables.run.runs import Run
 from engine.supervise.reload.diff import count_locators, describe_changes, find_stale_groups
 from engine.supervise.reload.publish import count_stale_pages
 

@@ -23,8 +23,8 @@ from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
-from engine.store.tables import runs
-from engine.store.tables.runs import Run
+from engine.store.tables.run import runs
+from engine.store.tables.run.runs import Run
 
 DEFAULT_PAGES = 20
 _KEEPS_NONE_REMEDY = "Pass a URL instead; without the key, the next crawl keeps its pages."

@@ -28,9 +28,12 @@ from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, create_databases
 from engine.store.read.snapshot import read_summary
-from engine.store.tables import commands, events, hosts, jobs, outputs, rings, runs, sequences, supervisors
-from engine.store.tables.events import Event
-from engine.store.tables.runs import Run
+from engine.store.tables.host import hosts
+from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.output import outputs
+from engine.store.tables.run import commands, events, runs, supervisors
+from engine.store.tables.run.events import Event
+from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, placement, robots
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.checkpoints import tracker

@@ -15,10 +15,12 @@ from engine.model.node import NodeRange, Role
 from engine.processes.child import ChildProcess
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
-from engine.store.tables import commands, events, host_control, runs, sequences
-from engine.store.tables.commands import Command
-from engine.store.tables.events import Event
-from engine.store.tables.host_control import HostControl
+from engine.store.tables.host import host_control
+from engine.store.tables.host.host_control import HostControl
+from engine.store.tables.job import sequences
+from engine.store.tables.run import commands, events, runs
+from engine.store.tables.run.commands import Command
+from engine.store.tables.run.events import Event
 from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.stages import ExitReason

@@ -14,8 +14,9 @@ from engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
 from engine.runtime.disk_space import DiskSpaceMonitor, data_paths
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL, PAGES
-from engine.store.tables import events, outputs, runs
-from engine.store.tables.events import Event
+from engine.store.tables.output import outputs
+from engine.store.tables.run import events, runs
+from engine.store.tables.run.events import Event
 from engine.supervise.lock import LOCK_NAME
 
 _CHECK_SECONDS = 1.0

@@ -10,8 +10,8 @@ from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions
 from engine.model.output_type import OUTPUT_TYPES, default_delimiter, output_type_for_suffix
 from engine.store.db.connector import Database
-from engine.store.tables import deliveries, outputs
-from engine.store.tables.outputs import Output
+from engine.store.tables.output import deliveries, outputs
+from engine.store.tables.output.outputs import Output
 
 
 def declare_outputs(

@@ -3,8 +3,8 @@
 import time
 
 from engine.store.db.connector import Database
-from engine.store.tables import events
-from engine.store.tables.events import Event
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 from engine.store.transactions import robots
 
 _CHECK_SECONDS = 3600.0

@@ -8,9 +8,10 @@ from engine.model.run import RunState, Stage
 from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database
 from engine.store.pages import temporary
-from engine.store.tables import events, jobs, runs, sequences, supervisors
-from engine.store.tables.events import Event
-from engine.store.tables.runs import MissedExpectation, Run
+from engine.store.tables.job import jobs, sequences
+from engine.store.tables.run import events, runs, supervisors
+from engine.store.tables.run.events import Event
+from engine.store.tables.run.runs import MissedExpectation, Run
 from engine.store.transactions import release
 from engine.supervise.analysis.expectations import build_baseline
 from engine.supervise.analysis.run_stats import RunStats

@@ -7,8 +7,8 @@ from enum import StrEnum
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import events, runs
-from engine.store.tables.events import Event
+from engine.store.tables.run import events, runs
+from engine.store.tables.run.events import Event
 
 
 class ExitReason(StrEnum):

@@ -12,7 +12,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import checkpoint_wal
-from engine.store.tables.runs import Run
+from engine.store.tables.run.runs import Run
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard

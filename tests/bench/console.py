@@ -27,10 +27,11 @@ from engine.model.run import NO_ETA, RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.tables import events, linked_jobs, nodes, runs, supervisors, versions
-from engine.store.tables.events import Event
-from engine.store.tables.hosts import HostPolicy
-from engine.store.tables.linked_jobs import NewLink
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import linked_jobs
+from engine.store.tables.job.linked_jobs import NewLink
+from engine.store.tables.run import events, nodes, runs, supervisors, versions
+from engine.store.tables.run.events import Event
 from engine.store.transactions.placement import PlacementCache
 
 GROUP, JOBS_PER_S = "docs", 1_000

@@ -10,9 +10,10 @@ from engine import urls
 from engine.model.job import link_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import linked_jobs, runs
-from engine.store.tables.hosts import HostPolicy
-from engine.store.tables.linked_jobs import NewLink
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import linked_jobs
+from engine.store.tables.job.linked_jobs import NewLink
+from engine.store.tables.run import runs
 from engine.store.transactions.placement import PlacementCache
 from tests.bench.contest import PROJECT, console, write_defs
 from tests.bench.pages import path_of

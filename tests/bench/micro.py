@@ -20,9 +20,9 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.read import snapshot
-from engine.store.tables import nodes, runs, supervisors
-from engine.store.tables.events import Event
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.run import nodes, runs, supervisors
+from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import commit
 from engine.store.transactions.lease import LeaseRequest, lease
 from engine.store.transactions.outcome import ExtractedRows, JobOutcome

@@ -8,10 +8,10 @@ from engine.store.read.data_warnings import DataWarning
 from engine.store.read.history import PastRun, RunReport
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
-from engine.store.tables.health import DataDefHealth
-from engine.store.tables.runs import Run
-from engine.store.tables.samples import Sample
-from engine.store.tables.supervisors import Epoch
+from engine.store.tables.row.health import DataDefHealth
+from engine.store.tables.run.runs import Run
+from engine.store.tables.run.samples import Sample
+from engine.store.tables.run.supervisors import Epoch
 
 AT = 1_700_000_000.0
 """A moment: 22:13:20 UTC."""

@@ -17,7 +17,7 @@ from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request
 from engine.store.read.browse import Ancestor, Child, DocumentDetail, JobDetail, Lineage, Listing
 from engine.store.read.failures import FailureGroup, HostErrors
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 from engine.store.transactions.exclude import EndedJob, Exclusion
 from tests.console.builders import AT, line, run_report, snapshot
 

@@ -7,7 +7,7 @@ import pytest
 
 from console.sanitize import clean
 from console.tui.quit import QuitFlow
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 from tests.console.builders import AT, host, line, node, output, run, sequence, snapshot
 from tests.console.fakes import FakeSource, open_console
 

@@ -186,7 +186,7 @@ async def test_the_log_is_searched_filtered_and_followed(tmp_path):
 
 
 async def test_a_stopped_log_counts_new_lines(tmp_path):
-    from engine.store.tables.events import Event
+    from engine.store.tables.run.events import Event
 
     async with open_console(tmp_path, screen="log") as console:
         await console.press("k")

@@ -1,7 +1,7 @@
 """The log folds what says the same again, and never hides a page that succeeded."""
 
 from console.tui.state.log_buffer import FoldedLines
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 from tests.console.builders import AT, run, snapshot
 from tests.console.fakes import FakeSource, open_console
 

@@ -2,7 +2,7 @@
 
 from console.tui.screens.plots import AnswersPlot, LatencyPlot, RowsPlot
 from console.tui.widgets.chart import Part, Range, range_column, stacked_column, tick_positions, time_axis
-from engine.store.tables.samples import Sample
+from engine.store.tables.run.samples import Sample
 from tests.console.builders import AT, samples
 from tests.console.fakes import FakeSource, open_console
 

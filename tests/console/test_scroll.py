@@ -5,7 +5,7 @@ import asyncio
 from textual.events import MouseDown, MouseMove, MouseScrollDown, MouseScrollUp, MouseUp
 
 from console.tui.widgets.scroll_pane import thumb_range
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 from tests.console.builders import AT, host, line, snapshot
 from tests.console.fakes import FakeSource, open_console
 

@@ -9,9 +9,10 @@ from engine.model.node import Role
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.tables import linked_jobs, nodes, runs, supervisors
-from engine.store.tables.hosts import HostPolicy
-from engine.store.tables.linked_jobs import NewLink
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import linked_jobs
+from engine.store.tables.job.linked_jobs import NewLink
+from engine.store.tables.run import nodes, runs, supervisors
 from engine.store.transactions.placement import PlacementCache
 from tests.console.terminals import Terminal
 

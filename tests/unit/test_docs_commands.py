@@ -20,9 +20,9 @@ from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
-from engine.store.tables.checkpoints import Checkpoint, to_state_record
-from engine.store.tables.events import Event
-from engine.store.tables.metrics import GroupTotals, build_metrics
+from engine.store.tables.run.checkpoints import Checkpoint, to_state_record
+from engine.store.tables.run.events import Event
+from engine.store.tables.run.metrics import GroupTotals, build_metrics
 from engine.supervise.verification.findings import GroupResult, OutputResult
 
 from .doc_pages import (

@@ -24,7 +24,7 @@ from engine.errors import UsageError
 if TYPE_CHECKING:
     from engine.store.db.connector import Database
     from engine.store.db.filter import EventFilter
-    from engine.store.tables.events import Event
+    from engine.store.tables.run.events import Event
 
 _LEVELS = ("INFO", "WARNING", "ERROR")
 _POLL_SECONDS = 0.2
@@ -49,8 +49,8 @@ def events(
     """Show the events of a run, oldest first."""
     from console.client import open_latest_run
     from console.filter_syntax import event_filter
-    from engine.store.tables import events as table
-    from engine.store.tables import runs
+    from engine.store.tables.run import events as table
+    from engine.store.tables.run import runs
 
     validate_assignments(assign)
     if follow and run_id is not None:
@@ -88,7 +88,7 @@ def _print_new_events(
 ) -> int:
     """Print the events above `after`; returns the last id, unchanged where the database is busy."""
     from engine.store.db.connector import DatabaseBusy
-    from engine.store.tables import events as table
+    from engine.store.tables.run import events as table
 
     try:
         last = table.last_id(db)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.append.loop.only_new import SeenRows
     from engine.model.definition import DataDef, Definitions
     from engine.store.db.connector import Database
-    from engine.store.tables.runs import Run
+    from engine.store.tables.run.runs import Run
 
 _NO_RUN = 0
 
@@ -47,7 +47,7 @@ def export(
 ) -> int:  # fmt: skip
     """Write the rows of a run from the database, at any time."""
     from console.client import find_run, open_latest_run
-    from engine.store.tables import versions
+    from engine.store.tables.run import versions
 
     validate_assignments(assign)
     if output is not None and str(output) == "-":
@@ -186,7 +186,7 @@ class _Rows(Struct, frozen=True):
 def _open_seen_rows(db: "Database", data: Path, since: "Run", data_defs: "Sequence[DataDef]") -> "Iterator[SeenRows]":
     """The keys of the rows of that run and all earlier ones; in a temporary file where the data dir is read-only."""
     from engine.append.loop.only_new import SeenRows
-    from engine.store.tables.rowkeys import KEYS, RowKeys
+    from engine.store.tables.row.rowkeys import KEYS, RowKeys
 
     with contextlib.ExitStack() as stack:
         try:

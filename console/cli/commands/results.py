@@ -24,7 +24,7 @@ from engine.urls import without_credentials
 if TYPE_CHECKING:
     from engine.store.db.connector import Database
     from engine.store.read.step_results import ListedResult, ResultCount, ResultFilter
-    from engine.store.tables.runs import Run
+    from engine.store.tables.run.runs import Run
 
 _PAGE_SIZE = 500
 _HEADING = f"{'JOB':>8}  {'TASK':<20}  {'STEP':<12}  {'OUTCOME':<7}  {'CODE':<14}  {'MS':>8}  {'TEXT':<30}  URL"
@@ -77,7 +77,7 @@ def results(
 def _find_run(db: "Database", data: Path, job: int, run: "Run", *, run_is_given: bool) -> "Run":
     """The run of a job. Raises UsageError where there is no such job, or it is of another run than the given one."""
     from engine.store.read.job_range import find_run
-    from engine.store.tables import runs
+    from engine.store.tables.run import runs
 
     seq = find_run(db, job)
     own = runs.get(db, seq) if seq is not None else None
@@ -100,7 +100,7 @@ def _to_filter(db: "Database", run: "Run", job: int | None, task: str | None, ou
 def _find_task(db: "Database", run: "Run", text: str) -> tuple[str | None, str]:
     """The group (None: any) and the name of a task."""
     from engine.store.read import step_results
-    from engine.store.tables import versions
+    from engine.store.tables.run import versions
 
     tasks = {(count.group, count.task) for word in OUTCOMES for count in step_results.count_by_step(db, run.seq, word)}
     if run.defs_version:
@@ -166,8 +166,8 @@ def _print_unlisted(counts: "Sequence[ResultCount]") -> int:
 
 def _why_none(db: "Database", run: "Run") -> str:
     """Why nothing was printed."""
-    from engine.store.tables import results as table
-    from engine.store.tables import versions
+    from engine.store.tables.job import results as table
+    from engine.store.tables.run import versions
 
     if table.count_by_step(db, run.seq):
         return f"no such result in run {run.id}"

@@ -71,7 +71,7 @@ def _print_result(result: dict[str, Any], lines: list[str], *, as_json: bool) ->
 
 def _find_run_seq(db: "Database", id_: str | None) -> int | None:
     from engine.errors import UsageError, suggest
-    from engine.store.tables import runs
+    from engine.store.tables.run import runs
 
     run = runs.latest(db) if id_ is None else runs.get_by_id(db, id_)
     if run is None and id_ is not None:

@@ -11,7 +11,7 @@ from console.format import align_columns, format_date_time
 from console.sanitize import clean
 
 if TYPE_CHECKING:
-    from engine.store.tables.checkpoints import Checkpoint
+    from engine.store.tables.run.checkpoints import Checkpoint
 
 _HEADINGS = ("GROUP", "TASK", "STEP", "COMPLETE", "SINCE", "STATUS", "DEPENDS ON", "REASON")
 
@@ -28,7 +28,7 @@ def state(verify: bool, as_json: bool, run_id: str | None, data: Path, assign: S
     import orjson
 
     from console.client import find_run, open_database
-    from engine.store.tables import checkpoints, runs
+    from engine.store.tables.run import checkpoints, runs
     from engine.supervise.checkpoints.state_file import read_state_records
 
     validate_assignments(assign)

@@ -83,7 +83,7 @@ def _read_stored(data: Path, job: int) -> "tuple[TrialDocument, PageOrigin]":
     from engine.store.db.schema import PAGES
     from engine.store.pages.documents import PageStore
     from engine.store.read import worked_pages
-    from engine.store.tables import runs
+    from engine.store.tables.run import runs
 
     path = require_database_path(data)
     db = Database.open(path, read_only=True, immutable=is_immutable(path))

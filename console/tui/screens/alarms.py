@@ -12,7 +12,7 @@ from console.tui.widgets.columns import Column
 from console.tui.widgets.line_table import LineTable, Row
 from engine.store.db.filter import EventFilter, GlobFilter
 from engine.store.read.snapshot import Snapshot
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 
 _HISTORY_FILTER = EventFilter(levels=GlobFilter(("WARNING", "ERROR")), kinds=GlobFilter((), ("page", "row")))
 _MAX_HISTORY = 200

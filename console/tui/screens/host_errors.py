@@ -12,7 +12,7 @@ from console.tui.widgets.line_canvas import Canvas, Line
 from console.tui.widgets.line_table import LineTable, Row
 from engine.store.read.failures import HostErrors
 from engine.store.read.snapshot import Snapshot
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 
 _MAX_REASONS = 5
 _READ_INTERVAL = 2.0

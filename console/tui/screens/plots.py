@@ -13,7 +13,7 @@ from console.tui.widgets.chart import SCALE_WIDTH, Part, Range, chart_lines, ran
 from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.pane import Pane
 from engine.model.host import STATUS_CLASSES
-from engine.store.tables.samples import Sample
+from engine.store.tables.run.samples import Sample
 
 TIME_RANGES = (("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h", 21_600.0))
 _READ_INTERVAL = 1.0

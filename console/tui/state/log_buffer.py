@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from console.filter_syntax import SearchPattern
 from console.tui.state.source import DataSource, LogLines
 from engine.store.read.snapshot import Snapshot
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 
 MAX_LINES = 5_000
 _BATCH_LINES = 500

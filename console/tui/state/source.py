@@ -20,9 +20,9 @@ from engine.store.read.event_search import list_events
 from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.read.history import RunReport
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
-from engine.store.tables import events, samples, versions
-from engine.store.tables.events import Event
-from engine.store.tables.samples import Sample
+from engine.store.tables.run import events, samples, versions
+from engine.store.tables.run.events import Event
+from engine.store.tables.run.samples import Sample
 
 _BUSY_SECONDS = 2.0
 _MAX_ERRORS, _MAX_FAILURE_GROUPS, _MAX_RUNS = 200, 1_000, 50

@@ -22,7 +22,7 @@ from console.tui.state.log_buffer import (
 )
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.scroll_pane import ScrollPane
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 
 
 def highlight(text: str, role: str, pattern: SearchPattern | None) -> list[Span]:

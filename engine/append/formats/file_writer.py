@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from engine.append.formats.writer import Batch, FileState, RowEncoder
-from engine.store.tables.outputs import Output
+from engine.store.tables.output.outputs import Output
 
 
 class FileWriter:

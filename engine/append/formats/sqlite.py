@@ -11,7 +11,7 @@ from engine.append.formats.writer import Batch, FileState
 from engine.errors import StorageError
 from engine.model.record import to_text
 from engine.store.db.connector import Database, has_no_wal, sqlite3
-from engine.store.tables.outputs import Output
+from engine.store.tables.output.outputs import Output
 
 ID_COLUMN = "_id"
 """The column of the row id; it gets another name if a field has this one."""

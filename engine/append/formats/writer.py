@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from engine.errors import CrawlError, suggest
 from engine.model.output_type import OUTPUT_TYPES
-from engine.store.tables.outputs import Output
+from engine.store.tables.output.outputs import Output
 
 Batch = Sequence[tuple[int, str]]
 """Rows of one dataDef in the order of their ids: id, JSON."""

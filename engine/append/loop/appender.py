@@ -22,9 +22,11 @@ from engine.append.loop.turns import Fence, OutputFailed, OutputRetries, Supervi
 from engine.errors import CrawlError, StorageError
 from engine.model.output_type import is_shared_file
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import outputs, rows, runs
-from engine.store.tables.outputs import Output
-from engine.store.tables.runs import Run
+from engine.store.tables.output import outputs
+from engine.store.tables.output.outputs import Output
+from engine.store.tables.row import rows
+from engine.store.tables.run import runs
+from engine.store.tables.run.runs import Run
 
 BATCH_ROWS, FIRST_ROWS, MIN_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.append.formats.writer import Writer, create_writer
-from engine.store.tables.outputs import Output
+from engine.store.tables.output.outputs import Output
 
 
 class ChosenOutputs(Protocol):

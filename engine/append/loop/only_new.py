@@ -14,9 +14,9 @@ from typing import Any
 from engine.append.formats.row_json import decode_as_text
 from engine.append.formats.writer import Batch
 from engine.store.db.connector import Database
-from engine.store.tables import rows
-from engine.store.tables.outputs import Output
-from engine.store.tables.rowkeys import KEYS, RowKeys
+from engine.store.tables.output.outputs import Output
+from engine.store.tables.row import rows
+from engine.store.tables.row.rowkeys import KEYS, RowKeys
 
 STEP_ROWS, FIRST_ROWS, MIN_ROWS = 10_000, 1_000, 16
 STEP_CHARACTERS = 8_000_000

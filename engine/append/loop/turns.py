@@ -10,8 +10,9 @@ from typing import Protocol
 from engine.append.loop.lifeline import Monitor, StopSignal
 from engine.errors import CrawlError, Fenced, StorageError
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import nodes, outputs
-from engine.store.tables.outputs import Output
+from engine.store.tables.output import outputs
+from engine.store.tables.output.outputs import Output
+from engine.store.tables.run import nodes
 
 FLUSH_SECONDS = 0.2
 """Seconds between two flushes while rows arrive slowly."""

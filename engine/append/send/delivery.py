@@ -13,10 +13,10 @@ from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.turns import GIVE_UP_SECONDS, Fence, OutputFailed, OutputRetries, TurnResult, run_turns
 from engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget, build_batch, read_changes
 from engine.store.db.connector import Database
-from engine.store.tables import deliveries, outputs
-from engine.store.tables.deliveries import Delivery
-from engine.store.tables.outputs import Output
-from engine.store.tables.runs import Run
+from engine.store.tables.output import deliveries, outputs
+from engine.store.tables.output.deliveries import Delivery
+from engine.store.tables.output.outputs import Output
+from engine.store.tables.run.runs import Run
 
 BATCH_ROWS, FIRST_ROWS = 100, 16
 """Changes of one batch, where the defs set no `batch`."""

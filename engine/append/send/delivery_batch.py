@@ -9,8 +9,9 @@ from msgspec import Struct
 from engine.append.formats.row_json import to_one_line
 from engine.append.formats.writer import Batch
 from engine.store.db.connector import Database
-from engine.store.tables import deliveries, rows
-from engine.store.tables.deliveries import Delivery, Withdrawal
+from engine.store.tables.output import deliveries
+from engine.store.tables.output.deliveries import Delivery, Withdrawal
+from engine.store.tables.row import rows
 
 
 class Change(NamedTuple):

@@ -24,9 +24,9 @@ from engine.plugins.materialize import PLUGINS, resolve_arguments
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import runs, versions
-from engine.store.tables.outputs import Output
-from engine.store.tables.runs import Run
+from engine.store.tables.output.outputs import Output
+from engine.store.tables.run import runs, versions
+from engine.store.tables.run.runs import Run
 
 _Key = tuple[str, ...]
 _WAIT_SECONDS = 0.05

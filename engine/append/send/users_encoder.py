@@ -8,7 +8,7 @@ from engine.append.formats.row_json import to_one_line
 from engine.append.formats.writer import Writer, file_mode
 from engine.append.loop.chosen_outputs import loop_kind
 from engine.append.send.class_process import ClassProcess, ClassSpec
-from engine.store.tables.outputs import Output
+from engine.store.tables.output.outputs import Output
 
 CHUNK_ROWS, CHUNK_CHARACTERS = 500, 4_000_000
 """Rows of one request: the limit of a class is for so many."""

@@ -15,7 +15,7 @@ from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.requests.redirect_rule import RedirectRule
 from engine.node.requests.request_sender import RequestSender
 from engine.settings import Settings
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
 
 _ROBOTS_SECONDS = 24 * 3600.0
 """Seconds for which a robots.txt that was read counts."""

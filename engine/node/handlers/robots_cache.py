@@ -13,7 +13,7 @@ from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.wire import RobotsAnswer
 from engine.robots.rules import LARGE_TEXT, HostRobots, disallowed_by, is_readable, parse_robots
 from engine.store.pages.body import Body
-from engine.store.tables.hosts import StoredRobots
+from engine.store.tables.host.hosts import StoredRobots
 
 _MAX_HOSTS = 1000
 _MAX_CHARACTERS = 1_000_000

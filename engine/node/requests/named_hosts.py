@@ -7,7 +7,7 @@ from engine.fetch.credentials import resolve_written
 from engine.model.job import LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
-from engine.store.tables.runs import Run
+from engine.store.tables.run.runs import Run
 
 
 class _WrittenHosts(NamedTuple):

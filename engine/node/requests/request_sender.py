@@ -27,8 +27,8 @@ from engine.node.requests.named_hosts import NamedHosts
 from engine.node.requests.shared_jars import SharedJars
 from engine.runtime.clock import boottime
 from engine.settings import Settings
-from engine.store.tables.answers import LAST_ANSWERS
-from engine.store.tables.host_speeds import NO_ANSWER
+from engine.store.tables.host.answers import LAST_ANSWERS
+from engine.store.tables.host.host_speeds import NO_ANSWER
 from engine.store.transactions.outcome import JobOutcome
 
 _FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)

@@ -11,8 +11,8 @@ from engine.fetch.cookies import SessionCookies
 from engine.model.job import LeasedJob
 from engine.node.def_cache import DefCache
 from engine.store.db.connector import Database
-from engine.store.tables import cookie_jars
-from engine.store.tables.cookie_jars import StoredJar
+from engine.store.tables.host import cookie_jars
+from engine.store.tables.host.cookie_jars import StoredJar
 
 
 class SharedJars:

@@ -9,10 +9,11 @@ import os
 import sqlite3 as stdlib_sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from engine.errors import CrawlError, StorageError
 from engine.runtime.disk_space import is_full
@@ -332,3 +333,11 @@ def placeholders(items: Iterable[Any]) -> str:
 def id_list(ids: Iterable[int]) -> str:
     """The ids as JSON, for `json_each`."""
     return "[" + ",".join(map(str, ids)) + "]"
+
+
+_State = TypeVar("_State", bound=StrEnum)
+
+
+def source_states(table: Mapping[_State, frozenset[_State]], *targets: _State) -> str:
+    """The states from which a transition to each of `targets` is allowed, as an SQL list: `('READY', 'TAKEN')`."""
+    return "(" + ", ".join(f"'{state}'" for state, allowed in table.items() if allowed.issuperset(targets)) + ")"

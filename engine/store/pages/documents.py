@@ -15,8 +15,8 @@ from engine.store.db.connector import BUSY_SECONDS, Database, id_list, placehold
 from engine.store.db.schema import PAGES
 from engine.store.pages.body import Body
 from engine.store.pages.packing import BodyCompressor
-from engine.store.tables import events
-from engine.store.tables.events import Event
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 
 _LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
 _ADD_PAGE = "INSERT INTO pages (id, headers, body) {values}"

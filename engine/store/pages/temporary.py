@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from engine.store.db.connector import Database, id_list
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
-from engine.store.tables import supervisors, versions
+from engine.store.tables.run import supervisors, versions
 
 _BATCH = 500
 _ENDED = "documents_ended"

@@ -26,8 +26,9 @@ from engine.store.pages import documents
 from engine.store.read import step_results
 from engine.store.read.job_range import find_first_id
 from engine.store.read.sent_request import SentRequest
-from engine.store.tables import events, rows
-from engine.store.tables.events import Event
+from engine.store.tables.row import rows
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 
 _ID_WINDOW = 20_000
 _CHUNK = 1_000

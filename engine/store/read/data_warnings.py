@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from engine.model.run import RunState
 from engine.store.db.connector import Database
-from engine.store.tables import runs, sequences
-from engine.store.tables.health import DataDefHealth
-from engine.store.tables.runs import Baseline, Run
+from engine.store.tables.job import sequences
+from engine.store.tables.row.health import DataDefHealth
+from engine.store.tables.run import runs
+from engine.store.tables.run.runs import Baseline, Run
 
 _HOSTS = """
 SELECT h.key, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page') AS pages, h.records,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from engine.store.db.connector import Database
 from engine.store.db.filter import ALL_EVENTS, EventFilter, event_conditions, join_conditions
-from engine.store.tables.events import Event, last_id, to_event
+from engine.store.tables.run.events import Event, last_id, to_event
 
 _IN_WINDOW = """
 SELECT id, at, level, source, kind, job, text FROM events WHERE id BETWEEN ? AND ? AND run = ?{conditions}

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import orjson
 
 from engine.store.db.connector import Database
-from engine.store.tables import events
-from engine.store.tables.events import Event
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL

@@ -4,7 +4,8 @@ from msgspec import Struct
 
 from engine.store.db.connector import Database
 from engine.store.read.data_warnings import find_warnings
-from engine.store.tables import health, rows, runs
+from engine.store.tables.row import health, rows
+from engine.store.tables.run import runs
 
 _LIST_RUNS = """
 SELECT r.seq, r.id, r.state, r.reason, r.created_at, r.ended_at, r.seconds, r.defs_version,

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from engine.model.host import count_by_class
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
-from engine.store.tables import host_speeds, hosts
+from engine.store.tables.host import host_speeds, hosts
 
 _HOSTS = f"""
 SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until,

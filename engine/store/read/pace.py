@@ -3,7 +3,8 @@
 from msgspec import Struct
 
 from engine.store.db.connector import Database, id_list
-from engine.store.tables import hosts, metrics
+from engine.store.tables.host import hosts
+from engine.store.tables.run import metrics
 
 _SEQUENCES = """
 SELECT host, grp, max_pages,

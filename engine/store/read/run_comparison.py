@@ -8,7 +8,7 @@ import orjson
 from engine.model.fingerprint import ChangeScope
 from engine.store.db.connector import Database, id_list
 from engine.store.read.job_range import find_first_id
-from engine.store.tables import rows
+from engine.store.tables.row import rows
 
 JUDGED, UNJUDGED, NOT_REACHED = "judged", "unjudged", "not reached"
 """What became in the later run of a page that gave rows in the earlier one. Not reached: what it holds is unknown."""

@@ -12,11 +12,13 @@ from engine.store.db.connector import Database
 from engine.store.read import host_rows
 from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.read.host_rows import HostRow
-from engine.store.tables import health, metrics, results, rows, runs, sequences, supervisors
-from engine.store.tables.health import DataDefHealth
-from engine.store.tables.metrics import GroupTotals
-from engine.store.tables.runs import Run
-from engine.store.tables.supervisors import HelperRow
+from engine.store.tables.job import results, sequences
+from engine.store.tables.row import health, rows
+from engine.store.tables.row.health import DataDefHealth
+from engine.store.tables.run import metrics, runs, supervisors
+from engine.store.tables.run.metrics import GroupTotals
+from engine.store.tables.run.runs import Run
+from engine.store.tables.run.supervisors import HelperRow
 
 _SEQUENCES = """
 SELECT s.id, s.grp, h.key, s.ready, s.delayed, s.taken, s.done, s.failed, s.skipped, s.incomplete, s.paused

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from engine.model.job import LeasedJob
 from engine.model.link import LinkRequest
 from engine.store.db.connector import Database
-from engine.store.tables import extracts, jobs, linked_jobs, nodes, rings
-from engine.store.tables.linked_jobs import NewLink
+from engine.store.tables.job import extracts, jobs, linked_jobs, rings
+from engine.store.tables.job.linked_jobs import NewLink
+from engine.store.tables.run import nodes
 from engine.store.transactions import supersede
 from engine.store.transactions.outcome import ChildJob, JobOutcome
 from engine.store.transactions.placement import PlacementCache

@@ -11,25 +11,16 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents, temporary
 from engine.store.read import candidates
-from engine.store.tables import (
-    answers,
-    events,
-    health,
-    host_speeds,
-    hosts,
-    jobs,
-    nodes,
-    results,
-    rings,
-    rows,
-    step_values,
-)
-from engine.store.tables.answers import Answer
-from engine.store.tables.events import Event
-from engine.store.tables.health import PageHealth
-from engine.store.tables.jobs import JobUpdate
-from engine.store.tables.results import NewResult
-from engine.store.tables.rows import NewRows
+from engine.store.tables.host import answers, host_speeds, hosts
+from engine.store.tables.host.answers import Answer
+from engine.store.tables.job import jobs, results, rings, step_values
+from engine.store.tables.job.jobs import JobUpdate
+from engine.store.tables.job.results import NewResult
+from engine.store.tables.row import health, rows
+from engine.store.tables.row.health import PageHealth
+from engine.store.tables.row.rows import NewRows
+from engine.store.tables.run import events, nodes
+from engine.store.tables.run.events import Event
 from engine.store.transactions import logins, release, robots, statistics, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences

@@ -12,8 +12,9 @@ from engine.store.db.connector import Database, id_list
 from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
 from engine.store.read import browse
-from engine.store.tables import checkpoints, events, jobs
-from engine.store.tables.events import Event
+from engine.store.tables.job import jobs
+from engine.store.tables.run import checkpoints, events
+from engine.store.tables.run.events import Event
 from engine.store.transactions.retry import ensure_accepting
 
 _EXCLUDED = "excluded by an operator"

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from engine.model.job import JobKind
 from engine.store.db.connector import Database
-from engine.store.tables import rings
+from engine.store.tables.job import rings
 from engine.store.transactions import page_limit
 from engine.store.transactions.lease import (
     SEQUENCE_STATE,

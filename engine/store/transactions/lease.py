@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from engine.model.job import JobKind, LeasedJob, lease_limit, quota
 from engine.store.db.connector import Database
 from engine.store.read import candidates, stale_pages
-from engine.store.tables import hosts, jobs, nodes, rings
+from engine.store.tables.host import hosts
+from engine.store.tables.job import jobs, rings
+from engine.store.tables.run import nodes
 from engine.store.transactions import page_limit
 
 # where the robots.txt cannot be read, or the login failed, no page is sent: its jobs need no send times

@@ -7,8 +7,10 @@ from engine import urls
 from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, login_key
 from engine.store.db.connector import Database
-from engine.store.tables import cookie_jars, events, host_logins, jobs, sequences
-from engine.store.tables.events import Event, Level
+from engine.store.tables.host import cookie_jars, host_logins
+from engine.store.tables.job import jobs, sequences
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event, Level
 from engine.store.transactions.outcome import JobOutcome
 
 LOST_REASON = "logged out again after a new login"

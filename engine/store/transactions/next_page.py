@@ -10,7 +10,8 @@ from engine.model.job import LeasedJob
 from engine.model.link import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.read import candidates
-from engine.store.tables import jobs, linked_jobs, nodes, rings
+from engine.store.tables.job import jobs, linked_jobs, rings
+from engine.store.tables.run import nodes
 from engine.store.transactions import supersede
 from engine.store.transactions.children import add_child_jobs, to_link
 from engine.store.transactions.lease import (

@@ -12,7 +12,7 @@ from engine.model.record import RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.store.db.connector import Database
 from engine.store.pages.documents import CheckedDocument, NewDocument
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 
 
 class ChildJob(NamedTuple):

@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from engine.model.job import LeasedJob
 from engine.store.db.connector import Database
-from engine.store.tables import jobs, metrics, runs, sequences
-from engine.store.tables.metrics import FetchStats
+from engine.store.tables.job import jobs, sequences
+from engine.store.tables.run import metrics, runs
+from engine.store.tables.run.metrics import FetchStats
 
 _UNSETTLED = """
 SELECT count(*) FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN runs r ON r.seq = j.run

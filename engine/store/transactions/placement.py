@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from engine.model.job import JobKind
 from engine.store.db.connector import Database
-from engine.store.tables import hosts, sequences
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import sequences
 from engine.store.transactions import logins
 from engine.store.transactions.robots import add_robots_job
 

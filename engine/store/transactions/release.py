@@ -9,10 +9,10 @@ from engine.model.file import fill_row
 from engine.model.job import KEY_BYTES, OPEN_STATES, JobKind
 from engine.model.record import as_text
 from engine.store.db.connector import Database
-from engine.store.tables import content_sums, files, held_rows, rows
-from engine.store.tables.content_sums import ContentSum
-from engine.store.tables.held_rows import CompleteRow, NewHeldRow
-from engine.store.tables.rows import NewRows
+from engine.store.tables.row import content_sums, files, held_rows, rows
+from engine.store.tables.row.content_sums import ContentSum
+from engine.store.tables.row.held_rows import CompleteRow, NewHeldRow
+from engine.store.tables.row.rows import NewRows
 from engine.store.transactions.outcome import JobOutcome
 
 _BATCH = 1_000

@@ -22,20 +22,11 @@ from engine.store.db.retry_busy import retry_busy
 from engine.store.pages import documents
 from engine.store.read import browse
 from engine.store.read.sent_request import SentRequest
-from engine.store.tables import (
-    checkpoints,
-    deliveries,
-    events,
-    health,
-    jobs,
-    outputs,
-    results,
-    rows,
-    runs,
-    step_values,
-    supervisors,
-)
-from engine.store.tables.events import Event
+from engine.store.tables.job import jobs, results, step_values
+from engine.store.tables.output import deliveries, outputs
+from engine.store.tables.row import health, rows
+from engine.store.tables.run import checkpoints, events, runs, supervisors
+from engine.store.tables.run.events import Event
 from engine.store.transactions import logins, release, robots
 
 _BATCH = 2000

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from engine import urls
 from engine.model.job import OPEN_STATES, JobKind, JobState, robots_key
 from engine.store.db.connector import Database
-from engine.store.tables import hosts, jobs, sequences
+from engine.store.tables.host import hosts
+from engine.store.tables.job import jobs, sequences
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 
 

@@ -7,10 +7,11 @@ from engine.model.content_digest import row_digests
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database, id_list
 from engine.store.pages import documents
-from engine.store.tables import content_sums, metrics, rows
-from engine.store.tables.content_sums import ContentSum
-from engine.store.tables.hosts import HostLatency
-from engine.store.tables.metrics import FetchStats
+from engine.store.tables.host.hosts import HostLatency
+from engine.store.tables.row import content_sums, rows
+from engine.store.tables.row.content_sums import ContentSum
+from engine.store.tables.run import metrics
+from engine.store.tables.run.metrics import FetchStats
 from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 
 _DOCUMENTS_OF_JOBS = """

@@ -6,8 +6,11 @@ import orjson
 
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
-from engine.store.tables import deliveries, extracts, health, linked_jobs, outputs, results, rows, runs, versions
-from engine.store.tables.versions import StoredPageDefs
+from engine.store.tables.job import extracts, linked_jobs, results
+from engine.store.tables.output import deliveries, outputs
+from engine.store.tables.row import health, rows
+from engine.store.tables.run import runs, versions
+from engine.store.tables.run.versions import StoredPageDefs
 from engine.store.transactions import release
 from engine.store.transactions.outcome import JobOutcome
 

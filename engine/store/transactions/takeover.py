@@ -3,8 +3,10 @@
 import time
 
 from engine.store.db.connector import Database
-from engine.store.tables import events, hosts, jobs
-from engine.store.tables.events import Event
+from engine.store.tables.host import hosts
+from engine.store.tables.job import jobs
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 from engine.store.transactions import logins, page_limit
 
 

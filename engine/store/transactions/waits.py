@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from engine.model.job import JobKind, lease_limit, quota
 from engine.store.db.connector import Database
-from engine.store.tables import host_logins, rings
+from engine.store.tables.host import host_logins
+from engine.store.tables.job import rings
 from engine.store.transactions import page_limit
 from engine.store.transactions.lease import AFTER_LOGIN, LEASING_STATES, SEQUENCE_STATE, SequenceState
 

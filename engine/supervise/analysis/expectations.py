@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from engine.model.definition import Definitions, Expectation, definition_hash
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import health, jobs, rows, versions
-from engine.store.tables.health import NOT_APPLIED, DataDefHealth
-from engine.store.tables.runs import Baseline, GivenRows, MissedExpectation
+from engine.store.tables.job import jobs
+from engine.store.tables.row import health, rows
+from engine.store.tables.row.health import NOT_APPLIED, DataDefHealth
+from engine.store.tables.run import versions
+from engine.store.tables.run.runs import Baseline, GivenRows, MissedExpectation
 
 
 def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -> list[MissedExpectation]:

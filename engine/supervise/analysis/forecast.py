@@ -10,7 +10,7 @@ from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.read import pace
 from engine.store.read.pace import HostWork, RunWork
-from engine.store.tables.runs import Run
+from engine.store.tables.run.runs import Run
 
 _SMOOTHING_SECONDS = 15.0
 """The time constant of a host's pace: what was measured so long ago counts a third."""

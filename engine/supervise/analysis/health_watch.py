@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from engine.store.db.connector import Database
-from engine.store.tables import health, runs
-from engine.store.tables.health import DataDefHealth
-from engine.store.tables.runs import Drop
+from engine.store.tables.row import health
+from engine.store.tables.row.health import DataDefHealth
+from engine.store.tables.run import runs
+from engine.store.tables.run.runs import Drop
 
 WINDOW_PAGES = 50
 """The least number of the last pages that are compared with those before."""

@@ -8,8 +8,8 @@ from msgspec import Struct, field
 from engine.model.latency import difference, quantile
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
-from engine.store.tables import host_speeds
-from engine.store.tables.host_speeds import HostSpeed
+from engine.store.tables.host import host_speeds
+from engine.store.tables.host.host_speeds import HostSpeed
 
 _INTERVAL_SECONDS = 5.0
 _INTERVALS = 12

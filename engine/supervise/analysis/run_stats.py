@@ -9,10 +9,13 @@ from engine.model.run import Stage
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.read.data_warnings import DataWarning, find_warnings
-from engine.store.tables import events, health, host_speeds, metrics, rows, runs, samples, sequences, supervisors
-from engine.store.tables.events import Event, Level
-from engine.store.tables.runs import MissedExpectation
-from engine.store.tables.samples import Sample
+from engine.store.tables.host import host_speeds
+from engine.store.tables.job import sequences
+from engine.store.tables.row import health, rows
+from engine.store.tables.run import events, metrics, runs, samples, supervisors
+from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run.runs import MissedExpectation
+from engine.store.tables.run.samples import Sample
 from engine.store.transactions import page_limit
 from engine.supervise.analysis.expectations import find_missed
 from engine.supervise.analysis.forecast import Forecast

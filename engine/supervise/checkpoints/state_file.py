@@ -13,10 +13,12 @@ from typing import Any
 import orjson
 
 from engine.store.db.connector import Database
-from engine.store.tables import checkpoints, content_sums, sequences
-from engine.store.tables.checkpoints import Checkpoint
-from engine.store.tables.content_sums import ContentSum
-from engine.store.tables.runs import Run
+from engine.store.tables.job import sequences
+from engine.store.tables.row import content_sums
+from engine.store.tables.row.content_sums import ContentSum
+from engine.store.tables.run import checkpoints
+from engine.store.tables.run.checkpoints import Checkpoint
+from engine.store.tables.run.runs import Run
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from engine.defs.steps import DATA_FILTER, KIND_RANKS, RANKS, RECORD_DEFAULT, STEP_SETS, default_chain
 from engine.model.definition import DataDef, Definitions, LocatorGroup, Task, TaskGroup, definition_hash
 from engine.model.step import ChainStep
-from engine.store.tables.checkpoints import join_key, resolve_dependency
+from engine.store.tables.run.checkpoints import join_key, resolve_dependency
 from engine.supervise.outputs import appender_for_file, output_settings
 
 StepRole = Literal["seeder", "loader", "parser", "filter", "step", "appender"]

@@ -10,9 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.store.db.connector import Database
-from engine.store.tables import checkpoints, outputs, rows, runs, sequences
-from engine.store.tables.checkpoints import Checkpoint
-from engine.store.tables.sequences import GroupCounts
+from engine.store.tables.job import sequences
+from engine.store.tables.job.sequences import GroupCounts
+from engine.store.tables.output import outputs
+from engine.store.tables.row import rows
+from engine.store.tables.run import checkpoints, runs
+from engine.store.tables.run.checkpoints import Checkpoint
 from engine.supervise.checkpoints.state_file import StateFile
 from engine.supervise.checkpoints.step_graph import (
     APPENDER,

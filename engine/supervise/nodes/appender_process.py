@@ -16,8 +16,8 @@ from engine.processes.spawner import APPENDER, Spawner
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import events, nodes
-from engine.store.tables.events import Event, Level
+from engine.store.tables.run import events, nodes
+from engine.store.tables.run.events import Event, Level
 
 
 class AppenderProcess:

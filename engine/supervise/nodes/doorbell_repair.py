@@ -7,7 +7,7 @@ from engine.errors import StorageError
 from engine.queue import Doorbells, discard_queue
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import jobs, rings
+from engine.store.tables.job import jobs, rings
 
 _log = logging.getLogger(__name__)
 

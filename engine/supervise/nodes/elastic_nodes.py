@@ -10,8 +10,8 @@ from engine.processes.child import ChildProcess
 from engine.runtime.clock import boottime
 from engine.settings import Settings, usable_cpus
 from engine.store.db.connector import Database
-from engine.store.tables import events
-from engine.store.tables.events import Event
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 from engine.store.transactions.leasable import has_leasable_jobs
 from engine.supervise.nodes.node_pool import NodePool
 

@@ -12,8 +12,10 @@ from engine.runtime.clock import boot_id, boottime
 from engine.runtime.file_folder import remove_dead_parts
 from engine.store.db.connector import Database
 from engine.store.pages import documents, temporary
-from engine.store.tables import host_speeds, hosts, jobs, nodes, supervisors
-from engine.store.tables.runs import Run
+from engine.store.tables.host import host_speeds, hosts
+from engine.store.tables.job import jobs
+from engine.store.tables.run import nodes, supervisors
+from engine.store.tables.run.runs import Run
 from engine.store.transactions.takeover import requeue_jobs
 
 

@@ -21,9 +21,10 @@ from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings, usable_cpus
 from engine.store.db.connector import Database
-from engine.store.tables import events, jobs, nodes, rings, runs, sequences
-from engine.store.tables.events import Event, Level
-from engine.store.tables.nodes import NodeBeat
+from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.run import events, nodes, runs
+from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run.nodes import NodeBeat
 from engine.store.transactions.takeover import give_up_gates, requeue_jobs
 from engine.supervise.nodes.appender_process import AppenderProcess
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
-from engine.store.tables import jobs, outputs, rows
+from engine.store.tables.job import jobs
+from engine.store.tables.output import outputs
+from engine.store.tables.row import rows
 from engine.supervise.reload.reloader import Reloader
 from engine.supervise.reload.stale_page_scan import ReextractionPlanner
 from engine.supervise.seeding.seeder import Seeder, create_next_seeder

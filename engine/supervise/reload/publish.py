@@ -17,9 +17,13 @@ from engine.model.fingerprint import PreparedDefs
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
-from engine.store.tables import events, hosts, outputs, results, rows, runs, sequences, versions
-from engine.store.tables.events import Event, Level
-from engine.store.tables.runs import Run
+from engine.store.tables.host import hosts
+from engine.store.tables.job import results, sequences
+from engine.store.tables.output import outputs
+from engine.store.tables.row import rows
+from engine.store.tables.run import events, runs, versions
+from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, placement
 from engine.supervise.checkpoints.step_graph import StepGraph
 from engine.supervise.outputs import declare_outputs

@@ -17,9 +17,9 @@ from engine.model.fingerprint import PreparedDefs
 from engine.model.stored_form import SourcePosition
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import events, runs, supervisors
-from engine.store.tables.events import Event
-from engine.store.tables.runs import Run
+from engine.store.tables.run import events, runs, supervisors
+from engine.store.tables.run.events import Event
+from engine.store.tables.run.runs import Run
 from engine.supervise.checkpoints.step_graph import StepGraph
 from engine.supervise.reload.diff import describe_changes
 from engine.supervise.reload.publish import PublishHook, count_stale_pages, publish_defs

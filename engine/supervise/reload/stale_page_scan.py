@@ -14,8 +14,10 @@ import orjson
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
-from engine.store.tables import events, extracts, jobs, rings, rows, runs, sequences, versions
-from engine.store.tables.events import Event, Level
+from engine.store.tables.job import extracts, jobs, rings, sequences
+from engine.store.tables.row import rows
+from engine.store.tables.run import events, runs, versions
+from engine.store.tables.run.events import Event, Level
 from engine.supervise.reload.diff import pluralize
 
 GROUP_REMOVED = "its group is not in the defs"

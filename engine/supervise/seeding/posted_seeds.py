@@ -15,9 +15,10 @@ from engine.model.job import JobKind
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
-from engine.store.tables import checkpoints, events, sequences, supervisors, versions
-from engine.store.tables.events import Event
-from engine.store.tables.runs import Run
+from engine.store.tables.job import sequences
+from engine.store.tables.run import checkpoints, events, supervisors, versions
+from engine.store.tables.run.events import Event
+from engine.store.tables.run.runs import Run
 from engine.store.transactions.retry import ensure_accepting
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
 

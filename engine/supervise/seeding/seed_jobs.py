@@ -14,8 +14,9 @@ from engine.model.locator import Series, SitemapRules
 from engine.model.stored_form import to_plain
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import hosts, jobs, locators
-from engine.store.tables.jobs import NewLocator
+from engine.store.tables.host import hosts
+from engine.store.tables.job import jobs, locators
+from engine.store.tables.job.jobs import NewLocator
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
 

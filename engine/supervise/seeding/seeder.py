@@ -20,10 +20,11 @@ from engine.model.stored_form import SourcePosition
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import checkpoints, events, rings, runs
-from engine.store.tables.checkpoints import Checkpoint
-from engine.store.tables.events import Event
-from engine.store.tables.runs import Run
+from engine.store.tables.job import rings
+from engine.store.tables.run import checkpoints, events, runs
+from engine.store.tables.run.checkpoints import Checkpoint
+from engine.store.tables.run.events import Event
+from engine.store.tables.run.runs import Run
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements

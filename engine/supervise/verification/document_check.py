@@ -9,7 +9,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages.documents import PageStore
 from engine.store.read import content
 from engine.store.read.content import JobDocument
-from engine.store.tables.content_sums import ContentSum
+from engine.store.tables.row.content_sums import ContentSum
 from engine.supervise.verification.findings import GroupFindings
 
 _BATCH = 500

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from engine.append.formats.file_writer import FileFormat
 from engine.append.formats.writer import RowEncoder, load_format
-from engine.store.tables.outputs import Output
+from engine.store.tables.output.outputs import Output
 
 _PIECE_BYTES = 64 * 1024
 _MAX_RECORD_BYTES = 64 * 1024 * 1024

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from engine.store.tables.content_sums import ContentSum
+from engine.store.tables.row.content_sums import ContentSum
 from engine.supervise.verification.stored_files import DamagedFile
 
 GroupStatus = Literal["valid", "invalid", "unfinished"]

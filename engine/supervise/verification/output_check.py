@@ -13,9 +13,9 @@ from engine.model.output_type import OUTPUT_TYPES
 from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.read.content import ContentRow
-from engine.store.tables import outputs
-from engine.store.tables.outputs import Output
-from engine.store.tables.runs import Run
+from engine.store.tables.output import outputs
+from engine.store.tables.output.outputs import Output
+from engine.store.tables.run.runs import Run
 from engine.supervise.verification.file_check import CheckedRow, FileCheck
 from engine.supervise.verification.findings import OutputResult, OutputStatus
 from engine.supervise.verification.table_check import TableCheck

@@ -11,9 +11,12 @@ from engine.store.db.connector import Database
 from engine.store.db.filter import RETRYABLE_STATES
 from engine.store.db.retry_busy import retry_busy
 from engine.store.read import content, stale_pages
-from engine.store.tables import checkpoints, content_sums, events, extracts, outputs, runs
-from engine.store.tables.content_sums import ContentSum
-from engine.store.tables.events import Event
+from engine.store.tables.job import extracts
+from engine.store.tables.output import outputs
+from engine.store.tables.row import content_sums
+from engine.store.tables.row.content_sums import ContentSum
+from engine.store.tables.run import checkpoints, events, runs
+from engine.store.tables.run.events import Event
 from engine.store.transactions import retry
 from engine.supervise.checkpoints.tracker import read_checkpoints
 from engine.supervise.verification.findings import Verification

@@ -6,7 +6,7 @@ from engine.model.content_digest import row_digests
 from engine.store.db.connector import Database
 from engine.store.read import content
 from engine.store.read.content import ContentRow
-from engine.store.tables.content_sums import ContentSum
+from engine.store.tables.row.content_sums import ContentSum
 from engine.supervise.verification.findings import GroupFindings
 
 

@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from engine.runtime.file_folder import FileFolder
 from engine.store.db.connector import Database
-from engine.store.tables import files
-from engine.store.tables.files import RecordedFile
-from engine.store.tables.runs import Run
+from engine.store.tables.row import files
+from engine.store.tables.row.files import RecordedFile
+from engine.store.tables.run.runs import Run
 
 _BATCH = 1_000
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.append.formats.sqlite import TableReader, table_of
-from engine.store.tables.outputs import Output
+from engine.store.tables.output.outputs import Output
 from engine.supervise.verification.file_check import MAX_DIFFERENCES, CheckedRow, Difference
 
 _BEFORE_ALL = -(2**63)

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from engine.store.db.connector import Database
 from engine.store.pages.documents import PageStore
 from engine.store.read import content
-from engine.store.tables import content_sums, versions
-from engine.store.tables.checkpoints import Checkpoint, join_key
-from engine.store.tables.content_sums import ContentSum
-from engine.store.tables.runs import Run
+from engine.store.tables.row import content_sums
+from engine.store.tables.row.content_sums import ContentSum
+from engine.store.tables.run import versions
+from engine.store.tables.run.checkpoints import Checkpoint, join_key
+from engine.store.tables.run.runs import Run
 from engine.supervise.checkpoints.step_graph import APPENDER, LOADER, PARSER, StepRole, find_dependents, list_task_steps
 from engine.supervise.checkpoints.tracker import read_checkpoints
 from engine.supervise.verification.document_check import check_documents, conclude_documents

@@ -18,8 +18,10 @@ from engine.model.step import PluginFile
 from engine.settings import Settings
 from engine.store.db.connector import Database, id_list
 from engine.store.db.schema import CRAWL
-from engine.store.tables import deliveries, nodes, outputs, rows, runs, versions
-from engine.store.tables.rows import NewRows
+from engine.store.tables.output import deliveries, outputs
+from engine.store.tables.row import rows
+from engine.store.tables.row.rows import NewRows
+from engine.store.tables.run import nodes, runs, versions
 from engine.supervise.outputs import declare_outputs
 from tests.contract.append.harness import COLUMNS, Harness, stored_json
 

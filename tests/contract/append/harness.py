@@ -21,8 +21,10 @@ from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.db.connector import Database, sqlite3
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.tables import nodes, outputs, rows, runs, supervisors, versions
-from engine.store.tables.rows import NewRows
+from engine.store.tables.output import outputs
+from engine.store.tables.row import rows
+from engine.store.tables.row.rows import NewRows
+from engine.store.tables.run import nodes, runs, supervisors, versions
 
 TYPES = ("csv", "jsonl", "sqlite")
 ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}

@@ -10,7 +10,9 @@ import pytest
 from engine.append.loop.turns import TurnResult
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
-from engine.store.tables import outputs, rows, runs
+from engine.store.tables.output import outputs
+from engine.store.tables.row import rows
+from engine.store.tables.run import runs
 from tests.contract.append.harness import COLUMNS, TYPES, Harness, book, books, recorded, run_until_idle
 
 

@@ -22,7 +22,9 @@ from engine.append.send.class_process import ClassProcess
 from engine.append.send.delivery_batch import DeliveryBatch, build_batch, read_changes
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import deliveries, nodes, outputs, rows
+from engine.store.tables.output import deliveries, outputs
+from engine.store.tables.row import rows
+from engine.store.tables.run import nodes
 from tests.contract.append.class_harness import ClassHarness, run_until_delivered
 from tests.contract.append.harness import COLUMNS, books, wait_started
 

@@ -14,7 +14,9 @@ from engine.append.loop.turns import TurnResult
 from engine.errors import Fenced
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.tables import outputs, rows, supervisors
+from engine.store.tables.output import outputs
+from engine.store.tables.row import rows
+from engine.store.tables.run import supervisors
 from tests.contract.append.harness import TYPES, Harness, book, books, recorded, run_until_idle
 from tests.sample import sampled
 

@@ -14,7 +14,7 @@ import pytest
 from engine.runtime.beat_file import read_beat
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import nodes, supervisors
+from engine.store.tables.run import nodes, supervisors
 from tests.contract.append.harness import TYPES, Harness, books, until, wait_started
 from tests.process.stopwatch import Stopwatch
 

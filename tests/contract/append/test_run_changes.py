@@ -19,9 +19,10 @@ from engine.model.link import Link
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
 from engine.store.read.run_comparison import find_earlier_run
-from engine.store.tables import rows, runs, versions
-from engine.store.tables.row_entries import RowEntries
-from engine.store.tables.rows import NewRows
+from engine.store.tables.row import rows
+from engine.store.tables.row.row_entries import RowEntries
+from engine.store.tables.row.rows import NewRows
+from engine.store.tables.run import runs, versions
 
 FIELDS = ("sku", "price")
 HOST = "shop.example:443"

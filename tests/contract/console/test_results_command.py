@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from console.cli.main import main
-from engine.store.tables import runs
+from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 from tests.contract.store.step_reports import publish_steps, report
 

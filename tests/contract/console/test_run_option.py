@@ -3,7 +3,7 @@
 import pytest
 
 from console.cli.main import main
-from engine.store.tables import runs
+from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness, failed
 
 

@@ -13,7 +13,7 @@ from engine.node.process import NodeProcess
 from engine.node.registration import Registration
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
-from engine.store.tables import nodes
+from engine.store.tables.run import nodes
 from tests.contract.store.harness import StoreHarness
 
 SETTINGS = replace(Settings(), min_free=0, grace=1.0)

@@ -20,8 +20,8 @@ from engine.queue import Doorbells
 from engine.store.db.connector import Database
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument, PageStore
-from engine.store.tables import jobs, linked_jobs, sequences
-from engine.store.tables.linked_jobs import NewLink
+from engine.store.tables.job import jobs, linked_jobs, sequences
+from engine.store.tables.job.linked_jobs import NewLink
 from engine.store.transactions.commit import commit
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child

@@ -9,7 +9,7 @@ from engine.node import db_access
 from engine.node.db_access import DbAccess
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import metrics
+from engine.store.tables.run import metrics
 from tests.contract.store.harness import StoreHarness
 
 

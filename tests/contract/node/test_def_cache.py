@@ -12,7 +12,7 @@ from engine.model.job import LeasedJob
 from engine.model.link import Link
 from engine.node.def_cache import DefCache
 from engine.settings import Settings
-from engine.store.tables import runs, versions
+from engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness
 
 BOOK = DataDef(name="book", fields=(Field(name="x"),), links=(Link(selector="a"),))

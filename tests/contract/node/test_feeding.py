@@ -19,7 +19,7 @@ from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
 from engine.queue import Doorbells
 from engine.runtime.clock import boottime
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child
 

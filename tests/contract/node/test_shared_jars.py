@@ -14,7 +14,7 @@ from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import runs, versions
+from engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness
 
 NewStore = Callable[..., StoreHarness]

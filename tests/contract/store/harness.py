@@ -18,10 +18,12 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
-from engine.store.tables import events, hosts, jobs, locators, nodes, rings, runs, supervisors, versions
-from engine.store.tables.events import Event
-from engine.store.tables.hosts import HostPolicy
-from engine.store.tables.jobs import NewLocator
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, locators, rings
+from engine.store.tables.job.jobs import NewLocator
+from engine.store.tables.run import events, nodes, runs, supervisors, versions
+from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.lease import Lease, LeaseRequest, lease
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, JobOutcome

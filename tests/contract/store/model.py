@@ -13,8 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from engine.errors import Fenced
 from engine.model.job import JobKind, JobState, LeasedJob, link_key, quota
 from engine.model.node import HeartbeatState, NodeState, Role
-from engine.store.tables import hosts, jobs, nodes, rings, runs, sequences
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.run import nodes, runs
 from engine.store.transactions.next_page import lease_next_page
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from tests.contract.store.harness import Page, StoreHarness, again, failed, moved

@@ -10,7 +10,8 @@ from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import JobState, LeasedJob
 from engine.model.link import Link
 from engine.store.read import stale_pages
-from engine.store.tables import extracts, runs, sequences, versions
+from engine.store.tables.job import extracts, sequences
+from engine.store.tables.run import runs, versions
 from engine.store.transactions.lease import Lease
 from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from tests.contract.store.harness import StoreHarness, document

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import JobState
 from engine.model.step import ChainStep, Outcome, StepResult
-from engine.store.tables import runs, versions
+from engine.store.tables.run import runs, versions
 from engine.store.transactions.outcome import UnitResult
 from tests.contract.store.harness import StoreHarness
 

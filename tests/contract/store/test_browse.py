@@ -13,8 +13,8 @@ from engine.store.pages.documents import PageStore
 from engine.store.read import browse
 from engine.store.read.browse import Cursor
 from engine.store.read.job_range import find_first_id
-from engine.store.tables.events import Event
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.run.events import Event
 from tests.contract.store.harness import Page, StoreHarness, again, document, failed
 
 
@@ -123,7 +123,7 @@ def test_age_is_that_of_the_last_change(mixed: StoreHarness) -> None:
 
 
 def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: StoreHarness) -> None:
-    from engine.store.tables import runs
+    from engine.store.tables.run import runs
 
     old, mixed.run = mixed.run, 0
     with mixed.db.transaction():

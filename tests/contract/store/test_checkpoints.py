@@ -6,8 +6,10 @@ from msgspec.structs import replace
 from engine.errors import StorageError
 from engine.model.definition import DataDef, Definitions, Field, Locator, LocatorGroup, Task, TaskGroup
 from engine.model.link import Link
-from engine.store.tables import checkpoints, jobs, outputs, runs
-from engine.store.tables.checkpoints import Checkpoint
+from engine.store.tables.job import jobs
+from engine.store.tables.output import outputs
+from engine.store.tables.run import checkpoints, runs
+from engine.store.tables.run.checkpoints import Checkpoint
 from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
 from engine.supervise.checkpoints.step_graph import build_step_graph

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from engine.errors import Fenced
 from engine.model.definition import TaskGroup
 from engine.model.job import LeasedJob
-from engine.store.tables import jobs, runs, versions
+from engine.store.tables.job import jobs
+from engine.store.tables.run import runs, versions
 from engine.store.transactions.children import ChildrenResult, commit_children
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import DEFS, Page, StoreHarness

@@ -11,9 +11,11 @@ from engine.model.job import JobState
 from engine.model.node import NodeState, Role
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.tables import jobs, nodes, rows, sequences
-from engine.store.tables.events import Event
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, sequences
+from engine.store.tables.row import rows
+from engine.store.tables.run import nodes
+from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import commit
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, again, failed, moved, unwritable

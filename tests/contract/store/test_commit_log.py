@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.runtime.log_file import DedupFilter
-from engine.store.tables import rows
+from engine.store.tables.row import rows
 from engine.store.transactions import commit as commit_module
 from tests.contract.store.harness import StoreHarness, unwritable
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from console.filter_syntax import parse
 from engine.model.job import JobState, document_key
 from engine.store.pages import documents
-from engine.store.tables import content_sums
+from engine.store.tables.row import content_sums
 from engine.store.transactions.outcome import ExtractedRows
 from engine.store.transactions.retry import retry
 from tests.contract.store.harness import StoreHarness, document, failed, unwritable

@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 
 from engine.model.job import JobState
-from engine.store.tables import runs, sequences
+from engine.store.tables.job import sequences
+from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 
 STANDINGS: list[tuple[JobState, float | None]] = [*((state, None) for state in JobState), (JobState.READY, 1005.0)]

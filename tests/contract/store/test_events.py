@@ -5,8 +5,8 @@ import pytest
 from console.filter_syntax import parse_events
 from engine.store.read import event_search
 from engine.store.read.event_search import list_events
-from engine.store.tables import events
-from engine.store.tables.events import Event
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
 from tests.contract.store.harness import StoreHarness
 
 

@@ -7,7 +7,7 @@ import pytest
 from console.filter_syntax import parse
 from engine.errors import UsageError
 from engine.store.read.failures import FailureGroup, group_failures, read_host_errors
-from engine.store.tables.events import Event
+from engine.store.tables.run.events import Event
 from engine.store.transactions import exclude, retry
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import StoreHarness, failed

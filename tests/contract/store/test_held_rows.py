@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from console.filter_syntax import parse
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import DatabaseBusy
-from engine.store.tables import jobs
+from engine.store.tables.job import jobs
 from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.release import release_ended
 from engine.store.transactions.retry import retry

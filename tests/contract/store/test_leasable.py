@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.store.tables import rings, runs, sequences
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import rings, sequences
+from engine.store.tables.run import runs
 from engine.store.transactions.leasable import has_leasable_jobs
 from tests.contract.store.harness import StoreHarness
 

@@ -7,8 +7,9 @@ import pytest
 from engine.errors import Fenced
 from engine.model.job import JobKind, JobState
 from engine.model.node import NodeState
-from engine.store.tables import jobs, nodes, rings, runs, sequences
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.run import nodes, runs
 from engine.store.transactions.lease import Lease, lease
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import REQUEST, Page, StoreHarness, again, failed, moved

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.filter import JobFilter
-from engine.store.tables import host_control, host_logins, hosts, rings
-from engine.store.tables.cookie_jars import StoredJar, list_newer, put
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host import host_control, host_logins, hosts
+from engine.store.tables.host.cookie_jars import StoredJar, list_newer, put
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import rings
 from engine.store.transactions import logins, takeover
 from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.retry import retry

@@ -5,8 +5,8 @@ import pytest
 from engine.model.job import JobState
 from engine.model.run import NO_ETA
 from engine.store.read import snapshot
-from engine.store.tables import metrics, runs
-from engine.store.tables.metrics import FetchStats, GroupTotals, build_metrics
+from engine.store.tables.run import metrics, runs
+from engine.store.tables.run.metrics import FetchStats, GroupTotals, build_metrics
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import StoreHarness, again, failed, unwritable
 

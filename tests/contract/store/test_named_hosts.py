@@ -7,11 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from engine.model.job import JobKind, JobState, link_key, locator_key
-from engine.store.tables import hosts, jobs, linked_jobs, locators
-from engine.store.tables.events import Event
-from engine.store.tables.hosts import HostPolicy, StoredRobots
-from engine.store.tables.jobs import NewLocator
-from engine.store.tables.linked_jobs import NewLink
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy, StoredRobots
+from engine.store.tables.job import jobs, linked_jobs, locators
+from engine.store.tables.job.jobs import NewLocator
+from engine.store.tables.job.linked_jobs import NewLink
+from engine.store.tables.run.events import Event
 from engine.store.transactions import placement, robots
 from engine.store.transactions.outcome import JobOutcome
 from engine.supervise.reload.defs_sync import ReextractionPlanner

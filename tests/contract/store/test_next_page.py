@@ -11,8 +11,9 @@ from engine.model.link import LinkRequest
 from engine.model.node import NodeState
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import jobs, nodes, rings, sequences, versions
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.run import nodes, versions
 from engine.store.transactions import next_page
 from engine.store.transactions.lease import may_take_new_job
 from engine.store.transactions.next_page import NextPageLease, lease_next_page

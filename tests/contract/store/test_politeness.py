@@ -8,8 +8,9 @@ import pytest
 
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.runtime.clock import boottime
-from engine.store.tables import hosts, jobs, rings
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, rings
 from engine.store.transactions.lease import Lease
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from tests.contract.store.harness import Page, StoreHarness, again

@@ -16,7 +16,7 @@ from engine.store.db.file_header import SCHEMA_NUMBER
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, create_databases
 from engine.store.read import snapshot
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
 from engine.store.transactions.lease import LeaseRequest, lease
 from tests.contract.store.harness import Page, StoreHarness
 

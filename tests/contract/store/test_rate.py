@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from engine.model.job import JobState, LeasedJob
-from engine.store.tables import hosts, jobs, metrics, rings, runs
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, rings
+from engine.store.tables.run import metrics, runs
 from engine.store.transactions import page_limit
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import StoreHarness, again, document, failed

@@ -8,8 +8,12 @@ import pytest
 from engine.model.job import JobKind, JobState
 from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.read import stale_pages
-from engine.store.tables import extracts, hosts, jobs, outputs, rings, rows, runs, versions
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import extracts, jobs, rings
+from engine.store.tables.output import outputs
+from engine.store.tables.row import rows
+from engine.store.tables.run import runs, versions
 from engine.store.transactions.commit import commit
 from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.retry import retry

@@ -6,8 +6,8 @@ import pytest
 
 from engine.model.job import JobState
 from engine.store.read import candidates
-from engine.store.tables import jobs
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness
 

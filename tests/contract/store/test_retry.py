@@ -12,7 +12,9 @@ from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.pages import documents
 from engine.store.read.browse import count_jobs
-from engine.store.tables import outputs, rows, runs, supervisors
+from engine.store.tables.output import outputs
+from engine.store.tables.row import rows
+from engine.store.tables.run import runs, supervisors
 from engine.store.transactions import retry
 from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.retry import retry as again
@@ -214,7 +216,7 @@ def test_an_end_between_two_batches_is_reported(supervised: StoreHarness, monkey
 
 def test_the_end_of_a_run_and_a_retry_exclude_each_other(new_store: Callable[..., StoreHarness]) -> None:
     """Whichever transaction comes first, the run is not DONE with a job that is READY."""
-    from engine.store.tables import jobs
+    from engine.store.tables.job import jobs
 
     for first in ("end", "retry"):
         store = new_store()

@@ -10,8 +10,10 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.run import RunState
 from engine.robots.rules import is_readable
 from engine.store.db.filter import JobFilter
-from engine.store.tables import hosts, jobs, runs, sequences
-from engine.store.tables.hosts import HostPolicy, StoredRobots
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy, StoredRobots
+from engine.store.tables.job import jobs, sequences
+from engine.store.tables.run import runs
 from engine.store.transactions import placement, robots
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from engine.store.transactions.retry import retry

@@ -11,10 +11,12 @@ from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import NO_ETA
 from engine.store.pages import documents
 from engine.store.read import snapshot
-from engine.store.tables import jobs, nodes, outputs, rings, runs, sequences, supervisors, versions
-from engine.store.tables.hosts import HostPolicy
-from engine.store.tables.jobs import JobUpdate
-from engine.store.tables.nodes import NodeBeat
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.job.jobs import JobUpdate
+from engine.store.tables.output import outputs
+from engine.store.tables.run import nodes, runs, supervisors, versions
+from engine.store.tables.run.nodes import NodeBeat
 from engine.store.transactions.leasable import has_leasable_jobs
 from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, again, failed

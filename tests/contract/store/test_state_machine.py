@@ -11,7 +11,8 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from engine.errors import Fenced
 from engine.model.node import Role
-from engine.store.tables import jobs, rings, runs, sequences
+from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.run import runs
 from tests.contract.store.harness import Page
 from tests.contract.store.model import HOSTS, Model
 

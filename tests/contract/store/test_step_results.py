@@ -6,8 +6,9 @@ from console.filter_syntax import parse
 from engine.model.step import StepResult
 from engine.store.read import browse, snapshot, step_results
 from engine.store.read.step_results import ResultFilter
-from engine.store.tables import results, runs
-from engine.store.tables.results import NewResult
+from engine.store.tables.job import results
+from engine.store.tables.job.results import NewResult
+from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 from tests.contract.store.step_reports import report
 

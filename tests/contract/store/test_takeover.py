@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.store.tables import hosts, jobs, runs, sequences
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host import hosts
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import jobs, sequences
+from engine.store.tables.run import runs
 from engine.store.transactions.takeover import requeue_jobs
 from tests.contract.store.harness import StoreHarness
 

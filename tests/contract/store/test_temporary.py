@@ -11,7 +11,7 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import PAGES
 from engine.store.pages import documents, temporary
 from engine.store.pages.documents import PageStore
-from engine.store.tables import runs, versions
+from engine.store.tables.run import runs, versions
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import StoreHarness, document
 

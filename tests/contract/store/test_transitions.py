@@ -20,10 +20,11 @@ from engine.model.node import (
     Role,
 )
 from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
-from engine.store.db.transitions import source_states
-from engine.store.tables import jobs, nodes, runs
-from engine.store.tables.jobs import JobUpdate
-from engine.store.tables.nodes import NodeBeat
+from engine.store.db.connector import source_states
+from engine.store.tables.job import jobs
+from engine.store.tables.job.jobs import JobUpdate
+from engine.store.tables.run import nodes, runs
+from engine.store.tables.run.nodes import NodeBeat
 from tests.contract.store.harness import StoreHarness
 
 LEASE = 77

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from engine.store.tables import sequences
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job import sequences
 from engine.store.transactions import waits
 from tests.contract.store.harness import StoreHarness
 

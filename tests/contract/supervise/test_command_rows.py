@@ -15,7 +15,7 @@ from engine.processes.spawner import Spawner
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.tables import runs, supervisors
+from engine.store.tables.run import runs, supervisors
 from engine.supervise.commands import COMMAND_NAMES, CommandHandlers
 from engine.supervise.nodes.appender_process import AppenderProcess
 from engine.supervise.nodes.node_pool import NodePool

@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from engine.model.latency import bucket_of
-from engine.store.tables import host_speeds
-from engine.store.tables.host_speeds import HostTraffic
+from engine.store.tables.host import host_speeds
+from engine.store.tables.host.host_speeds import HostTraffic
 from engine.supervise.analysis import host_watch
 from engine.supervise.analysis.host_watch import HostWatch
 from tests.contract.store.harness import StoreHarness

@@ -11,7 +11,7 @@ from engine.model.fingerprint import PreparedDefs
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.tables import events, versions
+from engine.store.tables.run import events, versions
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 from engine.supervise.reload.reloader import Reloader
 from tests.contract.store.harness import DEFS, StoreHarness

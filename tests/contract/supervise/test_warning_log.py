@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from engine.model.definition import Task, TaskGroup
 from engine.model.record import RecordCounts
-from engine.store.tables import events, health, runs, versions
-from engine.store.tables.health import PageHealth
+from engine.store.tables.row import health
+from engine.store.tables.row.health import PageHealth
+from engine.store.tables.run import events, runs, versions
 from engine.supervise.analysis.run_stats import WarningLog
 from tests.contract.store.harness import DEFS, StoreHarness
 

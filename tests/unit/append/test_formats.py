@@ -23,7 +23,7 @@ from engine.errors import CrawlError
 from engine.model.output_type import OUTPUT_TYPES, OutputTypeName, output_type_for_suffix
 from engine.model.record import to_text
 from engine.store.db.connector import sqlite3
-from engine.store.tables.outputs import Output
+from engine.store.tables.output.outputs import Output
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 decimals = st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**12), max_value=10**12)

@@ -12,7 +12,7 @@ from engine.append.loop import only_new
 from engine.append.loop.only_new import SeenRows, digest
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.tables.rowkeys import KEYS, RowKeys
+from engine.store.tables.row.rowkeys import KEYS, RowKeys
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from engine.model.definition import Definitions
 from engine.node.def_cache import DefCache
 from engine.settings import Settings
-from engine.store.tables import versions
+from engine.store.tables.run import versions
 
 
 class SlowStore:

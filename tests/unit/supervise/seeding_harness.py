@@ -7,8 +7,8 @@ from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.tables import runs, versions
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.run import runs, versions
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.seeding.seeder import Seeder
 

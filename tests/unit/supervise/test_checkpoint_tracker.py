@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from engine.store.tables.checkpoints import Checkpoint
-from engine.store.tables.sequences import GroupCounts
+from engine.store.tables.job.sequences import GroupCounts
+from engine.store.tables.run.checkpoints import Checkpoint
 from engine.supervise.checkpoints.step_graph import StepGraph, StepRole, StepSpec
 from engine.supervise.checkpoints.tracker import RunProgress, completion_changes, diff_checkpoints, interruption_changes
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from engine.store.tables.health import DataDefHealth
+from engine.store.tables.row.health import DataDefHealth
 from engine.supervise.analysis.health_watch import MIN_EXPECTED, DropDetector
 
 

@@ -11,8 +11,9 @@ from engine.model.definition import AppenderDef, DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.tables import outputs as table
-from engine.store.tables import rows, runs
+from engine.store.tables.output import outputs as table
+from engine.store.tables.row import rows
+from engine.store.tables.run import runs
 from engine.supervise.outputs import appender_for_file, declare_outputs, output_settings
 
 BOOK = DataDef(name="book", fields=(Field(name="title"), Field(name="tags", all=True, join=";")))

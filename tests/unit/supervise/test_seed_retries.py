@@ -9,7 +9,7 @@ from engine.defs.url_list import ListUnreadable
 from engine.errors import UsageError
 from engine.model.definition import Locator, LocatorGroup
 from engine.store.db.connector import DatabaseBusy
-from engine.store.tables import checkpoints
+from engine.store.tables.run import checkpoints
 from engine.supervise.seeding import seed_reader
 from engine.supervise.seeding import seeder as seeding
 from engine.supervise.seeding.seeder import Seeder

@@ -10,7 +10,7 @@ from engine.defs.bodies import FORM_TYPE, JSON_TYPE
 from engine.model.definition import Locator, LocatorGroup
 from engine.model.job import link_key, locator_key
 from engine.model.locator import Series
-from engine.store.tables import locators
+from engine.store.tables.job import locators
 from engine.supervise.seeding.seed_jobs import Seed
 from engine.supervise.seeding.seed_reader import SeedReader
 

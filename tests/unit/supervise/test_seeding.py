@@ -15,7 +15,8 @@ from engine.model.locator import SitemapRules
 from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.tables import checkpoints, locators, runs, sequences
+from engine.store.tables.job import locators, sequences
+from engine.store.tables.run import checkpoints, runs
 from engine.supervise.seeding import seed_reader
 from engine.supervise.seeding.seed_jobs import encode_request
 

@@ -10,9 +10,10 @@ import pytest
 
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.tables import checkpoints, content_sums, runs
-from engine.store.tables.checkpoints import Checkpoint
-from engine.store.tables.content_sums import ContentSum
+from engine.store.tables.row import content_sums
+from engine.store.tables.row.content_sums import ContentSum
+from engine.store.tables.run import checkpoints, runs
+from engine.store.tables.run.checkpoints import Checkpoint
 from engine.supervise.checkpoints.state_file import StateFile
 
 KEYS = [

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from engine.defs.steps import default_chain
 from engine.model.definition import DataDef, Definitions, Field, FilterRule, Locator, LocatorGroup, Task, TaskGroup
 from engine.model.step import ChainStep
-from engine.store.tables.checkpoints import Checkpoint
-from engine.store.tables.sequences import GroupCounts
+from engine.store.tables.job.sequences import GroupCounts
+from engine.store.tables.run.checkpoints import Checkpoint
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 from engine.supervise.checkpoints.tracker import diff_checkpoints, removed_entries
 

@@ -11,7 +11,7 @@ from engine.node.extraction.request import ExtractionRequest
 from engine.node.handlers import robots_cache
 from engine.node.handlers.robots_cache import Refusal, RobotsCache, RobotsGuarded, RobotsPending
 from engine.robots.rules import HostRobots, parse_robots
-from engine.store.tables.hosts import GUARDED, StoredRobots
+from engine.store.tables.host.hosts import GUARDED, StoredRobots
 from tests.unit.node.extraction.tasks import extraction_pool, limits
 
 pytestmark = pytest.mark.asyncio

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import orjson
 
 from engine.model.job import JOB_TRANSITIONS, JobState
-from engine.store.db.connector import Database, id_list
-from engine.store.db.transitions import source_states
-from engine.store.tables import sequences
+from engine.store.db.connector import Database, id_list, source_states
+from engine.store.tables.job import sequences
 
 _QUEUE = f"""
 INSERT INTO jobs (run, sequence, origin, page, url, identity)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from engine.model.content_digest import sum_to_bytes
 from engine.store.db.connector import Database
-from engine.store.tables.content_sums import ContentSum
-from engine.store.tables.sequences import GroupCounts
+from engine.store.tables.job.sequences import GroupCounts
+from engine.store.tables.row.content_sums import ContentSum
 
 Status = Literal["valid", "provisional", "invalid"]
 

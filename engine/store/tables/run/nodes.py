@@ -15,8 +15,7 @@ from engine.model.node import (
     NodeState,
     Role,
 )
-from engine.store.db.connector import Database
-from engine.store.db.transitions import source_states
+from engine.store.db.connector import Database, source_states
 
 _ALIVE = "(" + ", ".join(f"'{s}'" for s in sorted(ALIVE_STATES)) + ")"
 _INSERT = """

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.model.job import LeasedJob
 from engine.store.db.connector import Database, id_list
-from engine.store.tables import jobs
+from engine.store.tables.job import jobs
 
 _GET = "SELECT value FROM step_values WHERE run = ? AND key = ?"
 _SET = """

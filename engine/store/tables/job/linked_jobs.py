@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from engine.model.link import BODY_PATH, RELATION_PATH
 from engine.store.db.connector import Database, id_list
-from engine.store.tables.jobs import NOW
+from engine.store.tables.job.jobs import NOW
 
 _ADD_LINKS = """
 INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from engine.store.db.connector import Database, id_list
-from engine.store.tables.hosts import EFFECTIVE_CONCURRENCY
+from engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY
 
 LOOKAHEAD = 0.1
 """Seconds by which a lease may come before the host's next send time."""

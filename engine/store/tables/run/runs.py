@@ -10,8 +10,7 @@ from msgspec.structs import asdict, replace
 from engine.errors import CrawlError
 from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Eta, RunState, Stage
 from engine.runtime.clock import boottime
-from engine.store.db.connector import Database
-from engine.store.db.transitions import source_states
+from engine.store.db.connector import Database, source_states
 
 _COLUMNS = """
 seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at, rates

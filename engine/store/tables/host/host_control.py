@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from engine.store.db.connector import Database
-from engine.store.tables.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY
+from engine.store.tables.host.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY
 
 _FIND = """
 SELECT key FROM hosts WHERE run = :run AND (key = :name OR rtrim(rtrim(key, '0123456789'), ':') = :name)

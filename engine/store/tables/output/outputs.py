@@ -84,7 +84,7 @@ class Output(Struct, frozen=True):
     pending: dict[str, int] | None
     """`inode`, `cursor`, `bytes`, `rows`, `reasons` of a rebuilt file that may not be renamed yet."""
     delivers: bool = False
-    """Whether rows are delivered to an appender, and there is no file: `engine.store.tables.deliveries`."""
+    """Whether rows are delivered to an appender, and there is no file: `engine.store.tables.output.deliveries`."""
     error: str | None = None
     """Why it could not be written."""
 

@@ -7,9 +7,8 @@ import orjson
 from msgspec import Struct
 
 from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
-from engine.store.db.connector import Database, id_list, placeholders
-from engine.store.db.transitions import source_states
-from engine.store.tables import extracts
+from engine.store.db.connector import Database, id_list, placeholders, source_states
+from engine.store.tables.job import extracts
 
 PRIORITY_RANGE = 2**32
 """More than two priorities of the defs can differ: a job lowered by it comes after all others of its sequence."""

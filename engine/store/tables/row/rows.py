@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from engine.model.content_digest import Digests
 from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
-from engine.store.tables import content_sums
+from engine.store.tables.row import content_sums
 
 _ADD = "INSERT INTO rows (run, job, data_def, data, digest) {values}"
 _ADD_LARGE = (

@@ -1,0 +1,1 @@
+"""Hosts: limits, waits, logins, answers, cookies."""

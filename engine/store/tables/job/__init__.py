@@ -1,0 +1,1 @@
+"""Jobs, their sequences and rings, and what plugin steps reported of them."""

@@ -1,0 +1,1 @@
+"""Outputs: cursors of files and of senders."""

@@ -1,0 +1,1 @@
+"""Rows, their keys and sums, files, and the health of the data."""

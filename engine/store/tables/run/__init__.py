@@ -1,0 +1,1 @@
+"""Runs: nodes, commands, events, def versions, checkpoints, figures."""
