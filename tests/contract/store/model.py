@@ -57,6 +57,7 @@ class Model(RuleBasedStateMachine):
         self.rings: Counter[int] = Counter()
         self.lost: set[int] = set()
         self.sent: dict[int, float] = {}
+        """By host with a delay: the last send time that is reserved."""
         self.words = itertools.count()
 
     # Invariants.
@@ -137,6 +138,12 @@ class Model(RuleBasedStateMachine):
                 assert job.send_at >= max(self.store.now, self.sent.get(job.host, 0.0) + job.delay) - 1e-6
                 self.sent[job.host] = job.send_at
 
+    def returns_turn(self, job: LeasedJob) -> None:
+        """The host is reserved for one turn less, whichever turn was not used: the gate of the host keeps the gap."""
+        free_at = self.sent[job.host] + job.delay
+        if free_at > self.store.now:
+            self.sent[job.host] = max(self.store.now, free_at - job.delay) - job.delay
+
     def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> JobOutcome:
         if job.kind is JobKind.ROBOTS:
             return JobOutcome(
@@ -183,6 +190,8 @@ class Model(RuleBasedStateMachine):
             self.truth += [(f.job.id, text) for new in f.rows for text in new.texts]
             self.rejected += sum(count for _, count in f.rejected)
             self.expected_pages |= {(c.group, c.url) for c in f.children}
+            if f.unused_turn:
+                self.returns_turn(f.job)
         if not keep:
             ids = {f.job.id for f in group}
             self.results = [(n, j) for n, j in self.results if n != node or j.id not in ids]
