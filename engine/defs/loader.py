@@ -7,33 +7,33 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine import urls
-from engine.defs import (
+from engine.defs.build import axes, plugin_files, step_outputs
+from engine.defs.build.chains import compile_chains
+from engine.defs.build.definitions import Sources, build_definitions
+from engine.defs.build.steps import DEFAULT_TABLE_STEPS, default_flavour
+from engine.defs.checks import (
     appenders,
-    axes,
     conflicts,
     converters,
-    group_loaders,
-    link_checks,
+    groups,
+    links,
     names,
-    plugin_files,
     references,
-    secret_checks,
-    series_checks,
-    sources,
-    step_outputs,
-    transport_checks,
-    yaml_tree,
+    secrets,
+    series,
+    transport,
 )
-from engine.defs.build import Sources, build_definitions
-from engine.defs.chains import compile_chains
-from engine.defs.merge import merge
+from engine.defs.language.keys import SECTIONS
 from engine.defs.problems import Problems
-from engine.defs.steps import DEFAULT_TABLE_STEPS, default_flavour
-from engine.defs.yaml_node import Entry, YamlNode
-from engine.errors import DefsError, Problem
+from engine.defs.yaml import sources, tree
+from engine.defs.yaml.node import Entry, YamlNode
+from engine.defs.yaml.redaction import describe_value, shown_host, shown_key
+from engine.errors import DefsError, Problem, suggest
 from engine.model.definition import Definitions, Locator
 from engine.model.stored_form import SourcePosition
 from engine.plugins.catalog import build_catalog
+
+_SCALAR_KEYS = frozenset({"baseUrl"})
 
 
 class LoadedDefs(Struct, frozen=True, kw_only=True):
@@ -57,26 +57,26 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     unreadable = problems.has_errors
     catalog = build_catalog(plugin_files.read(path, problems))
     plugin_files.check(catalog.files, path, problems)
-    roots = [yaml_tree.parse(source.text, source.display_path, problems) for source in def_files]
-    for tree, source in zip(roots, def_files, strict=True):
-        if tree is not None:
-            secret_checks.resolve_files(tree, source.path)
+    roots = [tree.parse(source.text, source.display_path, problems) for source in def_files]
+    for root, source in zip(roots, def_files, strict=True):
+        if root is not None:
+            secrets.resolve_files(root, source.path)
     incomplete = unreadable or any(
         root is None and _has_text(source.text) for root, source in zip(roots, def_files, strict=True)
     )
-    root = merge([root for root in roots if root is not None], sources.root_place(path), problems)
+    root = _merge([root for root in roots if root is not None], sources.root_place(path), problems)
     names.check(root, problems)
     table_names = {name for name, entry in root.entries_of("dataDefs") if axes.is_table(entry.node)}
     chains = compile_chains(root, catalog, problems, table_names, default_steps)
     tables = axes.read(root, chains, problems, default_flavour(default_steps))
     added = step_outputs.read(root, chains, problems)
-    group_loaders.check(root, chains, problems)
+    groups.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems, keep_documents=keep_documents)
     paths = {source.display_path: source.path for source in def_files}
-    transport_checks.check(root, paths, problems)
-    link_checks.check(root, problems)
-    series_checks.check(root, problems)
+    transport.check(root, paths, problems)
+    links.check(root, problems)
+    series.check(root, problems)
     appenders.check(root, catalog, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
@@ -88,7 +88,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     definitions = build_definitions(_without_queries_of_tables(root), built_from, problems)
     if definitions is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
-    secret_checks.warn_of_literals(root, problems)
+    secrets.warn_of_literals(root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:
             _check_seed_file(locator, problems)
@@ -139,3 +139,40 @@ def _check_seed_file(locator: Locator, problems: Problems) -> None:
 def _has_text(text: str) -> bool:
     """Whether a file contains more than comments and blank lines."""
     return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
+
+
+def _merge(roots: list[YamlNode], place: SourcePosition, problems: Problems) -> YamlNode:
+    """The merged mapping of sections. The last file that defines a name wins. `place` is the mapping's own."""
+    merged = YamlNode("mapping", place)
+    for root in roots:
+        if root.is_null:
+            continue
+        if root.kind != "mapping":
+            message = f"a def file must be a mapping of {', '.join(SECTIONS)}, not {root.describe()}"
+            problems.add(root.place, "wrong-type", message)
+            continue
+        for key, entry in root.entries.items():
+            if key not in SECTIONS:
+                message = f"unknown key '{shown_key(key)}'{suggest(key, [*SECTIONS])}"
+                problems.add(entry.place, "unknown-key", message)
+            elif key in _SCALAR_KEYS:
+                _replace_entry(merged, key, entry, problems)
+            elif entry.node.kind == "mapping":
+                section = merged.entries.setdefault(key, Entry(entry.place, YamlNode("mapping", entry.node.place)))
+                for name, part in entry.node.entries.items():
+                    _replace_entry(section.node, name, part, problems, is_host=key == "hosts")
+            elif not entry.node.is_null:
+                message = f"`{key}` must be a mapping of names, not {describe_value(entry.node, (key,))}"
+                problems.add(entry.node.place, "wrong-type", message)
+    return merged
+
+
+def _replace_entry(into: YamlNode, name: str, entry: Entry, problems: Problems, *, is_host: bool = False) -> None:
+    previous = into.entries.pop(name, None)
+    if previous is not None:
+        problems.warn(
+            entry.place,
+            "replaced",
+            f"'{shown_host(name) if is_host else name}' replaces the definition at {previous.place}",
+        )
+    into.entries[name] = entry

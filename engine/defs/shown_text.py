@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import YamlNode
-from engine.defs.yaml_tree import parse
+from engine.defs.yaml.node import YamlNode
+from engine.defs.yaml.tree import parse
 from engine.model.host import SAFE_HEADERS
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import holds_literal

@@ -16,9 +16,11 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.defs import plugin_files, secret_checks, sources
+from engine.defs.build import plugin_files
+from engine.defs.checks import secrets
 from engine.defs.loader import LoadedDefs, load
 from engine.defs.problems import Problems
+from engine.defs.yaml import sources
 from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
@@ -153,7 +155,7 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
     def _load_once(self, ticket: int) -> LoadResult[Prepared]:
         try:
             loaded = self._load_defs(self._path)
-            secret_checks.require_secrets(loaded.root, loaded.definitions.files)
+            secrets.require_secrets(loaded.root, loaded.definitions.files)
         except DefsError as error:
             return LoadResult(edition=None, prepared=None, problems=tuple(error.problems), ticket=ticket)
         edition = PreparedDefs.from_definitions(self._complete(loaded.definitions))

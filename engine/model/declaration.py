@@ -15,7 +15,7 @@ from msgspec.structs import fields
 from engine.model import bounds
 
 
-class Key(Struct, frozen=True):
+class DefKey(Struct, frozen=True):
     """A key of the defs."""
 
     doc: str
@@ -38,7 +38,7 @@ class Shape(Enum):
 
 
 class Kind(Struct, frozen=True):
-    """A kind of value; `engine.defs.scalars` has the checks of each name."""
+    """A kind of value; `engine.defs.language.kinds` has the checks of each name."""
 
     name: str
 
@@ -102,7 +102,7 @@ class Declared(Struct, frozen=True):
     """A key as a struct declares it."""
 
     field: str
-    key: Key
+    key: DefKey
     hint: TypeHint
     default: Any
     """NODEFAULT: the key is required."""
@@ -137,12 +137,12 @@ def declarations_of(struct: type[Struct]) -> Declarations:
     keys, inline, others = {}, [], None
     for field in fields(struct):
         hint = strip_hint(hints[field.name])
-        key, shape = hint.mark(Key), hint.mark(Shape)
+        key, shape = hint.mark(DefKey), hint.mark(Shape)
         default = NODEFAULT if field.required else None if field.default is NODEFAULT else field.default
         if shape is Shape.INLINE:
             inline.append((field.name, hint.base))
         elif shape is Shape.OTHER_KEYS:
-            others = Declared(field.name, Key(""), hint, default)
+            others = Declared(field.name, DefKey(""), hint, default)
         elif key is not None:
             first, *words = field.name.rstrip("_").split("_")
             name = key.name or first + "".join(word.capitalize() for word in words)

@@ -15,12 +15,12 @@ from engine.model.declaration import (
     BatchSize,
     Character,
     Concurrency,
+    DefKey,
     Delay,
     Duration,
     FilterPattern,
     HeaderValue,
     HttpStatus,
-    Key,
     LocaleName,
     NonNegativeInteger,
     NumberMark,
@@ -63,85 +63,87 @@ class Field(Struct, frozen=True, kw_only=True):
     name: str
     selector: Annotated[
         SelectorText | None,
-        Key(
+        DefKey(
             "CSS, `xpath: …`, `jmespath: …`, `jsonld: TYPE.path` or `jmespath(CSS): …`; default: the block itself.",
             examples=("h3 a", "xpath: .//a[@rel='author']", "jmespath: price.amount", "jsonld: Product.offers.price"),
         ),
     ] = None
-    scope: Annotated[Literal["page"] | None, Key("With page, the selector searches the whole page, not the block.")] = (
-        None
-    )
+    scope: Annotated[
+        Literal["page"] | None, DefKey("With page, the selector searches the whole page, not the block.")
+    ] = None
     attribute: Annotated[
         Text,
-        Key(
+        DefKey(
             "An attribute's name, or text (default), ownText, html, outerHtml.",
             examples=("text", "ownText", "html", "outerHtml", "href", "src", "title"),
         ),
     ] = "text"
-    whitespace: Annotated[Literal["keep"] | None, Key("With keep, white space stays as it is in the document.")] = None
+    whitespace: Annotated[Literal["keep"] | None, DefKey("With keep, white space stays as it is in the document.")] = (
+        None
+    )
     replace: Annotated[
         tuple[Replacement, ...],
-        Key(
+        DefKey(
             "Pairs of a regular expression and the text to write for its matches, applied in order before `match`.",
             examples=([["[€ ]", ""]],),
         ),
     ] = ()
-    all: Annotated[bool, Key("Take all matches as a list; default false: the first match.")] = False
+    all: Annotated[bool, DefKey("Take all matches as a list; default false: the first match.")] = False
     join: Annotated[
-        AnyText, Key("The separator between the values of a list in CSV; default |.", examples=("|", " "))
+        AnyText, DefKey("The separator between the values of a list in CSV; default |.", examples=("|", " "))
     ] = "|"
     match: Annotated[
         PatternText | None,
-        Key(
+        DefKey(
             "A regular expression to search in the value; takes group 1 if there is one, else the match.",
             examples=("[0-9.]+",),
         ),
     ] = None
     split: Annotated[
         Separator | None,
-        Key("The text between the parts of a list: the value is the list of its parts.", examples=(",", " / ")),
+        DefKey("The text between the parts of a list: the value is the list of its parts.", examples=(",", " / ")),
     ] = None
-    type: Annotated[FieldType, Key("The type of the value; default str.")] = "str"
+    type: Annotated[FieldType, DefKey("The type of the value; default str.")] = "str"
     decimal_mark: Annotated[
         NumberMark | None,
-        Key("The character before the decimals of a number; default a point.", examples=(",",)),
+        DefKey("The character before the decimals of a number; default a point.", examples=(",",)),
     ] = None
     group_mark: Annotated[
         NumberMark | None,
-        Key("The character between the groups of digits of a number; default none.", examples=(".", " ")),
+        DefKey("The character between the groups of digits of a number; default none.", examples=(".", " ")),
     ] = None
     format: Annotated[
         Text | None,
-        Key(
+        DefKey(
             "The format of a date, or any for dates as people write them; only with `type: date`.",
             examples=("%d %B %Y", "%Y-%m-%d", "any"),
         ),
     ] = None
     locale: Annotated[
         LocaleName | None,
-        Key("The language of dates of the format any, such as de or en-GB.", examples=("de", "en-GB")),
+        DefKey("The language of dates of the format any, such as de or en-GB.", examples=("de", "en-GB")),
     ] = None
     value: Annotated[
         Value | None,
-        Key(
+        DefKey(
             "A constant, or a text with variables such as `%{document.url}`, instead of a selector.",
             examples=("%{document.url}", "%{locator.name}", "%{run.time}"),
         ),
     ] = None
-    default: Annotated[Any, Key("The value to use when the field is missing.", examples=("", 0, False))] = None
+    default: Annotated[Any, DefKey("The value to use when the field is missing.", examples=("", 0, False))] = None
     has_default: bool = False
-    required: Annotated[bool, Key("Reject the record if the value is missing; default false.")] = False
+    required: Annotated[bool, DefKey("Reject the record if the value is missing; default false.")] = False
     fields: Annotated[
         tuple["Field", ...],
         Shape.BY_NAME,
-        Key("Nested fields: a list of objects, one per match of `selector`."),
+        DefKey("Nested fields: a list of objects, one per match of `selector`."),
     ] = ()
     convert: Annotated[
         tuple[Text, ...],
         Shape.ITEM_OR_LIST,
-        Key("A class, or a list of classes, that convert the text after `match` and before `type`."),
+        DefKey("A class, or a list of classes, that convert the text after `match` and before `type`."),
     ] = ()
-    from_step: Annotated[bool, Key("Whether a step of the task fills the field; default false.")] = False
+    from_step: Annotated[bool, DefKey("Whether a step of the task fills the field; default false.")] = False
     place: SourcePosition = NO_POSITION
 
     @property
@@ -153,10 +155,10 @@ class Field(Struct, frozen=True, kw_only=True):
 class FilterRule(Struct, frozen=True, kw_only=True):
     """A rule that drops records."""
 
-    field: Annotated[Text, Key("The name of a field.")]
+    field: Annotated[Text, DefKey("The name of a field.")]
     pattern: Annotated[
         FilterPattern,
-        Key("A regular expression; the record is dropped if it matches the whole value.", examples=("", "0\\.00")),
+        DefKey("A regular expression; the record is dropped if it matches the whole value.", examples=("", "0\\.00")),
     ]
     place: SourcePosition = NO_POSITION
 
@@ -206,7 +208,7 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
     tasks: Annotated[tuple[Task, ...], Shape.OTHER_KEYS] = ()
     live: Annotated[
         Duration | None,
-        Key(
+        DefKey(
             "How long a stored document replaces a fetch; an ISO 8601 duration such as P1D; default PT0S.",
             examples=("P1D", "PT12H", "PT0S"),
         ),
@@ -214,26 +216,30 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
     """None: the setting `live`."""
     max_depth: Annotated[
         NonNegativeInteger | None,
-        Key("Do not follow links deeper than this; a locator's page has depth 0.", examples=(5,)),
+        DefKey("Do not follow links deeper than this; a locator's page has depth 0.", examples=(5,)),
     ] = None
     max_pages: Annotated[
-        PositiveInteger | None, Key("The maximum number of pages of the group to fetch.", examples=(10000,))
+        PositiveInteger | None, DefKey("The maximum number of pages of the group to fetch.", examples=(10000,))
     ] = None
     priority: Annotated[
-        Priority, Key("Pages with a higher priority are fetched first; default 0.", examples=(0, 10))
+        Priority, DefKey("Pages with a higher priority are fetched first; default 0.", examples=(0, 10))
     ] = 0
-    documents: Annotated[bool, Key("Whether stored pages are kept beyond the end of their run; default true.")] = True
+    documents: Annotated[bool, DefKey("Whether stored pages are kept beyond the end of their run; default true.")] = (
+        True
+    )
     canonical: Annotated[
         bool,
-        Key("Whether a page whose canonical URL is another one is skipped in favour of that; default false."),
+        DefKey("Whether a page whose canonical URL is another one is skipped in favour of that; default false."),
     ] = False
     revalidate: Annotated[
         bool,
-        Key("Whether stored pages are asked for with their ETag and Last-Modified, and serve if they are the newest."),
+        DefKey(
+            "Whether stored pages are asked for with their ETag and Last-Modified, and serve if they are the newest."
+        ),
     ] = False
-    recrawl: Annotated[Recrawl | None, Key("How often pages are asked for again, by how often each has changed.")] = (
-        None
-    )
+    recrawl: Annotated[
+        Recrawl | None, DefKey("How often pages are asked for again, by how often each has changed.")
+    ] = None
     """Takes the place of `live`."""
     place: SourcePosition = NO_POSITION
 
@@ -265,17 +271,17 @@ class LocatorGroup(Struct, frozen=True, kw_only=True):
     """Start URLs that share the tasks of the task group of the same name."""
 
     name: str
-    locators: Annotated[tuple[Locator, ...], Key("Where to start.")]
+    locators: Annotated[tuple[Locator, ...], DefKey("Where to start.")]
     place: SourcePosition = NO_POSITION
 
 
 class BlockSign(Struct, frozen=True, kw_only=True):
     """An answer by which the site refuses the crawler: all keys of a sign must apply."""
 
-    status: Annotated[HttpStatus | None, Key("The HTTP status.", examples=(403,))] = None
+    status: Annotated[HttpStatus | None, DefKey("The HTTP status.", examples=(403,))] = None
     match: Annotated[
         Text | None,
-        Key("A text in the first 8 kB of the body, in capitals or not.", examples=("verify you are human",)),
+        DefKey("A text in the first 8 kB of the body, in capitals or not.", examples=("verify you are human",)),
     ] = None
 
 
@@ -284,48 +290,48 @@ class HostRule(Struct, frozen=True, kw_only=True):
 
     name: str
     """Without a port, it matches every port."""
-    delay: Annotated[Delay | None, Key("Seconds between two requests.", examples=(0.5, 2))] = None
-    concurrency: Annotated[Concurrency | None, Key("The maximum number of concurrent requests.", examples=(2, 8))] = (
-        None
-    )
+    delay: Annotated[Delay | None, DefKey("Seconds between two requests.", examples=(0.5, 2))] = None
+    concurrency: Annotated[
+        Concurrency | None, DefKey("The maximum number of concurrent requests.", examples=(2, 8))
+    ] = None
     headers: Annotated[
-        Mapping[str, HeaderValue], Key("Headers to send to this host.", examples=({"Accept-Language": "en"},))
+        Mapping[str, HeaderValue], DefKey("Headers to send to this host.", examples=({"Accept-Language": "en"},))
     ] = field(default_factory=_empty_mapping)
     cookies: Annotated[
-        Mapping[str, HeaderValue], Key("Cookies to send to this host.", examples=({"consent": "yes"},))
+        Mapping[str, HeaderValue], DefKey("Cookies to send to this host.", examples=({"consent": "yes"},))
     ] = field(default_factory=_empty_mapping)
-    robots: Annotated[bool | None, Key("Whether to obey robots.txt.")] = None
-    nofollow: Annotated[bool, Key("Whether to skip links marked nofollow; default true.")] = True
+    robots: Annotated[bool | None, DefKey("Whether to obey robots.txt.")] = None
+    nofollow: Annotated[bool, DefKey("Whether to skip links marked nofollow; default true.")] = True
     private: Annotated[
         bool | None,
-        Key("Whether the host may be at a private, loopback or other guarded address; default false."),
+        DefKey("Whether the host may be at a private, loopback or other guarded address; default false."),
     ] = None
     throttle: Annotated[
         Literal["auto", "off"] | None,
-        Key("With auto, the delay follows the time the host takes to respond."),
+        DefKey("With auto, the delay follows the time the host takes to respond."),
     ] = None
     blocked: Annotated[
         tuple[BlockSign, ...],
         Shape.LIST_OR_FALSE,
-        Key("Further signs of an answer that blocks the crawler; false turns off the built-in ones."),
+        DefKey("Further signs of an answer that blocks the crawler; false turns off the built-in ones."),
     ] = ()
     challenges: bool = True
     """Whether the built-in signs of a refusal apply."""
     cookie_jar: Annotated[
         CookieJarMode | None,
-        Key(
+        DefKey(
             "Who keeps the cookies of the site: all nodes (default with `login`), each node its own (default), nobody."
         ),
     ] = None
-    login: Annotated[LoginRule | None, Key("How to log in before the first page of the host.")] = None
+    login: Annotated[LoginRule | None, DefKey("How to log in before the first page of the host.")] = None
     drop: Annotated[
         tuple[QueryKey, ...],
-        Key(
+        DefKey(
             "Query keys, with `*` and `?` as wildcards, to remove from URLs of links, sitemaps and redirects.",
             examples=(["utm_*", "gclid", "sessionid"],),
         ),
     ] = ()
-    auth: Annotated[HostAuth | None, Key("HTTP authentication for the pages of this host.")] = None
+    auth: Annotated[HostAuth | None, DefKey("HTTP authentication for the pages of this host.")] = None
     route: Annotated[HostRoute | None, Shape.INLINE] = None
     """None: directly, by HTTP/1.1, with the certificates that the system trusts."""
     place: SourcePosition = NO_POSITION
@@ -342,40 +348,42 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
     name: str
     type: Annotated[
         Text,
-        Key(
+        DefKey(
             "The type: csv (default), jsonl or sqlite files; http or command; or a class, an Encoder or an Appender.",
             examples=(*OUTPUT_TYPES, *SENDER_TYPES),
         ),
     ] = "csv"
     data_defs: Annotated[
-        tuple[Text, ...], Key("The dataDefs whose rows are written; default: all.", examples=(["book"],))
+        tuple[Text, ...], DefKey("The dataDefs whose rows are written; default: all.", examples=(["book"],))
     ] = ()
     delimiter: Annotated[
-        Character, Key("The character between CSV values; default a comma.", examples=(",", ";", "\t"))
+        Character, DefKey("The character between CSV values; default a comma.", examples=(",", ";", "\t"))
     ] = ","
     escape_formulas: Annotated[
-        bool, Key("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
+        bool, DefKey("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
     ] = False
     include_tags: bool = False
     """Of the type `scoopi`: whether page, index and item stand behind the group."""
     path: Annotated[
         Text | None,
-        Key("The file name; default: the name of the dataDef with the extension of the type.", examples=("books.csv",)),
+        DefKey(
+            "The file name; default: the name of the dataDef with the extension of the type.", examples=("books.csv",)
+        ),
     ] = None
     kind: AppenderKind = "built-in"
     """What `type` names: a built-in type of files, a users' class that encodes files or that rows are delivered to, or
     a built-in way to send rows.
     """
-    options: Annotated[Mapping[str, Any] | None, Key("Keyword arguments of the class.")] = None
-    url: Annotated[SenderUrl, Key("Where http posts the rows; may hold `%{env.NAME}`.")] = ""
+    options: Annotated[Mapping[str, Any] | None, DefKey("Keyword arguments of the class.")] = None
+    url: Annotated[SenderUrl, DefKey("Where http posts the rows; may hold `%{env.NAME}`.")] = ""
     headers: Annotated[
-        Mapping[str, HeaderValue], Key("Headers of http; `%{env.NAME}` keeps secrets out of the file.")
+        Mapping[str, HeaderValue], DefKey("Headers of http; `%{env.NAME}` keeps secrets out of the file.")
     ] = field(default_factory=_empty_mapping)
-    run: Annotated[tuple[Text, ...], Key("The program of command, and its arguments.")] = ()
-    batch: Annotated[BatchSize | None, Key("The most rows that http or command sends at once; default 100.")] = None
+    run: Annotated[tuple[Text, ...], DefKey("The program of command, and its arguments.")] = ()
+    batch: Annotated[BatchSize | None, DefKey("The most rows that http or command sends at once; default 100.")] = None
     limit: Annotated[
         Seconds | None,
-        Key(
+        DefKey(
             "Seconds for a batch of rows, such as 30; "
             "default: the setting `parse_limit`, of http and command `deadline`."
         ),
@@ -394,11 +402,11 @@ class Expectation(Struct, frozen=True, kw_only=True):
     """Of the dataDef."""
     rows: Annotated[
         NonNegativeInteger | None,
-        Key("Rows at least; a run that a limit or an operator ended is not judged by it."),
+        DefKey("Rows at least; a run that a limit or an operator ended is not judged by it."),
     ] = None
-    rejected: Annotated[Percentage | None, Key("The share of the records that may be rejected, such as 1%.")] = None
+    rejected: Annotated[Percentage | None, DefKey("The share of the records that may be rejected, such as 1%.")] = None
     filled: Annotated[
-        Mapping[str, Percentage], Key("By field, the share of the records in which it must be filled.")
+        Mapping[str, Percentage], DefKey("By field, the share of the records in which it must be filled.")
     ] = field(default_factory=lambda: MappingProxyType({}))
     place: SourcePosition = NO_POSITION
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from engine.model.declaration import Key, LoginCheck, LoginText, LoginUrl, ProxyUrl, SelectorText, Shape, Text
+from engine.model.declaration import DefKey, LoginCheck, LoginText, LoginUrl, ProxyUrl, SelectorText, Shape, Text
 
 AuthKind = Literal["basic", "bearer", "digest"]
 
@@ -24,17 +24,17 @@ class HostAuth(Struct, frozen=True):
 class TlsRule(Struct, frozen=True, kw_only=True):
     """Which certificates are accepted from the host, and which one is shown to it."""
 
-    verify: Annotated[bool, Key("Whether the certificate of the host is checked; default true.")] = True
+    verify: Annotated[bool, DefKey("Whether the certificate of the host is checked; default true.")] = True
     ca: Annotated[
         Text | None,
-        Key(
+        DefKey(
             "A PEM file with the authorities to trust in place of the system's, relative to this file.",
             examples=("ca.pem",),
         ),
     ] = None
     client: Annotated[
         Text | None,
-        Key(
+        DefKey(
             "A PEM file with a client certificate and its private key, relative to this file.",
             examples=("client.pem",),
         ),
@@ -47,14 +47,14 @@ class HostRoute(Struct, frozen=True, kw_only=True):
     proxies: Annotated[
         tuple[ProxyUrl, ...],
         Shape.ITEM_OR_LIST,
-        Key(
+        DefKey(
             "The URL of an HTTP proxy, or a list of them, which requests take in turn.",
             name="proxy",
             examples=("%{env.PROXY}", ["%{env.PROXY_1}", "%{env.PROXY_2}"]),
         ),
     ] = ()
-    tls: Annotated[TlsRule | None, Key("Which certificates are accepted and shown.")] = None
-    http2: Annotated[bool, Key("Whether to offer HTTP/2 over https; default false.")] = False
+    tls: Annotated[TlsRule | None, DefKey("Which certificates are accepted and shown.")] = None
+    http2: Annotated[bool, DefKey("Whether to offer HTTP/2 over https; default false.")] = False
 
     def __repr__(self) -> str:
         return f"HostRoute({len(self.proxies)} proxies, tls={self.tls}, http2={self.http2})"
@@ -69,32 +69,32 @@ class LoginRule(Struct, frozen=True, kw_only=True):
 
     url: Annotated[
         LoginUrl,
-        Key(
+        DefKey(
             "The login page, relative to the host or absolute.",
             examples=("/login", "https://id.shop.example/login"),
         ),
     ]
     form: Annotated[
         Mapping[str, LoginText],
-        Key(
+        DefKey(
             "The fields to fill in; the others keep what the page has, hidden ones too.",
             examples=({"user": "%{env.SHOP_USER}", "password": "%{env.SHOP_PASSWORD}"},),
         ),
     ]
     selector: Annotated[
         SelectorText | None,
-        Key("Selects the form; default: the first one that has these fields.", examples=("form#login",)),
+        DefKey("Selects the form; default: the first one that has these fields.", examples=("form#login",)),
     ] = None
     check: Annotated[
         LoginCheck | None,
-        Key(
+        DefKey(
             "What each page has while the login lasts; a page without it is asked for again.",
             examples=(".logout", "a[href='/logout']"),
         ),
     ] = None
     on_lost: Annotated[
         Literal["relogin", "pause"],
-        Key(
+        DefKey(
             "What follows when the login is lost: relogin (default), or pause, until an operator resumes the host.",
             name="on_lost",
         ),

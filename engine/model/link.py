@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import orjson
 from msgspec import Struct, field
 
-from engine.model.declaration import Key, NonNegativeInteger, PatternText, Priority, SelectorText, Shape, Text
+from engine.model.declaration import DefKey, NonNegativeInteger, PatternText, Priority, SelectorText, Shape, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
 
 FORM_TYPE = "application/x-www-form-urlencoded"
@@ -41,25 +41,27 @@ class Link(Struct, frozen=True, kw_only=True):
 
     selector: Annotated[
         SelectorText,
-        Key(
+        DefKey(
             "Selects elements of the page; with `inBlock`, of the block of each record.",
             examples=("li.next a", "a[href]"),
         ),
     ] = ""
-    in_block: Annotated[bool, Key("Whether the selector searches the block of each record; default false.")] = False
+    in_block: Annotated[bool, DefKey("Whether the selector searches the block of each record; default false.")] = False
     carry: Annotated[
         tuple[Text, ...],
         Shape.ITEM_OR_LIST,
-        Key("Fields whose values go to the linked page, which reads them as `%{carried.NAME}`.", examples=(["sku"],)),
+        DefKey(
+            "Fields whose values go to the linked page, which reads them as `%{carried.NAME}`.", examples=(["sku"],)
+        ),
     ] = ()
     request: Annotated[RequestTemplate | None, Shape.INLINE] = None
     """None: a GET of the URL of the element."""
-    attribute: Annotated[Text, Key("The attribute that holds the URL; default href.", examples=("href", "src"))] = (
+    attribute: Annotated[Text, DefKey("The attribute that holds the URL; default href.", examples=("href", "src"))] = (
         "href"
     )
     group: Annotated[
         Text | None,
-        Key(
+        DefKey(
             "The task group of the linked pages; default: the page's own group.",
             name="linkGroup",
             examples=("detail",),
@@ -67,18 +69,18 @@ class Link(Struct, frozen=True, kw_only=True):
     ] = None
     allow: Annotated[
         tuple[PatternText, ...],
-        Key("Follow only URLs that match one of these regular expressions.", examples=(["/catalogue/"],)),
+        DefKey("Follow only URLs that match one of these regular expressions.", examples=(["/catalogue/"],)),
     ] = ()
     deny: Annotated[
         tuple[PatternText, ...],
-        Key("Never follow URLs that match one of these regular expressions.", examples=(["/login", "[?&]sort="],)),
+        DefKey("Never follow URLs that match one of these regular expressions.", examples=(["/login", "[?&]sort="],)),
     ] = ()
-    same_host: Annotated[bool, Key("Stay on the page's host; default true.")] = True
+    same_host: Annotated[bool, DefKey("Stay on the page's host; default true.")] = True
     max_depth: Annotated[
-        NonNegativeInteger | None, Key("Do not follow links to pages deeper than this.", examples=(3,))
+        NonNegativeInteger | None, DefKey("Do not follow links to pages deeper than this.", examples=(3,))
     ] = None
     priority: Annotated[
-        Priority | None, Key("The priority of the linked pages; default: the group's.", examples=(0, 10))
+        Priority | None, DefKey("The priority of the linked pages; default: the group's.", examples=(0, 10))
     ] = None
     place: SourcePosition = NO_POSITION
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from engine.model.declaration import Duration, Key, PatternText, Priority, Text
+from engine.model.declaration import DefKey, Duration, PatternText, Priority, Text
 from engine.model.stored_form import from_plain, to_plain
 
 MAX_SERIES_PAGES = 100_000
@@ -51,22 +51,22 @@ class SitemapLink(Struct, frozen=True, kw_only=True):
 
     allow: Annotated[
         tuple[PatternText, ...],
-        Key("Take only URLs that match one of these regular expressions.", examples=(["/p/"],)),
+        DefKey("Take only URLs that match one of these regular expressions.", examples=(["/p/"],)),
     ] = ()
     deny: Annotated[
         tuple[PatternText, ...],
-        Key("Take no URLs that match one of these regular expressions.", examples=(["/old/"],)),
+        DefKey("Take no URLs that match one of these regular expressions.", examples=(["/old/"],)),
     ] = ()
     group: Annotated[
         Text | None,
-        Key(
+        DefKey(
             "The task group of these pages; default: the locator's own group.",
             name="linkGroup",
             examples=("detail",),
         ),
     ] = None
     priority: Annotated[
-        Priority | None, Key("The priority of these pages; default: that of their group.", examples=(0, 10))
+        Priority | None, DefKey("The priority of these pages; default: that of their group.", examples=(0, 10))
     ] = None
 
 
@@ -75,15 +75,15 @@ class SitemapRules(Struct, frozen=True, kw_only=True):
 
     allow: Annotated[
         tuple[PatternText, ...],
-        Key("Follow only entries whose URL matches one of these regular expressions.", examples=(["/p/"],)),
+        DefKey("Follow only entries whose URL matches one of these regular expressions.", examples=(["/p/"],)),
     ] = ()
     deny: Annotated[
         tuple[PatternText, ...],
-        Key("Never follow entries whose URL matches one of these regular expressions.", examples=(["/old/"],)),
+        DefKey("Never follow entries whose URL matches one of these regular expressions.", examples=(["/old/"],)),
     ] = ()
     links: Annotated[
         tuple[SitemapLink, ...],
-        Key(
+        DefKey(
             "Which entries lead into which group; what no rule takes is not followed.",
             examples=([{"allow": ["/p/"], "linkGroup": "detail"}],),
         ),
@@ -91,7 +91,7 @@ class SitemapRules(Struct, frozen=True, kw_only=True):
     """Empty: all that `allow` and `deny` leave lead into the locator's own group."""
     since: Annotated[
         Literal["lastRun"] | None,
-        Key("Ask only for pages whose `lastmod` is later than their stored document."),
+        DefKey("Ask only for pages whose `lastmod` is later than their stored document."),
     ] = None
 
     @property
@@ -103,13 +103,13 @@ class SitemapRules(Struct, frozen=True, kw_only=True):
 class Recrawl(Struct, frozen=True, kw_only=True):
     """How often a page is asked for again: as often as it changes, within bounds."""
 
-    min: Annotated[Duration, Key("A page is not asked for again sooner; default PT1H.")] = 3_600.0
-    max: Annotated[Duration, Key("A page is asked for again at the latest after this time; default P30D.")] = (
+    min: Annotated[Duration, DefKey("A page is not asked for again sooner; default PT1H.")] = 3_600.0
+    max: Annotated[Duration, DefKey("A page is asked for again at the latest after this time; default P30D.")] = (
         30 * 86_400.0
     )
     adapt: Annotated[
         bool,
-        Key("Whether the time between doubles when a page has not changed and halves when it has; default true."),
+        DefKey("Whether the time between doubles when a page has not changed and halves when it has; default true."),
     ] = True
 
     def clamp(self, seconds: float | None) -> float:

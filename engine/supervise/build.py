@@ -10,8 +10,8 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from engine.defs.build.table_settings import complete_tables
 from engine.defs.loader import load
-from engine.defs.table_settings import complete_tables
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
 from engine.fetch.host_policy import resolve_host_policy

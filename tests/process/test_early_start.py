@@ -19,7 +19,7 @@ SLOW_READ = """
 import sys
 if "console" in sys.orig_argv:
     import pathlib, time
-    from engine.defs import sources
+    from engine.defs.yaml import sources
     read = sources.read
     def read_slowly(*arguments):
         pathlib.Path({mark!r}).touch()

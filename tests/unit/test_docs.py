@@ -5,10 +5,9 @@ from typing import get_args
 
 import pytest
 
-from engine.defs import language
+from engine.defs.language.keys import AXES, SECTIONS
+from engine.defs.language.schema import build_json_schema
 from engine.defs.loader import load
-from engine.defs.merge import SECTIONS
-from engine.defs.schema import build_json_schema
 from engine.model.definition import FieldType
 from engine.model.link import Method
 from engine.model.variables import DOCUMENT_VARIABLES
@@ -85,7 +84,7 @@ def test_every_key_is_explained():
 
 def test_every_refused_key_is_documented():
     tables = (ROOT / "docs/tables.md").read_text("utf-8")
-    assert all(f"`{key}`" in tables for key in language.AXES)
+    assert all(f"`{key}`" in tables for key in AXES)
 
 
 def test_every_type_and_method_is_documented():

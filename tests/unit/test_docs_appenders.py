@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from engine.append.loop.turns import GIVE_UP_SECONDS, MAX_BACKOFF_SECONDS
 from engine.append.send import delivery, users_encoder
-from engine.defs.language import keys_of
+from engine.defs.language.keys import keys_of
 from engine.defs.loader import load
 from engine.model.definition import AppenderDef
 

@@ -6,7 +6,7 @@ import sys
 
 from engine.append.loop.turns import MAX_BACKOFF_SECONDS
 from engine.append.send import delivery
-from engine.defs.appenders import COMMAND_KEYS, HTTP_KEYS
+from engine.defs.checks.appenders import COMMAND_KEYS, HTTP_KEYS
 from engine.defs.loader import load
 from engine.settings import Settings
 

@@ -217,8 +217,8 @@ def run_headless(options: HeadlessOptions) -> int:
 
 def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, signals: "_Signals") -> Any:
     from console.cli.stdout_rows import only_data_def
+    from engine.defs.checks.secrets import require_secrets
     from engine.defs.loader import load
-    from engine.defs.secret_checks import require_secrets
     from engine.defs.watcher import fingerprint_files
     from engine.supervise.build import RunOptions, build_supervisor
 

@@ -21,6 +21,6 @@ def schema_json() -> str:
     """The JSON Schema of one def file."""
     import orjson
 
-    from engine.defs.schema import build_json_schema
+    from engine.defs.language.schema import build_json_schema
 
     return orjson.dumps(build_json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

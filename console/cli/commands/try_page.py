@@ -38,8 +38,8 @@ def try_(
     import orjson
 
     from console.cli.page_source import read_source
+    from engine.defs.build.table_settings import complete_tables
     from engine.defs.loader import load
-    from engine.defs.table_settings import complete_tables
     from engine.model.retry_policy import classify_status
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.page_trial import PageTrial, find_data_def, groups_using, locator_origin

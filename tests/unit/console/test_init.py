@@ -11,8 +11,8 @@ from msgspec.structs import fields
 
 from console.cli.commands.init import create_project
 from console.cli.main import crawl_console, main
+from engine.defs.language.schema import build_json_schema
 from engine.defs.loader import load
-from engine.defs.schema import build_json_schema
 from engine.errors import UsageError
 from engine.settings import Settings
 from engine.settings import load_settings as load_settings

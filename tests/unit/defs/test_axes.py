@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.defs.build.table_settings import complete_tables
 from engine.defs.loader import load
-from engine.defs.table_settings import complete_tables
 from engine.errors import DefsError
 from engine.model.axis import AxisTable, DateConverter
 from engine.model.definition import Definitions

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.defs.bodies import encode_body, expand_body
-from engine.defs.language import LocatorTerm
+from engine.defs.build.bodies import encode_body, expand_body
+from engine.defs.language.keys import LocatorTerm
 from engine.defs.loader import load
 from engine.errors import DefsError
 from engine.model.definition import Definitions, Locator

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.defs.build.steps import RECORD_DEFAULT, default_chain
 from engine.defs.loader import load
-from engine.defs.steps import RECORD_DEFAULT, default_chain
 from engine.errors import DefsError, Problem
 from engine.model.definition import Task
 from engine.model.fingerprint import list_units

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.defs.language.schema import build_json_schema
 from engine.defs.loader import load
-from engine.defs.schema import build_json_schema
 from engine.errors import DefsError, Problem
 from engine.model.definition import AppenderDef, Definitions, definition_hash
 from engine.model.stored_form import SourcePosition

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from engine.defs.redaction import shown_host, shown_key
+from engine.defs.yaml.redaction import shown_host, shown_key
 from engine.errors import DefsError
 
 TYPOS = {

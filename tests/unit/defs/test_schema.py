@@ -7,8 +7,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from engine.defs.language.schema import build_json_schema
 from engine.defs.loader import load
-from engine.defs.schema import build_json_schema
 from engine.errors import DefsError
 
 ROOT = Path(__file__).resolve().parents[3]

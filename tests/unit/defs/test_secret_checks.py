@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.defs.checks.secrets import require_secrets
 from engine.defs.loader import load
-from engine.defs.secret_checks import require_secrets
 from engine.errors import DefsError
 
 DEFS = """\

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import YamlNode, plain_data
-from engine.defs.yaml_tree import parse
+from engine.defs.yaml.node import YamlNode, plain_data
+from engine.defs.yaml.tree import parse
 
 
 def tree(text: str) -> YamlNode:

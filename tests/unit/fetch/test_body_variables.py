@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.defs.bodies import encode_body
-from engine.defs.language import LocatorTerm
+from engine.defs.build.bodies import encode_body
+from engine.defs.language.keys import LocatorTerm
 from engine.fetch.request import build_request
 from engine.model.job import Request
 

@@ -1,19 +1,18 @@
 """Builds `Definitions` from the valid defs: what the engine uses beyond what is written."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
-from engine.defs import axes
-from engine.defs.appenders import kind_of, suffix_of
-from engine.defs.bodies import encode_body
-from engine.defs.chains import Chains, stored_chain
-from engine.defs.conflicts import canonical_host
-from engine.defs.language import (
+from engine.defs.build import axes
+from engine.defs.build.bodies import encode_body
+from engine.defs.build.chains import Chains, stored_chain
+from engine.defs.language.keys import (
     AuthTerm,
     DataDefTerm,
     DefsTerm,
@@ -23,9 +22,9 @@ from engine.defs.language import (
     TaskTerm,
 )
 from engine.defs.problems import Problems
-from engine.defs.reader import Builder, Part, Reader
-from engine.defs.sources import resolve_beside
-from engine.defs.yaml_node import YamlNode
+from engine.defs.language.reader import Builder, DefPart, Reader
+from engine.defs.yaml.sources import resolve_beside
+from engine.defs.yaml.node import YamlNode
 from engine.model.axis import AxisTable
 from engine.model.declaration import TypeHint
 from engine.model.definition import (
@@ -44,10 +43,16 @@ from engine.model.definition import (
 from engine.model.host import AuthKind, HostAuth, HostRoute, LoginRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate
 from engine.model.locator import SitemapRules
-from engine.model.output_type import default_delimiter
+from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES, default_delimiter
 from engine.model.step import is_plugin_path
 from engine.plugins.catalog import Catalog
+from engine.plugins.plugin_class import ClassKind
+from engine.urls import bare_host, host_of, normalize
 
+APPENDER_CLASSES: tuple[ClassKind, ...] = ("encoder", "appender")
+"""What the class of an appender may be."""
+DEFAULT_SUFFIX = "out"
+"""Of the files of a users' encoder without `suffix`."""
 _TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price", "file"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
@@ -74,7 +79,7 @@ def build_definitions(root: YamlNode, sources: Sources, problems: Problems) -> D
     Parts are sorted by name, so moving a part to another file changes nothing.
     """
     builder = _Builder(sources)
-    definitions = Reader(problems, builder.by_struct()).read(TypeHint(Definitions), Part((), root, root.place))
+    definitions = Reader(problems, builder.by_struct()).read(TypeHint(Definitions), DefPart((), root, root.place))
     return definitions if isinstance(definitions, Definitions) else None
 
 
@@ -103,7 +108,7 @@ class _Builder(Struct):
             AppenderDef: self._appender,
         }
 
-    def _definitions(self, term: DefsTerm, _part: Part) -> Definitions:
+    def _definitions(self, term: DefsTerm, _part: DefPart) -> Definitions:
         return Definitions(
             locator_groups=_by_name(term.locator_groups),
             task_groups=_by_name(term.task_groups),
@@ -116,7 +121,7 @@ class _Builder(Struct):
             files=self.sources.files,
         )
 
-    def _locator(self, term: LocatorTerm, part: Part) -> Locator:
+    def _locator(self, term: LocatorTerm, part: DefPart) -> Locator:
         pieces, content_type = encode_body(term)
         file = self._file_of(part)
         return Locator(
@@ -135,10 +140,10 @@ class _Builder(Struct):
             place=part.place,
         )
 
-    def _task_group(self, group: TaskGroup, part: Part) -> TaskGroup:
+    def _task_group(self, group: TaskGroup, part: DefPart) -> TaskGroup:
         return group if "documents" in part.node.entries else replace(group, documents=self.sources.keep_documents)
 
-    def _task(self, term: TaskTerm, part: Part) -> Task:
+    def _task(self, term: TaskTerm, part: DefPart) -> Task:
         _, group, name = part.path
         whole_chain = self.sources.chains[str(group), str(name)]
         chain = stored_chain(whole_chain, is_table=term.data_def in self.sources.tables)
@@ -160,7 +165,7 @@ class _Builder(Struct):
         """The files of the plugins, if arguments name one of them: the program may read any of them."""
         return [file.path for file in self.sources.catalog.files] if any(map(is_plugin_path, arguments)) else []
 
-    def _data_def(self, term: DataDefTerm, part: Part) -> DataDef:
+    def _data_def(self, term: DataDefTerm, part: DefPart) -> DataDef:
         if term.expect is not None:
             self.expectations.append(replace(term.expect, name=part.name))
         table = self.sources.tables.get(part.name)
@@ -189,12 +194,12 @@ class _Builder(Struct):
             place=part.place,
         )
 
-    def _tls(self, rule: TlsRule, part: Part) -> TlsRule | None:
+    def _tls(self, rule: TlsRule, part: DefPart) -> TlsRule | None:
         file = self._file_of(part)
         ca, client = (path and resolve_beside(file, path) for path in (rule.ca, rule.client))
         return None if rule == TlsRule() else replace(rule, ca=ca, client=client)
 
-    def _appender(self, appender: AppenderDef, part: Part) -> AppenderDef:
+    def _appender(self, appender: AppenderDef, part: DefPart) -> AppenderDef:
         catalog = self.sources.catalog
         kind = kind_of(appender.type, catalog)
         has_delimiter = "delimiter" in part.node.entries
@@ -211,7 +216,7 @@ class _Builder(Struct):
         classes = [appender.type] if kind in ("encoder", "appender") else []
         return self.sources.catalog.code_hash(classes, [] if classes else self._files_run(iter(appender.run)))
 
-    def _file_of(self, part: Part) -> Path:
+    def _file_of(self, part: DefPart) -> Path:
         """The file in which a part is written."""
         return self.sources.paths[part.place.file]
 
@@ -220,16 +225,16 @@ def _by_name(parts: Any) -> tuple[Any, ...]:
     return tuple(sorted(parts, key=lambda part: part.name))
 
 
-def _none_if_default(rules: Any, _part: Part) -> Any:
+def _none_if_default(rules: Any, _part: DefPart) -> Any:
     return None if rules == type(rules)() else rules
 
 
-def _locator_group(group: LocatorGroup, _part: Part) -> LocatorGroup:
+def _locator_group(group: LocatorGroup, _part: DefPart) -> LocatorGroup:
     locators = (replace(locator, name=locator.name or group.name) for locator in group.locators)
     return replace(group, locators=tuple(locators))
 
 
-def _field(written: Field, part: Part) -> Field:
+def _field(written: Field, part: DefPart) -> Field:
     entry = part.node.entries.get("default")
     if entry is None:
         return written
@@ -244,7 +249,7 @@ def _converters(fields: tuple[Field, ...]) -> Iterator[str]:
         yield from _converters(part.fields)
 
 
-def _request(term: RequestTerm, _part: Part) -> RequestTemplate | None:
+def _request(term: RequestTerm, _part: DefPart) -> RequestTemplate | None:
     """What is sent besides a GET of an element's URL; None: nothing."""
     if term == RequestTerm():
         return None
@@ -257,7 +262,7 @@ def _request(term: RequestTerm, _part: Part) -> RequestTemplate | None:
     )
 
 
-def _next_page(term: NextTerm, part: Part) -> NextPage:
+def _next_page(term: NextTerm, part: DefPart) -> NextPage:
     return NextPage(
         request=term.request or RequestTemplate(),
         variables=tuple(term.variables.items()),
@@ -266,10 +271,41 @@ def _next_page(term: NextTerm, part: Part) -> NextPage:
     )
 
 
-def _host(rule: HostRule, part: Part) -> HostRule:
+def _host(rule: HostRule, part: DefPart) -> HostRule:
     return replace(rule, challenges=part.node.text_of("blocked") != "false")
 
 
-def _auth(term: AuthTerm, _part: Part) -> HostAuth | None:
+def _auth(term: AuthTerm, _part: DefPart) -> HostAuth | None:
     written: dict[AuthKind, str | None] = {"basic": term.basic, "bearer": term.bearer, "digest": term.digest}
     return next((HostAuth(kind, text) for kind, text in written.items() if text is not None), None)
+
+
+def canonical_host(name: str) -> str | None:
+    """A host name in the form it has in URLs, with the port if one is given; None if invalid."""
+    match = re.fullmatch(r"(\[[^\]]*\]|[^:/?#@\\\s*%\[\]]+)(?::([0-9]{1,5}))?", name)
+    url = normalize(f"http://{match.group(1)}/") if match else None
+    if match is None or url is None or url.count("/") != 3:
+        return None
+    port = match.group(2)
+    if port is not None and not 0 < int(port) < 65_536:
+        return None
+    host = bare_host(host_of(url))
+    return host if port is None else f"{host}:{int(port)}"
+
+
+def kind_of(type_: str, catalog: Catalog) -> AppenderKind:
+    """What a checked type is."""
+    if type_ in SENDER_TYPES:
+        return "sender"
+    plugin_class = None if type_ in OUTPUT_TYPES else catalog.find(type_)
+    if plugin_class is None:
+        return "built-in"
+    return cast(AppenderKind, next(kind for kind in APPENDER_CLASSES if kind in plugin_class.kinds))
+
+
+def suffix_of(type_: str, catalog: Catalog) -> str:
+    """The suffix of the files of a users' encoder, without the dot."""
+    plugin_class = catalog.find(type_)
+    scanned = plugin_class.scanned if plugin_class is not None else None
+    suffix = scanned.texts.get("suffix", "").removeprefix(".") if scanned is not None else ""
+    return suffix or DEFAULT_SUFFIX

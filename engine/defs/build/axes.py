@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from engine.defs.chains import Chains
-from engine.defs.language import AXES, iter_tasks
+from engine.defs.build.chains import Chains
+from engine.defs.language.keys import AXES, iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LOCATOR_CREATOR
-from engine.defs.table_converters import read_converters
-from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.build.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LOCATOR_CREATOR
+from engine.defs.build.table_converters import read_converters
+from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
 from engine.extract.select.selector_syntax import pattern_problem
 from engine.model.axis import (

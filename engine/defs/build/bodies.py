@@ -14,9 +14,9 @@ from urllib.parse import quote_plus
 from msgspec import UNSET
 
 from engine.defs import url_patterns
-from engine.defs.language import LocatorTerm
+from engine.defs.language.keys import LocatorTerm
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError
 from engine.model.link import FORM_TYPE, JSON_TYPE
 

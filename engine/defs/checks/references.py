@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from engine.defs.language import AXES, iter_tasks
+from engine.defs.language.keys import AXES, iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import find_similar, suggest
 from engine.model.stored_form import SourcePosition
 

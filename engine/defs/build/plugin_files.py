@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from engine.defs.problems import Problems
-from engine.defs.sources import format_display_path
+from engine.defs.yaml.sources import format_display_path
 from engine.model.step import PluginFile
 from engine.model.stored_form import SourcePosition
 from engine.plugins.source_scan import scan_source

@@ -1,7 +1,7 @@
 """Checks logins and cookie jars of hosts: keys that exclude each other, and requests that may log in by chance."""
 
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
 
 
 def check(host: YamlNode, problems: Problems) -> None:

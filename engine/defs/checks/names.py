@@ -3,7 +3,7 @@
 import unicodedata
 
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
 from engine.model.stored_form import SourcePosition
 
 MAX_LENGTH = 200

@@ -6,11 +6,11 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct
 
-from engine.defs.language import is_task, keys_of, term_of
+from engine.defs.language.keys import is_task, keys_of, term_of
+from engine.defs.language.kinds import KINDS, ValueInvalid, ValueKind
 from engine.defs.problems import Problems
-from engine.defs.redaction import describe_value, may_hold_secrets, shown_key
-from engine.defs.scalars import KINDS, ValueInvalid, ValueKind
-from engine.defs.yaml_node import Entry, WrittenFloat, WrittenInt, YamlNode, plain_data
+from engine.defs.yaml.node import Entry, WrittenFloat, WrittenInt, YamlNode, plain_data
+from engine.defs.yaml.redaction import describe_value, may_hold_secrets, shown_key
 from engine.errors import suggest
 from engine.model.declaration import Declared, Kind, Shape, TypeHint, declarations_of, strip_hint
 from engine.model.stored_form import SourcePosition
@@ -25,7 +25,7 @@ _NUMBERS: Mapping[type, tuple[tuple[type, ...], str]] = {
 }
 
 
-class Part(Struct, frozen=True):
+class DefPart(Struct, frozen=True):
     """A value of the defs, and where it is written."""
 
     path: Path
@@ -44,19 +44,19 @@ class Part(Struct, frozen=True):
         """Whether it is a scalar other than null."""
         return self.node.kind == "scalar" and not self.node.is_null
 
-    def at(self, key: str) -> "Part":
+    def at(self, key: str) -> "DefPart":
         """The value of a key of this mapping."""
         entry = self.node.entries[key]
-        return Part((*self.path, key), entry.node, entry.place)
+        return DefPart((*self.path, key), entry.node, entry.place)
 
-    def items(self) -> list["Part"]:
+    def items(self) -> list["DefPart"]:
         """The items of this list; the value itself if it is no list."""
         if self.node.kind != "list":
             return [self]
-        return [Part((*self.path, index), item, item.place) for index, item in enumerate(self.node.items)]
+        return [DefPart((*self.path, index), item, item.place) for index, item in enumerate(self.node.items)]
 
 
-Builder = Callable[[Any, Part], Any]
+Builder = Callable[[Any, DefPart], Any]
 """Makes the struct that the engine uses from what is written."""
 
 
@@ -67,7 +67,7 @@ class Reader:
         self._problems = problems
         self._builders = builders
 
-    def read(self, hint: TypeHint, part: Part) -> Any:
+    def read(self, hint: TypeHint, part: DefPart) -> Any:
         """The value of a part by its type; INVALID, with problems, if it does not fit."""
         kind, shape, origin = hint.mark(Kind), hint.mark(Shape), get_origin(hint.base)
         if hint.base is Any:
@@ -90,17 +90,17 @@ class Reader:
             return self._read_number(hint, part)
         if shape is Shape.MAPPING_OR_URL and part.has_value:
             entries = {"url": Entry(part.place, part.node)}
-            part = Part(part.path, YamlNode("mapping", part.node.place, entries=entries), part.place)
+            part = DefPart(part.path, YamlNode("mapping", part.node.place, entries=entries), part.place)
         return self._read_struct(hint.base, part)
 
-    def _read_choice(self, choices: tuple[str, ...], part: Part) -> Any:
+    def _read_choice(self, choices: tuple[str, ...], part: DefPart) -> Any:
         value = part.node.value()
         if isinstance(value, str) and value in choices:
             return value
         message = f"`{part.name}` cannot be {part.node.describe()}{suggest(part.node.text, list(choices))}"
         return self._add(part.node.place, "unknown-value", message)
 
-    def _read_kind(self, kind: ValueKind, part: Part) -> Any:
+    def _read_kind(self, kind: ValueKind, part: DefPart) -> Any:
         value = part.node.value()
         if kind.accepts == "any":
             text = part.node.text
@@ -114,7 +114,7 @@ class Reader:
             return self._add_wrong_type("a text", part)
         return self._check(kind, text, part)
 
-    def _read_number(self, hint: TypeHint, part: Part) -> Any:
+    def _read_number(self, hint: TypeHint, part: DefPart) -> Any:
         types, words = _NUMBERS[hint.base]
         value = part.node.value()
         if not isinstance(value, types) or isinstance(value, bool) != (hint.base is bool):
@@ -127,7 +127,7 @@ class Reader:
                 return self._add(part.node.place, "out-of-range", message)
         return plain_data(value)
 
-    def _read_pair(self, type_: Any, kind: ValueKind, part: Part) -> Any:
+    def _read_pair(self, type_: Any, kind: ValueKind, part: DefPart) -> Any:
         if part.node.kind != "list" or len(part.node.items) != len(get_args(type_)):
             message = "must be a list of pairs of a regular expression and a text: `[['€', '']]`"
             return self._add(part.node.place, "wrong-type", f"`{self._shown(part)}`: {message}")
@@ -135,7 +135,7 @@ class Reader:
         pair = tuple(self.read(hint, item) for hint, item in zip(hints, part.items(), strict=True))
         return INVALID if INVALID in pair else self._check(kind, pair, part)
 
-    def _read_list(self, item: TypeHint, shape: Shape | None, part: Part) -> Any:
+    def _read_list(self, item: TypeHint, shape: Shape | None, part: DefPart) -> Any:
         if shape is Shape.LIST_OR_FALSE and part.node.value() is False:
             return ()
         if part.node.kind != "list" and not (shape is Shape.ITEM_OR_LIST and part.has_value):
@@ -143,13 +143,13 @@ class Reader:
         items = tuple(self.read(item, inner) for inner in part.items())
         return INVALID if INVALID in items else items
 
-    def _read_entries(self, item: TypeHint, part: Part) -> Any:
+    def _read_entries(self, item: TypeHint, part: DefPart) -> Any:
         if part.node.kind != "mapping":
             return self._add_wrong_type("a mapping", part)
         items = {key: self.read(item, part.at(key)) for key in part.node.entries}
         return INVALID if INVALID in items.values() else items
 
-    def _read_struct(self, struct: type[Struct], part: Part) -> Any:
+    def _read_struct(self, struct: type[Struct], part: DefPart) -> Any:
         if part.node.kind != "mapping":
             return self._add_wrong_type("a mapping", part)
         keys = keys_of(struct)
@@ -159,7 +159,7 @@ class Reader:
                 self._add(part.node.entries[key].place, "unknown-key", message)
         return self._read_keys(struct, part)
 
-    def _read_keys(self, struct: type[Struct], part: Part) -> Any:
+    def _read_keys(self, struct: type[Struct], part: DefPart) -> Any:
         """The struct of the keys that it declares; others are not its own."""
         term = term_of(struct)
         declared = declarations_of(term)
@@ -184,7 +184,7 @@ class Reader:
         builder = self._builders.get(struct)
         return written if builder is None or self._problems.has_errors else builder(written, part)
 
-    def _read_others(self, declaration: Declared, keys: Mapping[str, Declared], part: Part) -> Any:
+    def _read_others(self, declaration: Declared, keys: Mapping[str, Declared], part: DefPart) -> Any:
         tasks = get_origin(declaration.hint.base) is tuple
         item = strip_hint(get_args(declaration.hint.base)[0 if tasks else 1])
         others = {}
@@ -196,14 +196,14 @@ class Reader:
             return INVALID
         return tuple(others.values()) if tasks else MappingProxyType(others)
 
-    def _add_no_task(self, part: Part, keys: Mapping[str, Declared]) -> Any:
+    def _add_no_task(self, part: DefPart, keys: Mapping[str, Declared]) -> Any:
         if part.name == "dataDef":
             message = f"a task needs a name: write `page: {{dataDef: {part.node.text}}}`"
             return self._add(part.place, "unnamed-task", message)
         message = f"'{part.name}' is neither a reserved key of a task group nor a task{suggest(part.name, list(keys))}"
         return self._add(part.place, "unknown-key", message)
 
-    def _check(self, kind: ValueKind, value: Any, part: Part) -> Any:
+    def _check(self, kind: ValueKind, value: Any, part: DefPart) -> Any:
         for code, find_problem in kind.checks:
             message = find_problem(value)
             if message is not None:
@@ -213,7 +213,7 @@ class Reader:
         except ValueInvalid as error:
             return self._add(part.node.place, error.code, f"`{self._shown(part)}`: {error}")
 
-    def _add_wrong_type(self, expected: str, part: Part) -> Any:
+    def _add_wrong_type(self, expected: str, part: DefPart) -> Any:
         cure = ""
         if part.path[-2:-1] == ("fields",) and part.has_value:
             cure = f"; write `{self._shown(part)}: {{selector: {part.node.text}}}`"
@@ -224,5 +224,5 @@ class Reader:
         self._problems.add(place, code, message)
         return INVALID
 
-    def _shown(self, part: Part) -> str:
+    def _shown(self, part: DefPart) -> str:
         return shown_key(part.name) if may_hold_secrets(part.path) else part.name

@@ -8,9 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct
 
-from engine.defs.field_conflicts import MARKED_TYPES, NESTING_EXCLUDES
-from engine.defs.language import keys_of, term_of
-from engine.defs.scalars import KINDS
+from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES, keys_of, term_of
+from engine.defs.language.kinds import KINDS
 from engine.model.declaration import Declared, Kind, Shape, TypeHint, declarations_of, strip_hint
 from engine.model.definition import DataDef, Definitions, Field, Locator
 from engine.model.host import HostAuth, TlsRule

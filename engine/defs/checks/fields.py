@@ -2,8 +2,9 @@
 
 import re
 
+from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
 from engine.extract.fields.human_dates import ANY_FORMAT
 from engine.model.stored_form import SourcePosition
 
@@ -14,13 +15,6 @@ _DATE_LETTERS = {
 }  # fmt: skip
 """Letters of other date languages, longest first, and the directives they stand for."""
 _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
-NESTING_EXCLUDES = (
-    "value", "scope", "attribute", "whitespace", "replace", "match", "split", "type", "format", "locale",
-    "decimalMark", "groupMark",
-)  # fmt: skip
-"""Keys without a meaning beside `fields`."""
-MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
-"""By key, the types of numbers that may be written with it."""
 
 
 def check(node: YamlNode, place: SourcePosition, problems: Problems, *, has_block: bool) -> None:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from engine.defs.chains import Chains
-from engine.defs.language import iter_tasks
+from engine.defs.build.chains import Chains
+from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
 from engine.model.step import ChainStep
 
 _BUILT_IN = "the built-in loader"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from engine import urls
 from engine.defs.problems import Problems
-from engine.defs.sources import resolve_beside
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
+from engine.defs.yaml.sources import resolve_beside
 from engine.errors import DefsError
 from engine.model.variables import (
     SECRET_PREFIXES,

@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Struct
 
-from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.yaml.node import Entry, YamlNode
 from engine.model.declaration import (
     BaseUrl,
     Constants,
     Declared,
+    DefKey,
     DigestUser,
     FormTexts,
     HeaderValue,
-    Key,
     ListPath,
     RequestText,
     SelectorText,
@@ -51,7 +51,7 @@ from engine.model.locator import SitemapRules
 class SitemapTerm(Struct, frozen=True, kw_only=True):
     """A sitemap, and which of its entries to follow."""
 
-    url: Annotated[Url, Key("The URL of the sitemap.", examples=("https://shop.example/sitemap.xml",))]
+    url: Annotated[Url, DefKey("The URL of the sitemap.", examples=("https://shop.example/sitemap.xml",))]
     rules: Annotated[SitemapRules, Shape.INLINE]
 
 
@@ -60,19 +60,19 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
 
     name: Annotated[
         Text | None,
-        Key("The locator's name in rows and messages; default: the group's name.", examples=("catalogue",)),
+        DefKey("The locator's name in rows and messages; default: the group's name.", examples=("catalogue",)),
     ] = None
     url: Annotated[
         Url | None,
-        Key(
+        DefKey(
             "A URL; `{1..50}`, `{01..12}` and `{a,b}` expand; relative ones resolve against `baseUrl`.",
             examples=("https://shop.example/", "/catalogue/page-{1..50}.html"),
         ),
     ] = None
-    urls: Annotated[tuple[Url, ...], Key("Several URLs, each as in `url`.", examples=(["/tea", "/coffee"],))] = ()
+    urls: Annotated[tuple[Url, ...], DefKey("Several URLs, each as in `url`.", examples=(["/tea", "/coffee"],))] = ()
     from_: Annotated[
         ListPath | None,
-        Key(
+        DefKey(
             "A file with one URL per line, relative to this file; `-` is stdin.",
             name="from",
             examples=("seeds.txt", "-"),
@@ -81,58 +81,58 @@ class LocatorTerm(Struct, frozen=True, kw_only=True):
     sitemap: Annotated[
         SitemapTerm | None,
         Shape.MAPPING_OR_URL,
-        Key(
+        DefKey(
             "A sitemap, its URL or a mapping with rules; the crawl starts from its pages.",
             examples=("https://shop.example/sitemap.xml",),
         ),
     ] = None
-    method: Annotated[Method | None, Key("The HTTP method; default GET, or POST with a body.")] = None
+    method: Annotated[Method | None, DefKey("The HTTP method; default GET, or POST with a body.")] = None
     headers: Annotated[
         Mapping[str, HeaderValue],
-        Key(
+        DefKey(
             "Headers to send; `%{env.NAME}` keeps secrets out of the file.",
             examples=({"Authorization": "Bearer %{env.SHOP_TOKEN}"},),
         ),
     ] = {}
     cookies: Annotated[
-        Mapping[str, HeaderValue], Key("Cookies to send.", examples=({"session": "%{env.SHOP_SESSION}"},))
+        Mapping[str, HeaderValue], DefKey("Cookies to send.", examples=({"session": "%{env.SHOP_SESSION}"},))
     ] = {}
-    body: Annotated[RequestText | None, Key("The request body, sent as is.")] = None
+    body: Annotated[RequestText | None, DefKey("The request body, sent as is.")] = None
     form: Annotated[
         Mapping[str, FormTexts] | None,
-        Key(
+        DefKey(
             "Form fields, sent as the request body; braces in their values expand as in `url`, one request each.",
             examples=({"q": "green tea"}, {"q": "{tea,coffee}", "page": "{1..3}"}),
         ),
     ] = None
     json: Annotated[
-        Any, Key("Data sent as a JSON body; braces in its texts expand as in `url`.", examples=({"page": 1},))
+        Any, DefKey("Data sent as a JSON body; braces in its texts expand as in `url`.", examples=({"page": 1},))
     ] = UNSET
     until: Annotated[
         Literal["empty"] | None,
-        Key("Fetch the pages of a range such as `{1..}` one after another, until one has no record."),
+        DefKey("Fetch the pages of a range such as `{1..}` one after another, until one has no record."),
     ] = None
 
 
 class PersistTerm(Struct, frozen=True, kw_only=True):
     """A key of Scoopi."""
 
-    data: Annotated[bool | None, Key("Without effect: the rows of a stored document are extracted again.")] = None
+    data: Annotated[bool | None, DefKey("Without effect: the rows of a stored document are extracted again.")] = None
 
 
 class TaskTerm(Struct, frozen=True, kw_only=True):
     """One dataDef applied to the group's pages."""
 
-    data_def: Annotated[Text, Key("The name of a dataDef.", examples=("book",))]
+    data_def: Annotated[Text, DefKey("The name of a dataDef.", examples=("book",))]
     steps: Annotated[
         StepsOfTask,
-        Key(
+        DefKey(
             "The name of a step set, or a set with the steps to change in it.",
             examples=("htmlUnitDefault", "jsoupDefault", "recordDefault"),
         ),
     ] = None
     persist: Annotated[
-        PersistTerm | None, Key("A key of Scoopi, without effect: `live` decides whether a stored document serves.")
+        PersistTerm | None, DefKey("A key of Scoopi, without effect: `live` decides whether a stored document serves.")
     ] = None
 
 
@@ -141,22 +141,22 @@ class RequestTerm(Struct, frozen=True, kw_only=True):
 
     url: Annotated[
         UrlTemplate | None,
-        Key(
+        DefKey(
             "The URL to ask for; `%{field.NAME}` is a value of the record, in `next` `%{NAME}` that of a variable.",
             examples=("/item/%{field.id}", "/api/items?cursor=%{cursor}"),
         ),
     ] = None
     method: Annotated[
-        Method | None, Key("The HTTP method; default that of the form, else GET, or POST with `form` or `json`.")
+        Method | None, DefKey("The HTTP method; default that of the form, else GET, or POST with `form` or `json`.")
     ] = None
     form: Annotated[
         Mapping[str, Constants] | None,
-        Key(
+        DefKey(
             "Form fields to send; where the selector selects a form, in place of its own of the same names.",
             examples=({"q": "%{field.sku}"},),
         ),
     ] = None
-    json: Annotated[Any, Key("Data to send as a JSON body; its texts may hold the variables of `url`.")] = UNSET
+    json: Annotated[Any, DefKey("Data to send as a JSON body; its texts may hold the variables of `url`.")] = UNSET
 
 
 class NextTerm(Struct, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class NextTerm(Struct, frozen=True, kw_only=True):
 
     request: Annotated[RequestTemplate, Shape.INLINE]
     variables: Annotated[Mapping[str, SelectorText], Shape.OTHER_KEYS] = {}
-    until: Annotated[Literal["empty"] | None, Key("Stop at a page without a record.")] = None
+    until: Annotated[Literal["empty"] | None, DefKey("Stop at a page without a record.")] = None
 
 
 class QueryTerm(Struct, frozen=True, kw_only=True):
@@ -172,12 +172,12 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
 
     block: Annotated[
         SelectorText | None,
-        Key(
+        DefKey(
             "One record per match; without it the whole page is one record.",
             examples=("li.offer", "xpath: //table//tr[td]", "jmespath: items", "jsonld: Product"),
         ),
     ] = None
-    selector: Annotated[Text | None, Key("In axis mode: selects the fact of a row.")] = None
+    selector: Annotated[Text | None, DefKey("In axis mode: selects the fact of a row.")] = None
 
 
 AXES = ("items", "dims", "facts")
@@ -187,22 +187,22 @@ AXES = ("items", "dims", "facts")
 class DataDefTerm(Struct, frozen=True, kw_only=True):
     """What to extract from a page, and which links to follow."""
 
-    query: Annotated[QueryTerm, Key("Where the records are on the page.")] = QueryTerm()
+    query: Annotated[QueryTerm, DefKey("Where the records are on the page.")] = QueryTerm()
     fields: Annotated[
         tuple[Field, ...],
         Shape.BY_NAME,
-        Key("The values of a record by name: the output columns, in this order."),
+        DefKey("The values of a record by name: the output columns, in this order."),
     ] = ()
-    filters: Annotated[tuple[FilterRule, ...], Key("Which records to drop.")] = ()
-    links: Annotated[tuple[Link, ...], Key("Which links to follow.")] = ()
-    next: Annotated[NextPage | None, Key("The page that follows each page, by a cursor for example.")] = None
-    items: Annotated[Any, Key("Axis mode: the items of a table, each `item: {name: …}`.")] = None
-    dims: Annotated[Any, Key("Axis mode: the dimensions of each item.")] = None
-    facts: Annotated[Any, Key("Axis mode: the facts of each item; default: what the query selects.")] = None
+    filters: Annotated[tuple[FilterRule, ...], DefKey("Which records to drop.")] = ()
+    links: Annotated[tuple[Link, ...], DefKey("Which links to follow.")] = ()
+    next: Annotated[NextPage | None, DefKey("The page that follows each page, by a cursor for example.")] = None
+    items: Annotated[Any, DefKey("Axis mode: the items of a table, each `item: {name: …}`.")] = None
+    dims: Annotated[Any, DefKey("Axis mode: the dimensions of each item.")] = None
+    facts: Annotated[Any, DefKey("Axis mode: the facts of each item; default: what the query selects.")] = None
     key: Annotated[
-        tuple[Text, ...], Key("The fields that identify a row across runs.", examples=(["sku"], ["url"]))
+        tuple[Text, ...], DefKey("The fields that identify a row across runs.", examples=(["sku"], ["url"]))
     ] = ()
-    expect: Annotated[Expectation | None, Key("What a run must give.")] = None
+    expect: Annotated[Expectation | None, DefKey("What a run must give.")] = None
 
 
 class AuthTerm(Struct, frozen=True, kw_only=True):
@@ -210,14 +210,14 @@ class AuthTerm(Struct, frozen=True, kw_only=True):
 
     basic: Annotated[
         UserAndPassword | None,
-        Key("A `user:password`, sent with every request for a page.", examples=("user:%{env.PASSWORD}",)),
+        DefKey("A `user:password`, sent with every request for a page.", examples=("user:%{env.PASSWORD}",)),
     ] = None
-    bearer: Annotated[Token | None, Key("A token, sent with every request for a page.", examples=("%{env.TOKEN}",))] = (
-        None
-    )
+    bearer: Annotated[
+        Token | None, DefKey("A token, sent with every request for a page.", examples=("%{env.TOKEN}",))
+    ] = None
     digest: Annotated[
         DigestUser | None,
-        Key(
+        DefKey(
             "A `user:password`, with which the challenges of the host are answered.",
             examples=("user:%{env.PASSWORD}",),
         ),
@@ -227,14 +227,18 @@ class AuthTerm(Struct, frozen=True, kw_only=True):
 class DefsTerm(Struct, frozen=True, kw_only=True):
     """All defs of a project, merged from its files."""
 
-    locator_groups: Annotated[tuple[LocatorGroup, ...], Shape.BY_NAME, Key("Where to start, by group.")] = ()
-    task_groups: Annotated[tuple[TaskGroup, ...], Shape.BY_NAME, Key("What to do with the pages of each group.")] = ()
-    data_defs: Annotated[tuple[DataDef, ...], Shape.BY_NAME, Key("What to extract.")] = ()
-    steps: Annotated[Mapping[str, Any], Key("Step sets by name.")] = {}
-    appenders: Annotated[tuple[AppenderDef, ...], Shape.BY_NAME, Key("Where to write rows.")] = ()
-    hosts: Annotated[tuple[HostRule, ...], Shape.BY_NAME, Key("Request policy by host, with or without a port.")] = ()
+    locator_groups: Annotated[tuple[LocatorGroup, ...], Shape.BY_NAME, DefKey("Where to start, by group.")] = ()
+    task_groups: Annotated[
+        tuple[TaskGroup, ...], Shape.BY_NAME, DefKey("What to do with the pages of each group.")
+    ] = ()
+    data_defs: Annotated[tuple[DataDef, ...], Shape.BY_NAME, DefKey("What to extract.")] = ()
+    steps: Annotated[Mapping[str, Any], DefKey("Step sets by name.")] = {}
+    appenders: Annotated[tuple[AppenderDef, ...], Shape.BY_NAME, DefKey("Where to write rows.")] = ()
+    hosts: Annotated[
+        tuple[HostRule, ...], Shape.BY_NAME, DefKey("Request policy by host, with or without a port.")
+    ] = ()
     base_url: Annotated[
-        BaseUrl | None, Key("The base of relative locator URLs.", examples=("https://shop.example/",))
+        BaseUrl | None, DefKey("The base of relative locator URLs.", examples=("https://shop.example/",))
     ] = None
 
 
@@ -248,6 +252,13 @@ TERMS: Mapping[type, type[Struct]] = {
     HostAuth: AuthTerm,
 }
 """The structs that are written in another form, and what declares their keys."""
+NESTING_EXCLUDES = (
+    "value", "scope", "attribute", "whitespace", "replace", "match", "split", "type", "format", "locale",
+    "decimalMark", "groupMark",
+)  # fmt: skip
+"""Keys without a meaning beside `fields`."""
+MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
+"""By key, the types of numbers that may be written with it."""
 AUTH_KINDS: tuple[AuthKind, ...] = get_args(AuthKind)
 
 
@@ -277,3 +288,7 @@ def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
     for name, entry in group.entries.items():
         if is_task(entry.node) or (name not in reserved and entry.node.kind == "mapping"):
             yield name, entry
+
+
+SECTIONS = tuple(keys_of(Definitions))
+"""The keys of a def file."""

@@ -2,12 +2,13 @@
 
 import re
 
-from engine.defs import field_conflicts, login_checks
-from engine.defs.bodies import check_bodies, iter_scalars
-from engine.defs.language import AXES
+from engine.defs.build.bodies import check_bodies, iter_scalars
+from engine.defs.build.definitions import canonical_host
+from engine.defs.checks import fields, logins
+from engine.defs.language.keys import AXES
 from engine.defs.problems import Problems
-from engine.defs.redaction import shown_host, shown_key
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
+from engine.defs.yaml.redaction import shown_host, shown_key
 from engine.errors import UsageError
 from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.model.host import FIXED_HEADERS
@@ -15,7 +16,6 @@ from engine.model.locator import Recrawl
 from engine.model.stored_form import SourcePosition
 from engine.model.variables import secret_name_problem
 from engine.settings.values import duration_seconds
-from engine.urls import bare_host, host_of, normalize
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _JSON_OF_HTML = (JSONLD_PREFIX, EMBEDDED_PREFIX)
@@ -28,7 +28,7 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
             _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
-    login_checks.check_sessions(root, problems)
+    logins.check_sessions(root, problems)
     for name, group in root.entries_of("taskGroups"):
         _check_recrawl(group.node, problems)
         _check_documents(name, group.node, problems, keep_documents=keep_documents)
@@ -41,23 +41,10 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
         if host.node.get("drop") and not host.node.list_of("drop") and host.node.entries["drop"].node.kind == "list":
             message = "the list of query keys is empty; name keys such as `utm_*`, or remove the key"
             _add_at_key(problems, host.node, "drop", "no-keys", message)
-        login_checks.check(host.node, problems)
+        logins.check(host.node, problems)
         for sign in host.node.list_of("blocked"):
             if sign.kind == "mapping" and not sign.entries:
                 problems.add(sign.place, "missing-key", "a sign needs `status`, `match` or both")
-
-
-def canonical_host(name: str) -> str | None:
-    """A host name in the form it has in URLs, with the port if one is given; None if invalid."""
-    match = re.fullmatch(r"(\[[^\]]*\]|[^:/?#@\\\s*%\[\]]+)(?::([0-9]{1,5}))?", name)
-    url = normalize(f"http://{match.group(1)}/") if match else None
-    if match is None or url is None or url.count("/") != 3:
-        return None
-    port = match.group(2)
-    if port is not None and not 0 < int(port) < 65_536:
-        return None
-    host = bare_host(host_of(url))
-    return host if port is None else f"{host}:{int(port)}"
 
 
 def _check_locator(node: YamlNode, problems: Problems) -> None:
@@ -177,7 +164,7 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
     query = node.get("query")
     block = query.text_of("block") if query is not None else None
     for _, field in node.entries_of("fields"):
-        field_conflicts.check(field.node, field.place, problems, has_block=block is not None)
+        fields.check(field.node, field.place, problems, has_block=block is not None)
         _check_in_block(field.node, (block or "").strip(), problems)
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Container, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.defs.language import iter_tasks
+from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.steps import (
+from engine.defs.build.steps import (
     COMMAND,
     KIND_RANKS,
     LOCATOR_CREATOR,
@@ -18,7 +18,7 @@ from engine.defs.steps import (
     read_step,
     short_class_name,
 )
-from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
 from engine.model.step import ChainStep
 from engine.model.stored_form import SourcePosition

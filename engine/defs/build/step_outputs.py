@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from engine.defs.chains import Chains
-from engine.defs.language import iter_tasks
+from engine.defs.build.chains import Chains
+from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.steps import DATA_APPENDER
-from engine.defs.yaml_node import YamlNode
+from engine.defs.build.steps import DATA_APPENDER
+from engine.defs.yaml.node import YamlNode
 from engine.errors import suggest
 from engine.model.definition import AppenderDef
 from engine.model.output_type import SCOOPI

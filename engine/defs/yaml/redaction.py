@@ -2,7 +2,7 @@
 
 import re
 
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
 
 _SECRET_SECTIONS = frozenset({"locatorGroups", "hosts", "baseUrl", "appenders"})
 _NAME_END = re.compile(r"[:=\s]")

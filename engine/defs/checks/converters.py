@@ -1,8 +1,8 @@
 """Checks the fields that users' code converts or fills."""
 
-from engine.defs.language import iter_tasks
+from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
 from engine.plugins.catalog import Catalog
 

@@ -4,12 +4,12 @@ import re
 
 from engine import urls
 from engine.defs import url_patterns
-from engine.defs.bodies import iter_scalars
-from engine.defs.language import iter_tasks
+from engine.defs.build.bodies import iter_scalars
+from engine.defs.build.series_patterns import choose_range, expand_series, split_url
+from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.series_patterns import choose_range, expand_series, split_url
 from engine.defs.url_patterns import SeriesRange, read_range
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError
 from engine.model.variables import render
 

@@ -10,8 +10,8 @@ import yaml
 from msgspec import Struct, field
 
 from engine.defs.problems import Problems
-from engine.defs.redaction import shown_key
-from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.yaml.node import Entry, YamlNode
+from engine.defs.yaml.redaction import shown_key
 from engine.model.stored_form import SourcePosition
 
 MAX_DEPTH = 40

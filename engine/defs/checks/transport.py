@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.defs.language import AUTH_KINDS
+from engine.defs.language.keys import AUTH_KINDS
 from engine.defs.problems import Problems
-from engine.defs.redaction import shown_host
-from engine.defs.sources import resolve_beside
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
+from engine.defs.yaml.redaction import shown_host
+from engine.defs.yaml.sources import resolve_beside
 
 _PLAIN_PORT = ":80"
 
@@ -55,7 +55,7 @@ def _check_tls(node: YamlNode, file: Path, problems: Problems) -> None:
     for key in ("ca", "client"):
         written = node.text_of(key)
         if written is not None and written.strip():
-            from engine.defs.certificate_checks import certificate_problem  # OpenSSL, which other defs do not need
+            from engine.defs.checks.certificates import certificate_problem  # OpenSSL, which other defs do not need
 
             problem = certificate_problem(key, resolve_beside(file, written))
             if problem is not None:

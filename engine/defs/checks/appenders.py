@@ -1,21 +1,17 @@
 """Checks the appenders: their types, which may be users' classes, and the files that they write."""
 
-from typing import cast
-
-from engine.defs.conflicts import check_header_names
-from engine.defs.names import fold_file_name
+from engine.defs.build.definitions import APPENDER_CLASSES, kind_of, suffix_of
+from engine.defs.build.steps import check_run, read_limit, read_options
+from engine.defs.checks.conflicts import check_header_names
+from engine.defs.checks.names import fold_file_name
 from engine.defs.problems import Problems
-from engine.defs.steps import check_run, read_limit, read_options
-from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
 from engine.model.definition import AppenderKind
 from engine.model.output_type import OUTPUT_TYPES, SCOOPI, SENDER_TYPES
 from engine.plugins.catalog import Catalog
-from engine.plugins.plugin_class import METHODS, ClassKind, PluginClass
+from engine.plugins.plugin_class import METHODS, PluginClass
 
-DEFAULT_SUFFIX = "out"
-"""Of the files of a users' encoder without `suffix`."""
-_KINDS: tuple[ClassKind, ...] = ("encoder", "appender")
 _CSV_KEYS, _FILE_KEYS, _CLASS_KEYS = (
     frozenset({"delimiter", "escapeFormulas"}),
     frozenset({"path"}),
@@ -42,24 +38,6 @@ def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
             _check_files(name, entry, kind, with_rows, catalog, writers, problems)
 
 
-def kind_of(type_: str, catalog: Catalog) -> AppenderKind:
-    """What a checked type is."""
-    if type_ in SENDER_TYPES:
-        return "sender"
-    plugin_class = None if type_ in OUTPUT_TYPES else catalog.find(type_)
-    if plugin_class is None:
-        return "built-in"
-    return cast(AppenderKind, next(kind for kind in _KINDS if kind in plugin_class.kinds))
-
-
-def suffix_of(type_: str, catalog: Catalog) -> str:
-    """The suffix of the files of a users' encoder, without the dot."""
-    plugin_class = catalog.find(type_)
-    scanned = plugin_class.scanned if plugin_class is not None else None
-    suffix = scanned.texts.get("suffix", "").removeprefix(".") if scanned is not None else ""
-    return suffix or DEFAULT_SUFFIX
-
-
 def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> AppenderKind | None:
     """What the type is; None, with a problem, if there is no such type or class."""
     type_ = node.get("type")
@@ -69,7 +47,7 @@ def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> Appende
         return "sender"
     plugin_class = catalog.find(type_.text)
     if plugin_class is None:
-        names = [*OUTPUT_TYPES, *SENDER_TYPES, *(name for kind in _KINDS for name in catalog.names(kind))]
+        names = [*OUTPUT_TYPES, *SENDER_TYPES, *(name for kind in APPENDER_CLASSES for name in catalog.names(kind))]
         message = f"unknown appender '{type_.text}'{suggest(type_.text, names)}"
         problems.add(type_.place, "unknown-appender", message)
         return None
@@ -85,14 +63,14 @@ def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> Appende
 
 def _class_problem(plugin_class: PluginClass, name: str, catalog: Catalog) -> str | None:
     """Why a class is neither an encoder nor an appender."""
-    kinds = [kind for kind in _KINDS if kind in plugin_class.kinds]
+    kinds = [kind for kind in APPENDER_CLASSES if kind in plugin_class.kinds]
     if not kinds:
         if plugin_class.group:
             return plugin_class.problem_as("appender")
-        methods = " nor ".join(f"`{METHODS[kind][0]}`" for kind in _KINDS)
+        methods = " nor ".join(f"`{METHODS[kind][0]}`" for kind in APPENDER_CLASSES)
         return f"it has neither {methods}: an Encoder needs the first, an Appender the second"
     if len(kinds) > 1:
-        methods = " or ".join(f"`{METHODS[kind][0]}`" for kind in _KINDS)
+        methods = " or ".join(f"`{METHODS[kind][0]}`" for kind in APPENDER_CLASSES)
         return f"it must define one of {methods} itself, and not both"
     problem = plugin_class.problem_as(kinds[0])
     if problem is None and kinds == ["encoder"]:

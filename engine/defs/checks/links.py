@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 
 from engine.defs import url_patterns
-from engine.defs.bodies import iter_scalars
-from engine.defs.language import AXES, iter_tasks, keys_of
+from engine.defs.build.bodies import iter_scalars
+from engine.defs.checks.series import add_no_content, has_content
+from engine.defs.language.keys import AXES, iter_tasks, keys_of
+from engine.defs.language.kinds import url_problem
 from engine.defs.problems import Problems
-from engine.defs.scalars import url_problem
-from engine.defs.series_checks import add_no_content, has_content
-from engine.defs.yaml_node import YamlNode
+from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError, find_similar, suggest
 from engine.model.link import NextPage
 from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, SECRET_PREFIXES, secret_name_problem, variable_names

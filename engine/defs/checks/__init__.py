@@ -1,0 +1,1 @@
+"""Checks of the defs beyond the type of each key."""

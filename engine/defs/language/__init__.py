@@ -1,0 +1,1 @@
+"""The def language: declared keys, kinds of values, reader and JSON Schema."""

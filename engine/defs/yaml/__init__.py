@@ -1,0 +1,1 @@
+"""The YAML of the defs: files, trees and places."""
