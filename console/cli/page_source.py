@@ -15,7 +15,7 @@ from engine.settings import Settings
 from engine.store.pages.documents import robots_tags
 
 if TYPE_CHECKING:
-    from engine.fetch.response import FetchResponse
+    from engine.http.response import FetchResponse
 
 _CONTENT_TYPES = {
     ".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html",

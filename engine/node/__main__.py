@@ -9,7 +9,7 @@ if __name__ == "__main__":
     gc.disable()  # during the imports, which stay in memory: collecting takes a seventh of the start
     # the command line of httpx, with rich and click: another seventh
     sys.modules["httpx._main"] = None  # type: ignore[assignment]
-    from engine.fetch.aiohttp_import import import_aiohttp
+    from engine.http.aiohttp_import import import_aiohttp
 
     import_aiohttp()
     from engine.node.process import main

@@ -10,9 +10,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from engine.errors import CrawlError
-from engine.fetch.byte_budget import ByteBudget
-from engine.fetch.client import Fetcher
-from engine.fetch.cookies import SessionCookies
+from engine.http.byte_budget import ByteBudget
+from engine.http.client import Fetcher
+from engine.http.cookies import SessionCookies
 from engine.model.node import Role
 from engine.node.beat_thread import NodeBeatThread
 from engine.node.capacity import ActiveJobs, Capacity

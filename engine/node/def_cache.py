@@ -6,11 +6,10 @@ from msgspec import Struct
 
 from engine.extract.records import RecordExtractor
 from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
-from engine.fetch.credentials import find_plain_hosts
-from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
 from engine.model.job import LeasedJob
+from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables.host.hosts import HostPolicy

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from engine import urls
-from engine.fetch.errors import AddressRefused, FetchFailed
-from engine.fetch.response import FetchResponse
+from engine.http.errors import AddressRefused, FetchFailed
+from engine.http.response import FetchResponse
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
 from engine.model.retry_policy import OVERLOAD_STATUSES, retry_wait
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED

@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from engine.errors import CrawlError
-from engine.fetch.byte_budget import ByteBudget, NoRoom
-from engine.fetch.client import Fetcher
+from engine.http.byte_budget import ByteBudget, NoRoom
+from engine.http.client import Fetcher
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.user_agent import product_token
 from engine.node.db_access import DbAccess

@@ -13,8 +13,7 @@ from engine.errors import PageUnavailable, UsageError, suggest
 from engine.extract.links.link_explanations import NOT_FOLLOWED
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
-from engine.fetch.decode import is_pdf
-from engine.fetch.host_policy import host_rule_for
+from engine.http.decode import is_pdf
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.step import StepResult
@@ -22,6 +21,7 @@ from engine.model.user_agent import product_token
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
 from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient
 from engine.preview.trial_document import TrialDocument
+from engine.robots.host_policy import host_rule_for
 from engine.settings import Settings
 
 

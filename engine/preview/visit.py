@@ -10,14 +10,13 @@ from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import PageUnavailable
-from engine.fetch.client import Fetcher
-from engine.fetch.credentials import HostPart, find_plain_hosts, host_part, may_carry_credentials
-from engine.fetch.errors import AddressRefused, FetchFailed
-from engine.fetch.host_policy import host_rule_for, resolve_host_policy
-from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
-from engine.fetch.request import build_request, expand_url
-from engine.fetch.response import FetchResponse
-from engine.fetch.robots_request import ROBOTS_BYTES_READ, ask_for_robots
+from engine.http.client import Fetcher
+from engine.http.credentials import HostPart, host_part, may_carry_credentials
+from engine.http.errors import AddressRefused, FetchFailed
+from engine.http.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
+from engine.http.request import build_request, expand_url
+from engine.http.response import FetchResponse
+from engine.http.robots_request import ROBOTS_BYTES_READ, ask_for_robots
 from engine.model.definition import Definitions, Locator
 from engine.model.fingerprint import list_query_rules
 from engine.model.job import Request
@@ -26,6 +25,7 @@ from engine.model.user_agent import product_token
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
 from engine.preview.locator_hosts import locator_hosts
+from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.robots.rules import HostRobots, parse_robots
 from engine.settings import Settings
 from engine.urls import QueryStripper

@@ -14,13 +14,13 @@ from engine.defs.build.table_settings import complete_tables
 from engine.defs.loader import load
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
-from engine.fetch.host_policy import resolve_host_policy
 from engine.helpers.helper_pool import HelperPool
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import RunState
 from engine.model.user_agent import product_token
 from engine.processes.spawner import Spawner
+from engine.robots.host_policy import resolve_host_policy
 from engine.runtime.host_clock import HostClock, machine_path
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings

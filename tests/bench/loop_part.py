@@ -22,9 +22,9 @@ from engine import urls
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.extract.records import RecordExtractor
-from engine.fetch.client import Fetcher
-from engine.fetch.decode import decode
-from engine.fetch.errors import FetchFailed
+from engine.http.client import Fetcher
+from engine.http.decode import decode
+from engine.http.errors import FetchFailed
 from engine.model.definition import Definitions
 from engine.model.job import Request
 from engine.node.tuning import CpuPinner

@@ -10,7 +10,7 @@ import sys
 if __name__ == "__main__":
     gc.disable()
     sys.modules["httpx._main"] = None  # type: ignore[assignment]
-    from engine.fetch.aiohttp_import import import_aiohttp
+    from engine.http.aiohttp_import import import_aiohttp
 
     import_aiohttp()
     from engine.node.tuning import tune_garbage_collection, use_batch_scheduling

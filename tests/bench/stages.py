@@ -22,9 +22,9 @@ from engine.extract.page.budget import Budget
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.extract.records import RecordExtractor
-from engine.fetch.client import Fetcher
-from engine.fetch.decode import decode
-from engine.fetch.response import FetchResponse
+from engine.http.client import Fetcher
+from engine.http.decode import decode
+from engine.http.response import FetchResponse
 from engine.model.definition import DataDef
 from engine.model.job import Request, link_key
 from engine.settings import Settings
@@ -58,7 +58,7 @@ def stages(site: Site, pages: int) -> list[Stage]:
         page_urls = [response.url for response in responses]
         raw = runner.run(_raw(page_urls))
         fetch = runner.run(_fetch(page_urls))
-    results = [Stage("fetch (engine.fetch.client)", fetch, False), Stage("of it bare aiohttp", raw, True)]
+    results = [Stage("fetch (engine.http.client)", fetch, False), Stage("of it bare aiohttp", raw, True)]
     return results + _extraction_stages(responses, definition)
 
 

@@ -44,7 +44,7 @@ def query(sql: str, format_: str | None, data: Path, assign: Sequence[str]) -> i
 
 
 def _decode_text(body: bytes, content_type: str) -> str | None:
-    from engine.fetch.decode import decode
+    from engine.http.decode import decode
 
     decoded = decode(body, content_type)
     return None if decoded.kind == "binary" else decoded.text

@@ -24,7 +24,7 @@ from engine.extract.records import RecordExtractor
 from engine.extract.select.css import LexborError
 from engine.extract.select.selection import Selection, select_values
 from engine.extract.select.selector_syntax import XPATH_PREFIX
-from engine.fetch.aiohttp_import import load_certificates
+from engine.http.aiohttp_import import load_certificates
 from engine.model.definition import Definitions, definition_hash
 from engine.model.fingerprint import list_query_rules
 from engine.node.extraction import wire

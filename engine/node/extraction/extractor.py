@@ -8,8 +8,8 @@ from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageTooCostly
 from engine.extract.page.patterns import OutOfTime
 from engine.extract.select.login_check import compile_check
-from engine.fetch.byte_budget import BodyShare, ByteBudget
-from engine.fetch.decode import content_type_at
+from engine.http.byte_budget import BodyShare, ByteBudget
+from engine.http.decode import content_type_at
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
 from engine.model.record import RecordCounts, Texts

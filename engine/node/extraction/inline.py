@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from engine.extract.page.page import Page
 from engine.extract.select.css import Speed
-from engine.fetch.decode import is_pdf, needs_detection
+from engine.http.decode import is_pdf, needs_detection
 
 MAX_INLINE_BYTES = 60_000
 """Lexbor takes the square of the attributes of a tag. Where a tag ends cannot be counted: `>` may stand in quotes."""

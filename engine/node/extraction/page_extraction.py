@@ -19,7 +19,7 @@ from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.login_check import is_logged_out
 from engine.extract.select.page_blocks import read_blocks
-from engine.fetch.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type
+from engine.http.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 from msgspec import Struct
 
 from engine.extract.select.selection import SelectionResult
-from engine.fetch.byte_budget import BodyShare
+from engine.http.byte_budget import BodyShare
 from engine.model.definition import Definitions, HostRule, TaskGroup
 from engine.model.fingerprint import list_query_rules
 from engine.model.step import ChainStep, StepKind

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from engine.fetch.byte_budget import BodyShare
+from engine.http.byte_budget import BodyShare
 from engine.model.record import Rejection, Texts
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows, PageCounts, UnitResult
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions, Task, TaskGroup
 from engine.model.record import RecordCounts, Texts, as_text
 from engine.model.step import ChainStep, StepResult

@@ -1,6 +1,6 @@
 """The key of the document that the next request of a job fetches."""
 
-from engine.fetch.redirects import build_target_request
+from engine.http.redirects import build_target_request
 from engine.model.job import LeasedJob, document_key
 
 

@@ -5,10 +5,10 @@ from functools import partial
 
 from engine import urls
 from engine.errors import StorageError
-from engine.fetch.byte_budget import NoRoom
-from engine.fetch.errors import FetchFailed
-from engine.fetch.file_part import FilePart, PartInUse
-from engine.fetch.response import FetchResponse
+from engine.files.file_part import FilePart, PartInUse
+from engine.http.byte_budget import NoRoom
+from engine.http.errors import FetchFailed
+from engine.http.response import FetchResponse
 from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extension
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
 from engine.model.retry_policy import classify_status

@@ -5,10 +5,10 @@ from contextlib import suppress
 from urllib.parse import urlencode
 
 from engine import urls
-from engine.fetch.credentials import may_carry_credentials
-from engine.fetch.errors import FetchFailed
-from engine.fetch.request import expand
-from engine.fetch.response import FetchResponse
+from engine.http.credentials import may_carry_credentials
+from engine.http.errors import FetchFailed
+from engine.http.request import expand
+from engine.http.response import FetchResponse
 from engine.model.definition import HostRule
 from engine.model.host import LoginRule
 from engine.model.job import JobState, LeasedJob, Request

@@ -7,9 +7,9 @@ from zlib import crc32
 
 from engine import urls
 from engine.extract.page.context import Context
-from engine.fetch.byte_budget import ByteBudget
-from engine.fetch.decode import content_type_at
-from engine.fetch.response import FetchResponse
+from engine.http.byte_budget import ByteBudget
+from engine.http.decode import content_type_at
+from engine.http.response import FetchResponse
 from engine.model.definition import DataDef, Definitions
 from engine.model.link import Link, RequestTemplate
 from engine.model.record import ExtractedLink

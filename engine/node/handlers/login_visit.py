@@ -4,16 +4,16 @@ import time
 from typing import NamedTuple
 
 from engine import urls
-from engine.fetch.host_policy import resolve_host_policy
-from engine.fetch.redirects import build_redirect_request
-from engine.fetch.response import FetchResponse
-from engine.fetch.robots_request import ask_for_robots
+from engine.http.redirects import build_redirect_request
+from engine.http.response import FetchResponse
+from engine.http.robots_request import ask_for_robots
 from engine.model.job import JobKind, LeasedJob, Request
 from engine.model.retry_policy import classify_status
 from engine.node.def_cache import DefCache
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.requests.redirect_rule import RedirectRule
 from engine.node.requests.request_sender import RequestSender
+from engine.robots.host_policy import resolve_host_policy
 from engine.settings import Settings
 from engine.store.tables.host.hosts import HostPolicy
 

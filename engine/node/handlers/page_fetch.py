@@ -4,12 +4,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine import urls
-from engine.fetch.errors import AddressRefused, FetchFailed
-from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
-from engine.fetch.redirects import build_target_request
-from engine.fetch.request import expand_url
-from engine.fetch.response import FetchResponse
-from engine.fetch.robots_request import MAX_ROBOTS_REDIRECTS
+from engine.http.errors import AddressRefused, FetchFailed
+from engine.http.redirect_chain import RedirectChain, RedirectRejected
+from engine.http.redirects import build_target_request
+from engine.http.request import expand_url
+from engine.http.response import FetchResponse
+from engine.http.robots_request import MAX_ROBOTS_REDIRECTS
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage, document_key
 from engine.model.retry_policy import FOUND, NOT_MODIFIED, classify_status
 from engine.node.db_access import DbAccess, RequestLimitReached

@@ -3,7 +3,7 @@
 import time
 
 from engine import urls
-from engine.fetch.response import redact_headers
+from engine.http.response import redact_headers
 from engine.model.job import JobState, LeasedJob, Request, StoredPage
 from engine.model.retry_policy import StatusClass, classify_status, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess

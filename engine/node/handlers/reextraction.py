@@ -1,7 +1,7 @@
 """Re-extracts a stored page with the current defs. No request, no host, no clock."""
 
 from engine import urls
-from engine.fetch.byte_budget import BodyShare
+from engine.http.byte_budget import BodyShare
 from engine.model.job import JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor

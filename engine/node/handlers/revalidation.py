@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from engine.fetch.redirect_chain import RedirectChain
-from engine.fetch.response import parse_http_date
+from engine.http.redirect_chain import RedirectChain
+from engine.http.response import parse_http_date
 from engine.model.job import JobKind, LeasedJob, Request, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache

@@ -3,9 +3,9 @@
 import time
 
 from engine import urls
-from engine.fetch.redirect_chain import RedirectChain
-from engine.fetch.response import FetchResponse
-from engine.fetch.robots_request import robots_text
+from engine.http.redirect_chain import RedirectChain
+from engine.http.response import FetchResponse
+from engine.http.robots_request import robots_text
 from engine.model.job import JobState, LeasedJob
 from engine.model.retry_policy import classify_status
 from engine.node.handlers.page_fetch import PageFetcher, StoredTarget

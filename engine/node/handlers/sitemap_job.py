@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from engine import urls
 from engine.extract.documents.sitemap import UNKNOWN
-from engine.fetch.byte_budget import BodyShare
-from engine.fetch.decompress import open_decompressor
-from engine.fetch.errors import FetchFailed
+from engine.http.byte_budget import BodyShare
+from engine.http.decompress import open_decompressor
+from engine.http.errors import FetchFailed
 from engine.model.job import JobKind, JobState, LeasedJob, link_key, sitemap_key
 from engine.model.locator import SitemapRules
 from engine.model.record import as_text

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from engine import urls
-from engine.fetch.byte_budget import BodyShare
-from engine.fetch.decompress import body_too_large
-from engine.fetch.errors import FetchFailed
-from engine.fetch.request import OutgoingRequest
-from engine.fetch.response import FetchResponse, parse_retry_after, redirect_target
+from engine.http.byte_budget import BodyShare
+from engine.http.decompress import body_too_large
+from engine.http.errors import FetchFailed
+from engine.http.request import OutgoingRequest
+from engine.http.response import FetchResponse, parse_retry_after, redirect_target
 from engine.model.definition import Definitions, TaskGroup
 from engine.model.retry_policy import FOUND
 from engine.model.step import ChainStep, Outcome, StepResult

@@ -7,7 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 
-from engine.fetch.byte_budget import BodyShare, NoRoom
+from engine.http.byte_budget import BodyShare, NoRoom
 from engine.node.extraction.connection import ExtractionConnection
 from engine.node.extraction.launcher import Ended
 from engine.node.extraction.template import NOT_FORKED

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from engine.fetch.file_download import FileDownload, FileLimits
-from engine.fetch.file_part import FilePart
+from engine.files.file_download import FileDownload, FileLimits
+from engine.files.file_part import FilePart
 from engine.model.job import LeasedJob, file_key
 from engine.runtime.file_folder import FileFolder
 from engine.settings import Settings

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from engine import urls
-from engine.fetch.credentials import resolve_written
 from engine.model.job import LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.robots.host_policy import resolve_written
 from engine.store.tables.run.runs import Run
 
 

@@ -2,8 +2,8 @@
 
 from engine import urls
 from engine.errors import one_line
-from engine.fetch.address_guard import guarded_category, literal_address
-from engine.fetch.errors import AddressRefused
+from engine.http.address_guard import guarded_category, literal_address
+from engine.http.errors import AddressRefused
 from engine.model.job import LeasedJob
 from engine.node.requests.named_hosts import NamedHosts
 

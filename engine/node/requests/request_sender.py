@@ -3,16 +3,16 @@
 from msgspec import Struct, field
 
 from engine import urls
-from engine.fetch.byte_budget import BodyShare, ByteBudget
-from engine.fetch.challenge import REFUSAL_STATUSES, find_challenge
-from engine.fetch.client import Fetcher
-from engine.fetch.cookies import site_of
-from engine.fetch.credentials import NOTHING, HostPart, host_part, may_carry_credentials
-from engine.fetch.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
-from engine.fetch.local_file import read_file
-from engine.fetch.request import build_request
-from engine.fetch.response import FetchResponse
-from engine.fetch.robots_request import ROBOTS_BYTES_READ
+from engine.http.byte_budget import BodyShare, ByteBudget
+from engine.http.challenge import REFUSAL_STATUSES, find_challenge
+from engine.http.client import Fetcher
+from engine.http.cookies import site_of
+from engine.http.credentials import NOTHING, HostPart, host_part, may_carry_credentials
+from engine.http.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
+from engine.http.local_file import read_file
+from engine.http.request import build_request
+from engine.http.response import FetchResponse
+from engine.http.robots_request import ROBOTS_BYTES_READ
 from engine.model.host import CookieJarMode
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.retry_policy import OVERLOAD_STATUSES, host_backoff

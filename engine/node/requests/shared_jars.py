@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import orjson
 from msgspec import Struct
 
-from engine.fetch.cookies import SessionCookies
+from engine.http.cookies import SessionCookies
 from engine.model.job import LeasedJob
 from engine.node.def_cache import DefCache
 from engine.store.db.connector import Database

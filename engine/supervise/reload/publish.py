@@ -11,9 +11,9 @@ from typing import Protocol
 import orjson
 from msgspec import Struct
 
-from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
+from engine.robots.host_policy import resolve_host_policy
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from engine import urls
 from engine.errors import UsageError, suggest
-from engine.fetch.errors import FILES_NOT_ALLOWED
+from engine.http.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Locator
 from engine.model.job import JobKind
 from engine.settings import Settings

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import orjson
 
 from engine import urls
-from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions, Locator, definition_hash
 from engine.model.job import JobKind, account_of, link_key, locator_key, sitemap_key
 from engine.model.locator import Series, SitemapRules
 from engine.model.stored_form import to_plain
+from engine.robots.host_policy import resolve_host_policy
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables.host import hosts

@@ -12,7 +12,7 @@ from engine import urls
 from engine.defs.loader import find_file_urls, find_relative_urls
 from engine.defs.url_list import ListUnreadable
 from engine.errors import UsageError
-from engine.fetch.errors import FILES_NOT_ALLOWED
+from engine.http.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.job import JobKind
 from engine.model.run import RunState

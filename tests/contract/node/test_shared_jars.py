@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from engine.fetch.cookies import SessionCookies
-from engine.fetch.request import OutgoingRequest
+from engine.http.cookies import SessionCookies
+from engine.http.request import OutgoingRequest
 from engine.model.definition import Definitions, HostRule
 from engine.model.job import LeasedJob
 from engine.node.def_cache import DefCache

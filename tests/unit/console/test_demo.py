@@ -22,7 +22,7 @@ from engine.defs.loader import load
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.extract.records import RecordExtractor
-from engine.fetch.decode import decode
+from engine.http.decode import decode
 from engine.robots.rules import RobotsRules
 from tests.process.stopwatch import Stopwatch
 

@@ -6,8 +6,8 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError
-from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions
+from engine.robots.host_policy import resolve_host_policy
 from engine.settings import Settings
 
 DEFS = """\

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.extract.links.request_template import FORM_TYPE, JSON_TYPE, MissingValue, RequestBody, fill_body, fill_url
-from engine.fetch.request import build_request
+from engine.http.request import build_request
 from engine.model.job import Request
 from engine.model.link import RequestTemplate
 

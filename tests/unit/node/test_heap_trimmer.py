@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 import pytest_asyncio
 
-from engine.fetch.byte_budget import ByteBudget
+from engine.http.byte_budget import ByteBudget
 from engine.model.definition import HostRule, TaskGroup
 from engine.model.job import LeasedJob
 from engine.node import heap_trimmer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.fetch.response import FetchResponse
+from engine.http.response import FetchResponse
 from engine.model.record import Rejection
 from engine.node.extraction.result import PageExtraction
 from engine.node.outcomes import OutcomeBuilder, describe_rejections

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.fetch.byte_budget import ByteBudget, NoRoom
+from engine.http.byte_budget import ByteBudget, NoRoom
 from engine.model.job import JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.pipeline import Pipeline

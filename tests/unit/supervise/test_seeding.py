@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.errors import UsageError
-from engine.fetch.request import expand_url
+from engine.http.request import expand_url
 from engine.model.definition import Locator, LocatorGroup, TaskGroup
 from engine.model.locator import SitemapRules
 from engine.model.run import RunState

@@ -6,7 +6,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from engine.fetch.byte_budget import BodyShare
+from engine.http.byte_budget import BodyShare
 from engine.node.tuning import let_run_on
 
 _log = logging.getLogger(__name__)

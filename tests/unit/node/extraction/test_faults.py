@@ -14,8 +14,8 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from engine.fetch.byte_budget import ByteBudget
-from engine.fetch.errors import FetchFailed
+from engine.http.byte_budget import ByteBudget
+from engine.http.errors import FetchFailed
 from engine.model.definition import DataDef, Definitions, HostRule, Locator, LocatorGroup, TaskGroup
 from engine.model.link import Link
 from engine.model.record import RecordCounts, Rejection

@@ -5,8 +5,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.fetch.errors import AddressRefused, FetchFailed
-from engine.fetch.response import FetchResponse
+from engine.http.errors import AddressRefused, FetchFailed
+from engine.http.response import FetchResponse
 from engine.model.job import JobKind, JobState, LeasedJob, Request
 from engine.node.handlers.login_guard import LoginGuard
 from engine.node.handlers.page_fetch import PageFetcher

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.extraction.result import PageExtraction

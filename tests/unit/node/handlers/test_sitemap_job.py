@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.fetch.byte_budget import FREE_BYTES, ByteBudget
-from engine.fetch.errors import FetchFailed
+from engine.http.byte_budget import FREE_BYTES, ByteBudget
+from engine.http.errors import FetchFailed
 from engine.node.extraction import wire
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage

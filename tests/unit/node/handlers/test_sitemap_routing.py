@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine import urls
-from engine.fetch.byte_budget import ByteBudget
+from engine.http.byte_budget import ByteBudget
 from engine.model.definition import Definitions, TaskGroup, definition_hash
 from engine.model.job import JobKind, link_key, sitemap_key
 from engine.model.locator import SitemapLink, SitemapRules

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from engine.fetch.byte_budget import ByteBudget, NoRoom
+from engine.http.byte_budget import ByteBudget, NoRoom
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep, PluginFile
 from engine.node.extraction.limits import ExtractionLimits

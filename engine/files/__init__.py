@@ -1,0 +1,1 @@
+"""Files that fields name: downloads, their parts on disk."""

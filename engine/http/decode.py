@@ -1,0 +1,268 @@
+"""Decodes a body to text: detects its kind and encoding."""
+
+import codecs
+import re
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from engine.http.encoding_detector import SINGLE_BYTE_CODECS, detect_codec
+from engine.http.encoding_labels import codec_in_header, codec_in_markup
+
+DocumentKind = Literal["html", "xml", "json", "ndjson", "csv", "binary"]
+
+_SNIFF_LENGTH = 1445
+"""Bytes to check for binary content (WHATWG MIME Sniffing, resource header)."""
+
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+_FIRST_CHARACTERS = b"<{["
+_WIDE_CODECS = ("utf-16", "utf-16-le", "utf-16-be")
+_TEXT_BYTES = bytes(c for c in range(256) if c not in {*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
+_PDF_MAGIC = b"%PDF-"
+_MAGIC_PREFIXES = (
+    _PDF_MAGIC,
+    b"%!PS-Adobe-",
+    b"\x89PNG",
+    b"GIF87a",
+    b"GIF89a",
+    b"\xff\xd8\xff",
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"Rar!",
+    b"7z\xbc\xaf",
+    b"BZh",
+    b"\xfd7zXZ",
+    b"RIFF",
+    b"OggS",
+    b"ID3",
+    b"wOFF",
+    b"wOF2",
+)
+
+_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+_JSON_TYPES = frozenset({"application/json", "text/json"})
+_NDJSON_TYPES = frozenset(
+    {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
+)
+_CSV_TYPES = frozenset({"text/csv", "application/csv", "text/tab-separated-values"})
+_XML_TYPES = frozenset({"application/xml", "text/xml", "application/xml-dtd"})
+_UNKNOWN_TYPES = frozenset(
+    {"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"}
+)
+_TYPES_BY_EXTENSION = {
+    ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
+    ".csv": "text/csv", ".tsv": "text/tab-separated-values",
+}  # fmt: skip
+_PDF_TYPES = frozenset({"application/pdf", "application/x-pdf"})
+_BINARY_TYPES = frozenset(
+    {
+        *("application/msword", "application/rtf", "application/wasm", "application/epub+zip", *_PDF_TYPES),
+        *("application/zip", "application/gzip", "application/zstd", "application/java-archive"),
+        *("application/x-gzip", "application/x-tar", "application/x-bzip2", "application/x-xz"),
+        *("application/x-7z-compressed", "application/x-rar-compressed", "application/x-shockwave-flash"),
+    }
+)
+_BINARY_FAMILIES = ("image/", "audio/", "video/", "font/", "model/", "application/vnd.")
+
+_HTML_ROOT = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?[^>]*>\s*|<!--(?:[^-]|-[^-])*-->\s*|<!DOCTYPE[^>]*>\s*)*<html[\s>]", re.IGNORECASE
+)
+"""XHTML, which is read as HTML under any type."""
+
+_DeclaredKind = Literal["html", "xml", "json", "ndjson", "csv", "binary", "text", "unknown"]
+
+
+class DecodedBody(Struct, frozen=True):
+    """The text of a body. For a binary body `utf8` and `encoding` are empty."""
+
+    utf8: bytes
+    """The text in UTF-8: the body itself where it is valid as such, so that a large page is not copied."""
+    encoding: str
+    """Python's name of the body's codec."""
+    kind: DocumentKind
+    damaged: int
+    """Number of invalid bytes, which were replaced by U+FFFD."""
+
+    @property
+    def text(self) -> str:
+        """The text; a new copy each time."""
+        return self.utf8.decode()
+
+
+def content_type_at(content_type: str, url: str) -> str:
+    """The content type; where it is missing or as general as text/plain, that of the URL's extension, if it has one.
+
+    For NDJSON and CSV alone: no first byte tells them from other text.
+    """
+    if _parse_content_type(content_type)[0] not in ("text", "unknown"):
+        return content_type
+    mime, semicolon, parameters = content_type.partition(";")
+    if mime.strip().lower() not in ("text/plain", *_UNKNOWN_TYPES):
+        return content_type
+    path = url.partition("?")[0].partition("#")[0]
+    known = _TYPES_BY_EXTENSION.get(path[path.rfind(".") :].lower())
+    return content_type if known is None else f"{known}{semicolon}{parameters}"
+
+
+def decode(body: bytes, content_type: str) -> DecodedBody:
+    """Decodes a body.
+
+    Encoding: byte order mark; UTF-8, if the body is valid as such; header; declaration in the text; detection; else
+    windows-1252. The kind follows the content type; if that is missing, application/octet-stream or text/plain, the
+    first bytes.
+    """
+    declared_kind, charset = _parse_content_type(content_type)
+    bom = _detect_bom(body)
+    kind = _sniff_kind(body, declared_kind, bom is not None or charset in _WIDE_CODECS)
+    if kind == "binary":
+        return DecodedBody(b"", "", kind, 0)
+    if bom is not None:
+        mark, codec = bom
+        return _decode_as(body[len(mark) :], codec, kind)
+    # Only ISO-2022-JP encodes other characters as ASCII bytes, with escape sequences.
+    if charset is None and body.isascii() and b"\x1b" not in body:
+        return DecodedBody(body, "utf-8", kind, 0)
+    declared = charset or (_declared_in_text(body) if kind in ("html", "xml") else None)
+    if declared != "utf-8" and _is_utf8_despite(body, declared):
+        return DecodedBody(body, "utf-8", kind, 0)
+    return _decode_as(body, declared or ("utf-8" if kind in ("json", "ndjson") else detect_codec(body)), kind)
+
+
+def needs_detection(body: bytes, content_type: str) -> bool:
+    """Whether decoding the body has to detect its encoding, which takes milliseconds, and 0.2 s the first time."""
+    declared_kind, charset = _parse_content_type(content_type)
+    if charset is not None or body.isascii() or _detect_bom(body) is not None:
+        return False
+    kind = _sniff_kind(body, declared_kind, wide=False)
+    if kind in ("binary", "json", "ndjson") or (kind != "csv" and _declared_in_text(body) is not None):
+        return False
+    return not _is_utf8_despite(body, None)
+
+
+def _declared_in_text(body: bytes) -> str | None:
+    """The codec that a `<meta>` or an XML declaration names."""
+    codec = codec_in_markup(body)
+    # A declaration readable as ASCII cannot be UTF-16.
+    return "utf-8" if codec is not None and codec.startswith("utf-16") else codec
+
+
+def _is_utf8_despite(body: bytes, declared: str | None) -> bool:
+    """Whether a body is UTF-8, whatever it declares.
+
+    Text in a single-byte encoding is hardly ever valid UTF-8 by chance. Short text in a multi-byte one may be: there
+    the declaration holds as long as it fits.
+    """
+    if declared is not None and (declared.startswith("utf-16") or body.isascii()):
+        return False
+    if not _is_valid(body, "utf-8"):
+        return False
+    return declared is None or declared in SINGLE_BYTE_CODECS or not _is_valid(body, declared)
+
+
+def _is_valid(body: bytes, codec: str) -> bool:
+    try:
+        body.decode(codec)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_xml_type(content_type: str) -> bool:
+    """Whether a browser would read such a body as XML."""
+    mime = content_type.partition(";")[0].strip().lower()
+    return mime in _XML_TYPES or mime.endswith(("+xml", "/xml"))
+
+
+def is_binary(body: bytes, content_type: str) -> bool:
+    """Whether `decode` would find the body binary. Reads its first bytes only."""
+    declared_kind, charset = _parse_content_type(content_type)
+    wide = _detect_bom(body) is not None or charset in _WIDE_CODECS
+    return _sniff_kind(body, declared_kind, wide) == "binary"
+
+
+def is_pdf(body: bytes, content_type: str) -> bool:
+    """Whether a body is a PDF: by its type, or by its first bytes where it is binary."""
+    if not body.startswith(_PDF_MAGIC) and content_type.partition(";")[0].strip().lower() not in _PDF_TYPES:
+        return False
+    return is_binary(body, content_type)
+
+
+def _decode_as(body: bytes, codec: str, kind: DocumentKind) -> DecodedBody:
+    try:
+        text, damaged = body.decode(codec), 0
+    except UnicodeDecodeError:
+        text, damaged = body.decode(codec, "replace"), _count_invalid_bytes(body, codec)
+    if codec == "utf-8" and not damaged:
+        return DecodedBody(body, codec, kind, 0)
+    # A lenient decoder may leave lone surrogates, which UTF-8 cannot encode.
+    return DecodedBody(text.encode("utf-8", "replace"), codec, kind, damaged)
+
+
+def _count_invalid_bytes(body: bytes, codec: str) -> int:
+    valid = body.decode(codec, "ignore").encode(codec, "ignore")
+    return max(1, len(body) - len(valid))
+
+
+def _detect_bom(body: bytes) -> tuple[bytes, str] | None:
+    if body[:1] in (b"\xef", b"\xff", b"\xfe"):
+        for mark, codec in _BOMS:
+            if body.startswith(mark):
+                return mark, codec
+    if b"\0" in body[:2]:
+        return _detect_bare_utf16(body[:4])
+    return None
+
+
+def _detect_bare_utf16(start: bytes) -> tuple[bytes, str] | None:
+    """As a byte order mark that is missing: the first character of markup or JSON, and a second one."""
+    if len(start) < 4:
+        return None
+    first, second, third, fourth = start
+    if first in _FIRST_CHARACTERS and third and second == fourth == 0:
+        return b"", "utf-16-le"
+    if second in _FIRST_CHARACTERS and fourth and first == third == 0:
+        return b"", "utf-16-be"
+    return None
+
+
+def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKind:
+    """The kind of a body. `wide`: UTF-16 text, which contains NUL bytes."""
+    if declared in ("xml", "ndjson", "csv") and _HTML_ROOT.match(body[:_SNIFF_LENGTH]):
+        return "html"
+    if declared == "csv" and body.startswith(_MAGIC_PREFIXES) and b"\0" in body[:_SNIFF_LENGTH]:
+        return "binary"  # a spreadsheet, as some sites declare it
+    if declared != "text" and declared != "unknown":
+        return declared
+    if not wide and (body.startswith(_MAGIC_PREFIXES) or body[:_SNIFF_LENGTH].translate(None, _TEXT_BYTES)):
+        return "binary"
+    start = body[:_SNIFF_LENGTH].removeprefix(codecs.BOM_UTF8).lstrip()
+    if start.startswith(b"<?xml"):
+        return "html" if b"<html" in start.lower() else "xml"
+    return "json" if declared == "unknown" and start.startswith((b"{", b"[")) else "html"
+
+
+@lru_cache(maxsize=1024)
+def _parse_content_type(content_type: str) -> tuple[_DeclaredKind, str | None]:
+    """The kind and codec of a Content-Type. Cached: a site sends few different ones."""
+    mime = content_type.partition(";")[0].strip().lower()
+    return _declared_kind(mime), codec_in_header(content_type)
+
+
+def _declared_kind(mime: str) -> _DeclaredKind:
+    if mime in _HTML_TYPES:
+        return "html"
+    if mime in _JSON_TYPES or mime.endswith("+json"):
+        return "json"
+    if mime in _NDJSON_TYPES:
+        return "ndjson"
+    if mime in _CSV_TYPES:
+        return "csv"
+    if is_xml_type(mime):
+        return "xml"
+    if mime in _BINARY_TYPES or mime.startswith(_BINARY_FAMILIES):
+        return "binary"
+    if mime in _UNKNOWN_TYPES or "/" not in mime:
+        return "unknown"
+    return "text"

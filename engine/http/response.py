@@ -1,0 +1,164 @@
+"""The response to one request, and the parsing of its Location and Retry-After headers."""
+
+import re
+import time
+from collections.abc import Iterable
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from engine import urls
+from engine.errors import one_line
+from engine.model.retry_policy import REDIRECT_STATUSES
+
+FILE_STATUSES = (200, 206)
+"""The statuses of an answer that is a file, or a part of one."""
+_WAITS = re.compile(r"[A-Za-z]+,[^,]+|[^,]+")
+"""The items of a list of Retry-After; a date has a comma behind its day of the week."""
+_SECONDS = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\s*s(?:ec(?:ond)?s?)?)?", re.IGNORECASE)
+"""Some servers write the unit, too."""
+_ASCII = "".join(map(chr, range(128)))
+REDACTED = "[not stored]"
+"""Stands for a value that is not stored."""
+_COOKIE_HEADERS = frozenset({"set-cookie", "set-cookie2"})
+_URL_HEADERS = frozenset({"location", "content-location", "refresh", "link"})
+_SECRET_HEADERS = _COOKIE_HEADERS | _URL_HEADERS | frozenset(
+    {"authorization", "proxy-authorization", "authentication-info", "proxy-authentication-info", "cookie",
+     "x-auth-token", "x-csrf-token", "x-xsrf-token", "x-amz-security-token"}
+)  # fmt: skip
+_USERINFO = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?[/\\]{2,})[^/\\?#\s<>\"]*@", re.IGNORECASE)
+"""The credentials in an absolute or protocol-relative URL, wherever it stands in a header."""
+
+
+class FetchResponse(Struct):
+    """An HTTP response of any status."""
+
+    url: str
+    """The requested URL without credentials, with environment variables not expanded."""
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    """In received order, names in lower case."""
+    body: bytes
+    """Decompressed; empty for a redirect, and for an error status whose body could not be read."""
+    received: int
+    """Bytes of the body as sent, also for a redirect."""
+    elapsed: float
+    """Seconds from sending to the last byte."""
+    content_type: str
+    location: str | None
+    """The redirect's target, normalized, without credentials: those in a Location are not sent."""
+    location_problem: str | None
+    """Why the redirect's target cannot be followed."""
+    retry_after: float | None
+    """Seconds the server asks to wait, ≥ 0, not capped."""
+    refusal: str | None = None
+    """Why it is no page but a refusal of the crawler."""
+    refuses_host: bool = False
+    """Whether that concerns all pages of the host."""
+    challenge_answer: str | None = None
+    """The `Authorization` by which the same request answers the challenge of this response, once."""
+    loaded_url: str | None = None
+    """The URL that a users' loader was led to, normalized, without credentials; None: it is `url`."""
+
+    changed_cookies: bool = False
+    """Whether it changed the session cookies of its site."""
+    is_file: bool = False
+    """Whether its content is in the part of a file, and `body` is only the beginning of it."""
+    file_problem: str | None = None
+    """Why it is not the file that was asked for."""
+
+    def __repr__(self) -> str:
+        return f"FetchResponse({self.status} {self.url})"  # it may answer a challenge with credentials
+
+    def take_body(self) -> bytes:
+        """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""
+        taken, self.body = self.body, b""
+        return taken
+
+
+def decode_header(value: bytes) -> str:
+    """A header value as text: UTF-8 if valid, else latin-1, the former HTTP default."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def join_values(pairs: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
+    """The list in all headers of a name (lower case), as one header would hold it (RFC 9110, 5.3)."""
+    return b", ".join([value for key, value in pairs if key.lower() == name])
+
+
+@lru_cache(maxsize=256)
+def decode_header_name(name: bytes) -> str:
+    """A header name in lower case. Cached: servers send few different ones."""
+    return decode_header(name).lower()
+
+
+def redact_headers(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The headers to store, names in lower case: without the values of cookies and tokens, and credentials in URLs."""
+    if _SECRET_HEADERS.isdisjoint([name for name, _ in headers]):
+        return headers
+    return tuple([(name, _redact_value(name, value)) for name, value in headers])
+
+
+def _redact_value(name: str, value: str) -> str:
+    if name not in _SECRET_HEADERS:
+        return value
+    if name in _URL_HEADERS:
+        return _USERINFO.sub(r"\1", value)
+    if name in _COOKIE_HEADERS:
+        pair, separator, attributes = value.partition(";")
+        cookie, equals, _ = pair.partition("=")
+        return f"{cookie if equals else ''}{equals}{REDACTED}{separator}{attributes}"
+    return REDACTED
+
+
+def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple[str | None, str | None]:
+    """The target of a redirect, or the problem with it; (None, None) for other statuses.
+
+    `sent_url` is the URL on the wire, without credentials.
+    """
+    if status not in REDIRECT_STATUSES:
+        return None, None
+    if not location:
+        return None, "redirect without a Location"
+    # Keep the bytes of the server, in any encoding, as browsers do.
+    reference = location.decode() if location.isascii() else quote(location, safe=_ASCII)
+    target = urls.join(sent_url, reference)
+    if target is None:
+        return None, one_line(f"redirect to a URL that is not http or https: {urls.without_credentials(reference)}")
+    return urls.without_credentials(target), None
+
+
+def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | None:
+    """The seconds of Retry-After, the longest wait of several; None: it asks for no wait that lies ahead.
+
+    `retry_after`: all headers of that name as one list. A date is compared with the server's Date header if it has one.
+    """
+    if retry_after is None:
+        return None
+    server = parse_http_date(decode_header(date)) if date is not None else None
+    now = time.time() if server is None else server
+    waits = [_read_wait(item.strip(), now) for item in _WAITS.findall(decode_header(retry_after))]
+    longest = max((wait for wait in waits if wait is not None), default=0.0)
+    return longest if longest > 0 else None
+
+
+def _read_wait(text: str, now: float) -> float | None:
+    if seconds := _SECONDS.fullmatch(text):
+        return float(seconds[1][:12])
+    until = parse_http_date(text)
+    return None if until is None else until - now
+
+
+def parse_http_date(text: str) -> float | None:
+    """The Unix time that the date of a header stands for; None if it is no date."""
+    try:
+        date = parsedate_to_datetime(text)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None

@@ -1,0 +1,69 @@
+"""Resolves the rules of a host from the defs and settings."""
+
+import os
+
+from engine import urls
+from engine.model.definition import Definitions, HostRule
+from engine.model.user_agent import product_token
+from engine.model.variables import UnusableVariable, render_authority
+from engine.settings import Settings
+from engine.store.tables.host.hosts import HostPolicy
+
+_NO_RULE = HostRule(name="")
+
+
+def host_rule_for(definitions: Definitions, host_key: str) -> HostRule:
+    """The rule for a host (`name:port`), or an empty one."""
+    name, _, port = host_key.rpartition(":")
+    return definitions.host_rule(name, int(port)) or _NO_RULE
+
+
+def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: str) -> HostPolicy:
+    """The limits of a host: from its rule, else from the settings."""
+    rule = host_rule_for(definitions, host_key)
+    is_site = host_key != urls.FILE_HOST_KEY
+    return HostPolicy(
+        delay=0.0 if not is_site else settings.delay if rule.delay is None else rule.delay,
+        concurrency=settings.host_concurrency if rule.concurrency is None else rule.concurrency,
+        robots=is_site and (settings.robots if rule.robots is None else rule.robots),
+        agent=product_token(settings.user_agent),
+        login=rule.login if rule.login is not None and _may_log_in(definitions, settings, host_key, rule) else None,
+        throttle=is_site and (rule.throttle or settings.throttle) == "auto",
+    )
+
+
+def find_plain_hosts(definitions: Definitions) -> frozenset[str]:
+    """The hosts that locators or `baseUrl` name with `http:`; those in lists of URLs are not known here."""
+    written = [definitions.base_url]
+    for group in definitions.locator_groups:
+        for locator in group.locators:
+            written += [*locator.urls, locator.sitemap]
+    normalized = [resolve_written(url) for url in written if url is not None and _is_plain_url(url)]
+    return frozenset(urls.host_of(url) for url in normalized if url is not None)
+
+
+def resolve_written(url: str) -> str | None:
+    """An absolute URL as the defs write it, normalized, without credentials, its host resolved; None for others."""
+    try:
+        return urls.normalize(render_authority(urls.split_userinfo(url)[0], os.environ))
+    except UnusableVariable:
+        return None
+
+
+def _may_log_in(definitions: Definitions, settings: Settings, host_key: str, rule: HostRule) -> bool:
+    """Whether to log in to the host: on port 80, where nothing is encrypted, only if the defs name it with http.
+
+    A link from an https page cannot ask for it; its page is asked for without a login.
+    """
+    name, _, port = host_key.rpartition(":")
+    if port != "80" or rule.name.endswith(":80") or (rule.login is not None and _is_plain_url(rule.login.url)):
+        return True
+    base = urls.normalize(settings.base_url) if settings.base_url else None
+    return name in find_plain_hosts(definitions) or (
+        base is not None and _is_plain_url(base) and urls.host_of(base) == name
+    )
+
+
+def _is_plain_url(url: str) -> bool:
+    """Whether a URL as written has the scheme http."""
+    return url.lstrip()[:5].lower() == "http:"

@@ -1,0 +1,122 @@
+"""Following redirects: which hop comes next, and which are rejected."""
+
+from typing import Any
+
+import pytest
+
+from engine.http.errors import FetchFailed
+from engine.http.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
+from engine.http.response import FetchResponse
+from engine.model.job import Request, document_key
+from engine.urls import QueryStripper
+
+
+def response(status: int, location: str | None = None, problem: str | None = None) -> FetchResponse:
+    return FetchResponse(
+        url="", status=status, headers=(), body=b"", received=0, elapsed=0.0, content_type="", location=location,
+        location_problem=problem, retry_after=None,
+    )  # fmt: skip
+
+
+def test_each_hop_moves_to_the_target_and_keeps_its_key() -> None:
+    chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier_keys=[document_key("http://a/0")])
+    chain.advance(response(302, "http://a/2"))
+    assert (chain.url, chain.hops) == ("http://a/2", 2)
+    assert chain.keys == [document_key(url) for url in ("http://a/0", "http://a/1", "http://a/2")]
+
+
+@pytest.mark.parametrize("target", ["http://a/1", "http://a/0"])
+def test_a_loop_is_rejected_at_the_repeated_url(target: str) -> None:
+    chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier_keys=[document_key("http://a/0")])
+    with pytest.raises(RedirectRejected, match="redirect loop"):
+        chain.advance(response(302, target))
+    assert (chain.url, chain.hops) == (target, 2)
+
+
+def test_the_limit_is_of_all_hops() -> None:
+    chain = RedirectChain("http://a/1", Request(), limit=2, hops=1)
+    chain.advance(response(302, "http://a/2"))
+    with pytest.raises(TooManyRedirects, match="more than 2 redirects"):
+        chain.advance(response(302, "http://a/3"))
+    assert chain.url == "http://a/2"
+
+
+def test_a_redirect_without_a_valid_target_says_why() -> None:
+    with pytest.raises(RedirectRejected, match="redirect without a Location"):
+        RedirectChain("http://a/1", Request(), limit=2).advance(response(302, problem="redirect without a Location"))
+
+
+def test_a_secret_in_the_body_stops_the_chain_before_it_moves() -> None:
+    chain = RedirectChain("http://a/1", Request(method="POST", body="%{env.KEY}"), limit=2)
+    with pytest.raises(FetchFailed):
+        chain.advance(response(307, "http://b/2"))
+    assert (chain.url, chain.hops) == ("http://a/1", 0)
+
+
+async def test_following_ends_at_the_limit_with_the_redirect_itself() -> None:
+    sent: list[str] = []
+
+    async def send(url: str, request: Request) -> FetchResponse:
+        sent.append(url)
+        return response(302, f"http://a/{len(sent)}")
+
+    url, last = await follow_redirects("http://a/0", Request(), send, limit=2)
+    assert sent == ["http://a/0", "http://a/1", "http://a/2"]
+    assert (url, last.status) == ("http://a/2", 302)
+
+
+async def test_following_returns_the_final_response_and_its_url() -> None:
+    pages: dict[str, Any] = {"http://a/0": response(301, "http://a/1"), "http://a/1": response(200)}
+
+    async def send(url: str, request: Request) -> FetchResponse:
+        answer: FetchResponse = pages[url]
+        return answer
+
+    url, last = await follow_redirects("http://a/0", Request(), send, limit=5)
+    assert (url, last.status) == ("http://a/1", 200)
+
+
+def stripped_chain(*, earlier: str = "http://a/0", url: str = "http://a/1") -> RedirectChain:
+    stripper = QueryStripper({"a": ["sid", "utm_*"]})
+    return RedirectChain(url, Request(), limit=9, earlier_keys=[document_key(earlier)], query_stripper=stripper)
+
+
+def test_a_target_loses_the_keys_that_its_host_drops() -> None:
+    chain = stripped_chain()
+    for target, followed in (
+        ("http://a/2?sid=7&x=1&utm_a", "http://a/2?x=1"),
+        ("http://b/?sid=7", "http://b/?sid=7"),
+        ("http://a/3?sid=8", "http://a/3"),
+    ):
+        chain.advance(response(302, target))
+        assert chain.url == followed
+        assert chain.keys[-1] == document_key(followed)
+
+
+@pytest.mark.parametrize("visited", ["http://a/1", "http://a/0"])
+def test_a_target_that_was_asked_for_without_its_keys_keeps_them(visited: str) -> None:
+    chain = stripped_chain()
+    chain.advance(response(302, f"{visited}?sid=7"))
+    assert chain.url == f"{visited}?sid=7"
+    assert chain.keys[-1] == document_key(chain.url)
+    chain.advance(response(302, f"{visited}?sid=8"))
+    assert chain.url == f"{visited}?sid=8", "another one may answer"
+    for target in (f"{visited}?sid=7", visited):
+        with pytest.raises(RedirectRejected, match="redirect loop"):
+            stripped_again(chain).advance(response(302, target))
+
+
+def stripped_again(chain: RedirectChain) -> RedirectChain:
+    again = stripped_chain()
+    again.keys = [*chain.keys]
+    return again
+
+
+def test_a_post_that_becomes_a_get_was_not_asked_for() -> None:
+    stripper = QueryStripper({"a": ["sid"]})
+    chain = RedirectChain("http://a/1", Request(method="POST", body="q=1"), limit=3, query_stripper=stripper)
+    chain.advance(response(303, "http://a/1?sid=7"))
+    assert (chain.url, chain.request.method) == ("http://a/1", "GET")
+    repeated = RedirectChain("http://a/1", Request(method="POST", body="q=1"), limit=3, query_stripper=stripper)
+    repeated.advance(response(307, "http://a/1?sid=7"))
+    assert (repeated.url, repeated.request.method) == ("http://a/1?sid=7", "POST")
