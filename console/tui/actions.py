@@ -78,7 +78,6 @@ class Actions:
         self._app.run_in_thread(lambda: self._execute(label, command, undo))
 
     def undo(self) -> None:
-        """Take back the last order that can be taken back."""
         step = self._undo_stack.pop()
         if step is None:
             self._app.show_toast("nothing to undo: u takes back pause, host limits, scale, exclude and retry")
@@ -111,14 +110,12 @@ class Actions:
     def confirm_then(
         self, title: str, lines: list[str], yes: str, then: Callable[[], Any], *, destructive: bool = False
     ) -> None:
-        """Run `then` if the operator says yes."""
         self._app.open_dialog(
             confirm_dialog(title, lines, yes, destructive=destructive),
             lambda answer: then() if answer == "yes" else None,
         )
 
     def confirm_cancel(self) -> None:
-        """Ask, then cancel the run gracefully."""
         poll = self._require_supervisor("cancel")
         if poll is None:
             return
@@ -200,7 +197,6 @@ class Actions:
             self.confirm_then("Start the supervisor", lines, "Start", lambda: self._run_command("start", start))
 
     def toggle_pause(self) -> None:
-        """Pause the run, or resume it."""
         poll = self._require_supervisor("pause")
         if poll is not None and poll.snapshot.run is not None:
             order, opposite = "pause", "resume"
@@ -209,7 +205,6 @@ class Actions:
             self.send_command(order, {}, undo=(opposite, {}))
 
     def add_node(self) -> None:
-        """Start one more node."""
         self._scale_nodes(1)
 
     def remove_node(self) -> None:
@@ -230,7 +225,6 @@ class Actions:
             self.send_command("scale", {"count": runners + change}, undo=("scale", {"count": runners}))
 
     def reload(self) -> None:
-        """Reload the defs."""
         if self._require_supervisor("reload") is not None:
             self.send_command("reload", {})
 
@@ -281,7 +275,6 @@ class Actions:
         )  # fmt: skip
 
     def count_then(self, job_filter: JobFilter, then: Callable[[int], None]) -> None:
-        """Count the jobs that match, then call `then` with their number."""
         self._set_pending("counting")
 
         def count() -> None:

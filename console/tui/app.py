@@ -44,8 +44,6 @@ from engine.errors import CrawlError
 
 
 class Polled(Message, namespace="console"):
-    """A poll succeeded."""
-
     def __init__(self, result: PollResult) -> None:
         super().__init__()
         self.result = result
@@ -56,8 +54,6 @@ class Polled(Message, namespace="console"):
 
 
 class PollFailed(Message, namespace="console"):
-    """A poll failed."""
-
     def __init__(self, reason: str) -> None:
         super().__init__()
         self.reason = reason
@@ -148,7 +144,6 @@ class Console(App[int], inherit_bindings=False):
 
     @property
     def accepted_defs(self) -> AcceptedDefs | None:
-        """The def version of the run."""
         return self.last_poll.accepted_defs if self.last_poll is not None else None
 
     @property
@@ -157,19 +152,15 @@ class Console(App[int], inherit_bindings=False):
         return not self.options.read_only and self.last_poll is not None and self.last_poll.waiting_defs is not None
 
     def get_default_screen(self) -> MainScreen:
-        """A screen without bindings."""
         return MainScreen(id="_default")
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, then the one for terminals without UTF-8."""
         return [*super().get_line_filters(), *self._ascii_filters]
 
     def compose(self) -> ComposeResult:
-        """Header, tabs, the view, alarms, prompt, hints."""
         yield from self._frame.widgets()
 
     async def on_mount(self) -> None:
-        """Show the first screen and start polling."""
         self.set_keymap(resolve_keymap(self.options.config.keys))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -210,7 +201,6 @@ class Console(App[int], inherit_bindings=False):
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Stop polling, and save theme and screen."""
         self.poller.stop()
         stack = self.navigation.view_stack
         theme = self.options.config.theme if self.no_color else self.theme
@@ -227,7 +217,6 @@ class Console(App[int], inherit_bindings=False):
             self.post_message(PollFailed(reason))
 
     def on_console_polled(self, message: Polled) -> None:
-        """Keep and show a poll result."""
         self.poll_failure = None
         self.last_poll = message.result
         self.rates.update(message.result)
@@ -278,7 +267,6 @@ class Console(App[int], inherit_bindings=False):
         )  # fmt: skip
 
     def acknowledge_alarms(self) -> None:
-        """Acknowledge every current alarm."""
         count = self.alarm_book.acknowledge(self.alarm_book.alarms)
         text = f"{plural(count, 'alarm')} acknowledged: quiet until the cause ends; A lists them"
         self.show_toast(text if count else "no alarm to acknowledge; A lists the history")
@@ -299,7 +287,6 @@ class Console(App[int], inherit_bindings=False):
         self._unhandled_keys.run(key_id, focused=self.focused)
 
     def press_key(self, key_id: str) -> None:
-        """Do what a key does, as if it were pressed."""
         key = key_to_press(key_id, self.options.config.keys)
         if key is None:
             self._unhandled_keys.run(key_id, focused=None)
@@ -320,15 +307,12 @@ class Console(App[int], inherit_bindings=False):
     # --- dialogs and the frame
 
     def open_dialog(self, dialog: ModalScreen[Answer], on_answer: Callable[[Answer | None], Any]) -> None:
-        """Show a dialog; `on_answer` gets its result."""
         self.push_screen(dialog, on_answer)
 
     def show_keys(self) -> None:
-        """Show the key panel."""
         self.push_screen(KeyPanel(key_labels(self.options.config.keys, ascii_only=self.options.ascii_only)))
 
     def show_palette(self) -> None:
-        """Show the command palette."""
         from console.tui.screens.palette import palette_commands
 
         self.prompt.close()
@@ -339,12 +323,10 @@ class Console(App[int], inherit_bindings=False):
             self.call_later(command.action)  # once the palette is gone: the command may ask for text
 
     def toggle_freeze(self) -> None:
-        """Freeze the display, or update it again."""
         self.frozen = not self.frozen
         self.update_screen()
 
     def on_resize(self, event: Any) -> None:
-        """Adapt to the window."""
         self._adapt_height(event.size.height)
 
     def _adapt_height(self, height: int) -> None:
@@ -355,20 +337,16 @@ class Console(App[int], inherit_bindings=False):
             return
 
     def on_tabs_selected(self, message: Tabs.Selected) -> None:
-        """Show the screen of a clicked tab."""
         self.navigation.switch_to(message.screen_name)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Hand over the text typed in the prompt."""
         self.prompt.submit(event.value)
 
     def use_next_theme(self) -> None:
-        """Change to the next theme."""
         names = list(THEMES)
         self.use_theme(names[(names.index(self.theme) + 1) % len(names)])
 
     def use_theme(self, name: str) -> None:
-        """Change to a theme."""
         self.theme, self.theme_styles = name, ThemeStyles(name)
         for canvas in self.query(Canvas):
             canvas.repaint()

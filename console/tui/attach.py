@@ -108,7 +108,6 @@ def _resume(options: AttachOptions) -> tuple[bool, str]:
 
 
 def _print_exit_summary(options: AttachOptions, stream: TextIO) -> None:
-    """Print a few lines below the restored screen."""
     from console.client import read_snapshot, supervisor_pid
 
     snapshot = read_snapshot(options.data)

@@ -42,7 +42,6 @@ class Config(Struct):
     """Saved filters by name."""
 
     def hide_columns(self, table: str, titles: Iterable[str]) -> None:
-        """Keep which columns of a table are hidden."""
         self.hidden_columns[table] = sorted(titles)
 
 

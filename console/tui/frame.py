@@ -29,7 +29,6 @@ class Frame:
         self.alarm_bar.display = self.prompt.display = False
 
     def widgets(self) -> Iterator[Widget]:
-        """From top to bottom."""
         yield from (self.header, self.tabs, self.body, self.alarm_bar, self.prompt, self.hints)
 
     def update(
@@ -65,7 +64,6 @@ class Frame:
 
 
 def _reload_note(poll: PollResult) -> str:
-    """When the defs were reloaded last."""
     accepted = poll.accepted_defs
     return f"reload {format_time(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
 

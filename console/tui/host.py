@@ -88,8 +88,6 @@ class QuitHost(Protocol):
 
 
 class AppHost(Protocol):
-    """The app."""
-
     options: ConsoleOptions
     last_poll: PollResult | None
     alarm_book: AlarmBook

@@ -30,7 +30,6 @@ class UnhandledKeys:
         }
 
     def run(self, key_id: str, *, focused: Widget | None) -> None:
-        """Run the key, or say why not."""
         if self._app.options.read_only and changes_run(key_id):
             self._app.show_toast("read-only: this console sends no commands", "warning")
             return
@@ -73,7 +72,6 @@ _NODES_ONLY = {
 
 
 def app_handlers(app: AppHost) -> Mapping[str, Callable[[], object]]:
-    """The handlers of an app."""
     actions = app.actions
     return {
         "palette": app.show_palette,

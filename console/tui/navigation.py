@@ -28,17 +28,14 @@ class Navigation:
 
     @property
     def depth(self) -> int:
-        """How many views are on the stack."""
         return len(self.view_stack)
 
     @property
     def shows_plan(self) -> bool:
-        """Whether the visible view shows what saved defs would change."""
         return self.top is not None and self.top.shows_plan
 
     @property
     def typed_filter(self) -> str:
-        """The job filter that the operator typed in the visible view."""
         return self.top.typed_filter if self.top is not None else ""
 
     @property
@@ -47,36 +44,30 @@ class Navigation:
         return self.view_stack[-1] if self.view_stack else None
 
     def switch_to(self, name: str) -> None:
-        """Show one of the screens."""
         name = name if name in SCREEN_NAMES else "nodes"
         if name not in self.views:
             self.views[name] = create_view(name, self._app.rates, self._app.log_buffer)
         self._set_view_stack([self.views[name]])
 
     def push_view(self, view: View) -> None:
-        """Show a view on top of the current one."""
         self._set_view_stack([*self.view_stack, view])
 
     def push_jobs(self, job_filter: JobFilter) -> None:
-        """Show the jobs that match."""
         from console.tui.screens.jobs import JobsView
 
         self.push_view(JobsView(job_filter))
 
     def push_failed(self, job_filter: JobFilter) -> None:
-        """List the failed jobs that match."""
         from console.tui.screens.jobs import JobsView
 
         self.push_view(JobsView(job_filter, name="failed"))
 
     def push_job(self, job: int, tab: str) -> None:
-        """Show a job."""
         from console.tui.screens.job import JobView
 
         self.push_view(JobView(job, tab))
 
     def push_event_job(self, event: Event) -> None:
-        """Show the job that a log line names."""
         if event.job is None:
             self._app.show_toast("this line names no job")
         else:
@@ -89,14 +80,12 @@ class Navigation:
         self.push_view(HostErrorsView(host))
 
     def push_alarms(self) -> None:
-        """Show the current alarms, and the history."""
         from console.tui.screens.alarms import AlarmsView
 
         if not isinstance(self.top, AlarmsView):
             self.push_view(AlarmsView())
 
     def choose_columns(self, table: Widget) -> None:
-        """Open the panel that chooses the columns of a table."""
         from console.tui.screens.dialogs import ColumnsPanel
         from console.tui.widgets.line_table import LineTable
 
@@ -104,13 +93,11 @@ class Navigation:
         self._app.open_dialog(ColumnsPanel(table), lambda _: None)
 
     def push_summary(self) -> None:
-        """Show totals, files and failures."""
         from console.tui.screens.summary import SummaryView
 
         self.push_view(SummaryView())
 
     def pop_view(self) -> None:
-        """Go back to the view below."""
         if len(self.view_stack) > 1:
             self._set_view_stack(self.view_stack[:-1])
 
@@ -151,7 +138,6 @@ class Navigation:
         self._hints.redraw()
 
     def refresh_query(self, *, at_once: bool = True) -> None:
-        """Hand the top view's query to the poller."""
         view = self.view_stack[-1]
         self._poller.set_query(
             self._app.log_buffer if view.READS_LOG else view, view.view_query(), view.SNAPSHOT_LIMIT, at_once=at_once

@@ -60,7 +60,6 @@ def start_supervisor(data: Path, arguments: Sequence[str], environment: Mapping[
 
 
 def read_log(data: Path, offset: int) -> str:
-    """The supervisor's log from an offset on."""
     with (data / "logs" / SUPERVISOR_LOG).open("rb") as log:
         log.seek(offset)
         return log.read().decode("utf-8", "replace")

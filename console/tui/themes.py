@@ -49,7 +49,6 @@ DEFAULT_THEME = "night"
 
 
 def textual_theme(name: str) -> Theme:
-    """The Textual theme, for dialogs and inputs."""
     c = THEMES[name]
     return Theme(
         name=name, primary=c.accent, secondary=c.cursor, warning=c.warn, error=c.bad, success=c.good, accent=c.accent,
@@ -83,7 +82,6 @@ class ThemeStyles:
         self._style_cache: dict[tuple[str, str], Style] = {}
 
     def style(self, base: str, role: str) -> Style:
-        """The style of a span."""
         key = (base, role)
         cached = self._style_cache.get(key)
         if cached is None:
@@ -109,7 +107,6 @@ class AsciiFilter(LineFilter):
         self._table = _build_table()
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002
-        """The same cells in ASCII."""
         return [
             s if s.control or s.text.isascii() else Segment(self._to_ascii(s.text), s.style)
             for s in segments

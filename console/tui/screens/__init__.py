@@ -6,7 +6,6 @@ from console.tui.state.rates import Rates
 
 
 def create_view(name: str, rates: Rates, log_buffer: LogBuffer) -> View:
-    """Create one of the screens."""
     match name:
         case "jobs":
             from console.tui.screens.jobs import JobsView

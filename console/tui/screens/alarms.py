@@ -39,23 +39,19 @@ class AlarmsView(View):
         self._next_read_at = 0.0
 
     def compose(self) -> ComposeResult:
-        """The table."""
         self.table = AlarmTable()
         yield self.table
 
     def breadcrumb(self) -> str:
-        """How many there are."""
         return plural(len(self.console_app.alarm_book.alarms), "alarm")
 
     def view_query(self) -> ViewQuery | None:
-        """The history, at most every two seconds."""
         return self._read if time.monotonic() >= self._next_read_at else None
 
     def _read(self, source: DataSource, snapshot: Snapshot) -> LogLines:
         return source.last_events(snapshot.run.seq, _HISTORY_FILTER, _MAX_HISTORY) if snapshot.run is not None else []
 
     def show(self, poll: PollResult) -> None:
-        """Show the alarms of now, and what the query read."""
         self.last_poll = poll
         if poll.requester is self and poll.view_data is not None:
             self._history = poll.view_data
@@ -88,7 +84,6 @@ class AlarmsView(View):
         self.console_app.update_screen()
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Show the job of a line."""
         event.stop()
         if isinstance(event.row.subject, Event):
             self.console_app.navigation.push_event_job(event.row.subject)

@@ -35,7 +35,6 @@ class View(ConsoleWidget):
         return ""
 
     def breadcrumb(self) -> str:
-        """The view's part of the breadcrumbs."""
         return self.NAME.capitalize()
 
     def view_query(self) -> ViewQuery | None:
@@ -57,15 +56,12 @@ class View(ConsoleWidget):
         return [pane for pane in self.query(Pane) if pane.display]
 
     def action_filter(self) -> None:
-        """Say that this view has no filter."""
         self.console_app.show_toast("this view has no filter")
 
     def action_next_pane(self) -> None:
-        """Focus the next pane."""
         self._move_focus(1)
 
     def action_previous_pane(self) -> None:
-        """Focus the previous pane."""
         self._move_focus(-1)
 
     def _move_focus(self, step: int) -> None:

@@ -37,15 +37,11 @@ class DefFiles(Struct, frozen=True):
 
 
 class DefFilesTable(LineTable):
-    """The def files."""
-
     COLUMNS = (Column("FILE", 0), Column("BYTES", 7, right=True), Column("CHANGED", 8), Column("PROBLEMS", 10))
     EMPTY = "no files: --defs sets their directory"
 
 
 class DataDefsTable(LineTable):
-    """The accepted dataDefs."""
-
     COLUMNS = (
         Column("DATADEF", 0), Column("GROUPS", 24), Column("ROWS", 7, right=True), Column("REJECTED", 8, right=True)
     )  # fmt: skip
@@ -82,24 +78,20 @@ class DefsView(View):
         self._saved_preview: SavedPreview | None = None
 
     def compose(self) -> ComposeResult:
-        """Three panes, and the results of steps once there are any."""
         self.files, self.data_defs, self.pane = DefFilesTable(), DataDefsTable(), TextView("problems")
         self.results = ResultTable()
         self.results.display = False
         yield from (self.files, self.data_defs, self.results, self.pane)
 
     def on_mount(self) -> None:
-        """Check the files while a preview is open."""
         self.set_interval(_CHECK_INTERVAL, self._check_files)
 
     def breadcrumb(self) -> str:
-        """The accepted version."""
         accepted = self.console_app.accepted_defs
         return f"Defs v{accepted.version}" if accepted else "Defs"
 
     @property
     def shows_plan(self) -> bool:
-        """Whether the pane shows what the saved defs that wait would change."""
         poll, preview = self.last_poll, self._saved_preview
         saved = poll.waiting_defs if poll is not None else None
         if saved is None or preview is None or self._comparing or self.text is not None or not self.pane.display:
@@ -107,12 +99,10 @@ class DefsView(View):
         return bool(preview.hash == saved["hash"])
 
     def view_query(self) -> ViewQuery | None:
-        """The files on disk."""
         defs = self.console_app.options.defs
         return lambda source, snapshot: DefFiles(tuple(_def_file_infos(defs)))  # noqa: ARG005
 
     def show(self, poll: PollResult) -> None:
-        """Show files, dataDefs and problems."""
         self.last_poll = poll
         if poll.requester is self and isinstance(poll.view_data, DefFiles):
             self.def_files = poll.view_data
@@ -271,7 +261,6 @@ class DefsView(View):
             self.pane.show(lines)
 
     def action_zoom(self) -> None:
-        """Show the focused pane only, or all panes."""
         self._zoomed = not self._zoomed
         focused = self.screen.focused
         for pane in self.panes() if self._zoomed else (self.files, self.data_defs, self.results, self.pane):

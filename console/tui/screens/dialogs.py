@@ -40,7 +40,6 @@ class Dialog(ModalScreen[str]):
         self._buttons = buttons
 
     def compose(self) -> ComposeResult:
-        """Lines above, buttons below."""
         with Vertical() as box:
             box.border_title = Content(clean(self._title))
             yield Static(Content("\n".join(clean(line) for line in self._lines)), classes="lines", markup=False)
@@ -49,11 +48,9 @@ class Dialog(ModalScreen[str]):
                     yield Button(Content(f"{key} {clean(label)}"), id=id_, compact=True)
 
     def on_mount(self) -> None:
-        """Focus the harmless button."""
         self.query_one(f"#{self._buttons[-1][1]}", Button).focus()
 
     def on_key(self, event: object) -> None:
-        """Choose a button by its key."""
         pressed = getattr(event, "key", "")
         for key, id_, _ in self._buttons:
             if pressed == {"esc": "escape"}.get(key, key):
@@ -65,7 +62,6 @@ class Dialog(ModalScreen[str]):
             self.dismiss(self._buttons[-1][1])
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Choose a button by a click or enter."""
         self.dismiss(event.button.id)
 
 
@@ -90,8 +86,6 @@ def quit_dialog(lines: Sequence[str]) -> Dialog:
 
 
 class ColumnChoices(LineTable):
-    """One row a column of the table."""
-
     COLUMNS = (Column("SHOWN", 5), Column("COLUMN", 20), Column("", 0))
     always_show_cursor = True
 
@@ -116,7 +110,6 @@ class ColumnsPanel(ModalScreen[None]):
         self._table = table
 
     def compose(self) -> ComposeResult:
-        """The columns, in their order."""
         with Vertical() as box:
             box.border_title = Content("Columns")
             box.border_subtitle = Content("space shows or hides, esc closes")
@@ -125,7 +118,6 @@ class ColumnsPanel(ModalScreen[None]):
             yield self.choices
 
     def on_mount(self) -> None:
-        """Show the choices."""
         self._update()
         self.choices.focus()
 
@@ -140,7 +132,6 @@ class ColumnsPanel(ModalScreen[None]):
         self.choices.show(rows)
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Show or hide the column."""
         event.stop()
         self._table.toggle_column(str(event.row.key))
         self._update()

@@ -42,23 +42,19 @@ class FailedView(View):
     )  # fmt: skip
 
     def compose(self) -> ComposeResult:
-        """The table."""
         self.table = FailureTable()
         yield self.table
 
     def breadcrumb(self) -> str:
-        """The screen's name."""
         return "Failed"
 
     def view_query(self) -> ViewQuery | None:
-        """The groups."""
         return self._read
 
     def _read(self, source: DataSource, snapshot: Snapshot) -> list[FailureGroup]:
         return source.failure_groups(snapshot.run.seq) if snapshot.run is not None else []
 
     def show(self, poll: PollResult) -> None:
-        """Show what the query read."""
         self.last_poll = poll
         if poll.requester is self and poll.view_data is not None:
             delayed = poll.snapshot.delayed
@@ -67,12 +63,10 @@ class FailedView(View):
             self.table.show([_group_row(group) for group in poll.view_data])
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """List the jobs of a group."""
         event.stop()
         self.console_app.navigation.push_failed(_filter_of(event.row.subject))
 
     def action_filter(self) -> None:
-        """Ask for a filter, and list the failed jobs that match."""
         self.console_app.prompt.ask(
             'failed jobs: regex  !x  host:x  group:g  reason:"…"  age>5m  attempts>2', "", self._list_matching
         )

@@ -10,8 +10,6 @@ from console.tui.bindings import KEYS
 
 
 class KeyPanel(ModalScreen[None]):
-    """All keys."""
-
     DEFAULT_CSS = """
     KeyPanel { align: center middle; }
     KeyPanel > VerticalScroll {
@@ -28,14 +26,12 @@ class KeyPanel(ModalScreen[None]):
         self._labels = labels
 
     def compose(self) -> ComposeResult:
-        """The table."""
         with VerticalScroll() as box:
             box.border_title = Content("Keys")
             box.border_subtitle = Content("esc closes")
             yield Static(Content(self._key_text()), markup=False)
 
     def on_mount(self) -> None:
-        """Let the keys scroll it at once."""
         self.query_one(VerticalScroll).focus()
 
     def _key_text(self) -> str:

@@ -34,11 +34,9 @@ class ReasonLines(Canvas):
 
     @property
     def line_count(self) -> int:
-        """How many lines it needs."""
         return min(_MAX_REASONS, len(self.errors.groups)) + 1 if self.errors is not None else 1
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """A line a reason."""
         if self.errors is None:
             return [Line((("   reading…", "dim"),))]
         failed = sum(group.jobs for group in self.errors.groups)
@@ -66,24 +64,20 @@ class HostErrorsView(View):
         self._next_read_at = 0.0
 
     def compose(self) -> ComposeResult:
-        """Reasons above, events below."""
         self.reasons, self.table = ReasonLines(), ErrorsTable()
         self.reasons.styles.height = 1
         yield from (self.reasons, self.table)
 
     def breadcrumb(self) -> str:
-        """The host."""
         return f"{self.host} errors"
 
     def view_query(self) -> ViewQuery | None:
-        """The host's errors, at most every two seconds."""
         return self._read if time.monotonic() >= self._next_read_at else None
 
     def _read(self, source: DataSource, snapshot: Snapshot) -> HostErrors | None:
         return source.host_errors(snapshot.run.seq, self.host) if snapshot.run is not None else None
 
     def show(self, poll: PollResult) -> None:
-        """Show what the query read."""
         self.last_poll = poll
         if poll.requester is self and isinstance(poll.view_data, HostErrors):
             self._next_read_at = time.monotonic() + _READ_INTERVAL
@@ -95,7 +89,6 @@ class HostErrorsView(View):
         self.console_app.navigation.refresh_query(at_once=False)
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Show the job of an event."""
         event.stop()
         self.console_app.navigation.push_event_job(event.row.subject)
 

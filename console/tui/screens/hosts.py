@@ -24,8 +24,6 @@ _CLASS_ROLES = {"2xx": "good", "3xx": "text", "4xx": "warn", "429": "warn", "5xx
 
 
 class HostsTable(LineTable):
-    """One row a host."""
-
     COLUMNS = (
         Column("HOST", 0, keeps_end=True), Column("DONE", 6, right=True), Column("ERR%", 5, right=True),
         Column("BLOCKED", 7, right=True), Column("P50", 6, right=True), Column("P95", 6, right=True),
@@ -53,7 +51,6 @@ class HostLines(Canvas):
 
     @property
     def line_count(self) -> int:
-        """How many lines it needs."""
         reasons = len(self.waits.reasons) if self._has_waits and self.waits is not None else 0
         return 2 + max(1, reasons)
 
@@ -103,13 +100,11 @@ class HostsView(View):
         self._rows: dict[str, tuple[tuple[HostRow, float, bool], Row]] = {}
 
     def compose(self) -> ComposeResult:
-        """The table, and the chosen host below it."""
         self.table, self.details = HostsTable(), HostLines()
         self.details.styles.height = 3
         yield from (self.table, self.details)
 
     def view_query(self) -> ViewQuery | None:
-        """Why the jobs of the host under the cursor wait."""
         return self._read_waits
 
     def _read_waits(self, source: DataSource, snapshot: Snapshot) -> HostWaits | None:
@@ -119,20 +114,17 @@ class HostsView(View):
         return HostWaits(str(row.key), tuple(source.host_waits(snapshot.run.seq, str(row.key))))
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
-        """Read the reasons of this host soon."""
         event.stop()
         self._update_details()
         self.console_app.navigation.refresh_query()
 
     def breadcrumb(self) -> str:
-        """The number of hosts, or the filter."""
         count = len(self.table.rows)
         if self.table.filter_text:
             return f"Hosts /{self.table.filter_text}"
         return plural(count, "host") if count < self.SNAPSHOT_LIMIT else f"the first {count} hosts"
 
     def show(self, poll: PollResult) -> None:
-        """Show the hosts of a poll."""
         if poll.requester is self and isinstance(poll.view_data, HostWaits):
             self.details.waits = poll.view_data
         if poll.requester is not self:
@@ -166,7 +158,6 @@ class HostsView(View):
         return before != self._last_filter_text
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Show the host's jobs."""
         event.stop()
         self.console_app.navigation.push_jobs(host_filter(str(event.row.key)))
 
@@ -178,12 +169,10 @@ class HostsView(View):
             self.console_app.navigation.push_host_errors(row.host)
 
     def action_pause(self) -> None:
-        """Pause or resume the host."""
         if (row := self._chosen_host("p")) is not None:
             self._control(row, paused=not row.paused)
 
     def action_host_delay(self) -> None:
-        """Ask for the delay of the host."""
         if (row := self._chosen_host("d")) is not None:
             value = f"{row.delay:g}"
             self.console_app.prompt.ask(
@@ -192,7 +181,6 @@ class HostsView(View):
             )  # fmt: skip
 
     def action_host_concurrency(self) -> None:
-        """Ask for the concurrency of the host."""
         if (row := self._chosen_host("C")) is not None:
             self.console_app.prompt.ask(
                 f"concurrent requests to {row.host}", str(row.concurrency),
@@ -223,7 +211,6 @@ class HostsView(View):
         self.console_app.actions.send_command("host", {"host": row.host, **changes}, undo=("host", before))
 
     def _pages_per_s_by_host(self, poll: PollResult) -> dict[str, float]:
-        """Pages a second by host."""
         return self.console_app.rates.update_hosts({host.host: host.pages for host in poll.snapshot.hosts}, poll.at)
 
 

@@ -65,13 +65,10 @@ _KEPT_OF_FAILED = 64 * 1024
 
 
 class JobTabs(Canvas):
-    """The tab bar."""
-
     current = "Payload"
     tabs: Sequence[str] = TABS
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """One line."""
         return [
             Line([
                 (f"[{t}]" if t == self.current else f" {t} ", "tab" if t == self.current else "text") for t in self.tabs
@@ -99,14 +96,12 @@ class JobView(View):
         self.trial_lines: list[Span] = [("t tries the defs on disk on the stored page; writes nothing", "dim")]
 
     def compose(self) -> ComposeResult:
-        """Tabs above, text below."""
         self.job_tabs = JobTabs()
         self.pane = TextView()
         yield self.job_tabs
         yield self.pane
 
     def breadcrumb(self) -> str:
-        """The job's number."""
         return f"job {self.job}"
 
     @property
@@ -117,7 +112,6 @@ class JobView(View):
         return (*TABS[:-1], _RESULTS, TABS[-1]) if has_results or self.tab == _RESULTS else TABS
 
     def view_query(self) -> ViewQuery | None:
-        """The job, and its page if it is not loaded yet."""
         job, loaded_page = self.job, self.body[0] if self.body else None
 
         def read(source: object, _snapshot: object) -> object:
@@ -130,7 +124,6 @@ class JobView(View):
         return read
 
     def show(self, poll: PollResult) -> None:
-        """Show the open tab."""
         self.last_poll = poll
         if poll.requester is self and poll.view_data is not None:
             self.detail, body = poll.view_data
@@ -180,33 +173,26 @@ class JobView(View):
     # --- keys
 
     def action_next_pane(self) -> None:
-        """Show the next tab."""
         self.switch_tab(1)
 
     def action_previous_pane(self) -> None:
-        """Show the previous tab."""
         self.switch_tab(-1)
 
     def switch_tab(self, step: int) -> None:
-        """Show the tab `step` places further."""
         tabs = self.tabs
         self.open_tab(tabs[(tabs.index(self.tab) + step) % len(tabs)])
 
     def open_tab(self, tab: str) -> None:
-        """Show a tab."""
         self.tab, self.pane.first_line = tab, 0
         self._update_pane()
 
     def action_payload(self) -> None:
-        """Show the payload."""
         self.open_tab("Payload")
 
     def action_retry(self) -> None:
-        """Retry the job."""
         self.console_app.actions.retry([self.job], ALL_JOBS)
 
     def action_url(self) -> None:
-        """Open the page in a browser."""
         if self.detail is not None:
             self.console_app.desktop.open_in_browser(self.detail.line.target or self.detail.line.url)
 
@@ -246,7 +232,6 @@ class JobView(View):
 
 
 def _data_defs_of_group(accepted: AcceptedDefs | None, group: str) -> list[str]:
-    """The dataDefs that the tasks of a group use."""
     task_group = accepted.definitions.task_group(group) if accepted is not None else None
     return list(dict.fromkeys(task.data_def for task in task_group.tasks)) if task_group else []
 

@@ -60,27 +60,23 @@ class JobTable(LineTable):
         return sum(count for state, count in jobs.items() if state in states)
 
     def action_bottom(self) -> None:
-        """Go to the last job of the list."""
         if not self.window.has_end:
             self.window.jump_to_end()
             self.console_app.navigation.refresh_query()
         super().action_bottom()
 
     def action_top(self) -> None:
-        """Go to the first job of the list."""
         if not self.window.has_start:
             self.window.reset(self.window.job_filter)
             self.console_app.navigation.refresh_query()
         super().action_top()
 
     def action_mark_all(self) -> None:
-        """Mark all matching jobs, or none."""
         self.all_marked = not self.all_marked
         self.marks = {row.key for row in self.rows} if self.all_marked else set()
         self.redraw()
 
     def action_mark(self) -> None:
-        """Mark the job under the cursor."""
         self.all_marked = False
         super().action_mark()
 
@@ -90,7 +86,6 @@ class JobTable(LineTable):
             self.console_app.desktop.copy_text(redacted_url(self.row.subject))
 
     def action_url(self) -> None:
-        """Open the page in a browser."""
         if self.row is not None:
             self.console_app.desktop.open_in_browser(redacted_url(self.row.subject))
 
@@ -111,7 +106,6 @@ class JobTable(LineTable):
         raise SkipAction
 
     def action_sort(self) -> None:
-        """Say that jobs cannot be sorted."""
         self.console_app.show_toast("jobs are listed in the order they were discovered, failed jobs newest first")
 
     action_reverse = action_sort
@@ -129,13 +123,10 @@ class FailedTable(JobTable):
 
 
 class JobCounts(Canvas):
-    """The number of jobs in each state, and a note on the table."""
-
     last_poll: PollResult | None = None
     note: Span = ("", "")
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """One line."""
         spans: list[Span] = [("   ", "")]
         if self.last_poll is not None:
             for name, number in self.last_poll.snapshot.jobs.items():
@@ -164,25 +155,21 @@ class JobsView(View):
         self.window.reset(job_filter)
 
     def compose(self) -> ComposeResult:
-        """Counts above, jobs below."""
         self.counts = JobCounts()
         self.table = FailedTable(self.window) if self.NAME == "failed" else JobTable(self.window)
         yield self.counts
         yield self.table
 
     def breadcrumb(self) -> str:
-        """The screen's name and the filter."""
         title, typed = self.NAME.capitalize(), self.typed_filter
         return f"{title} /{typed}" if typed else title
 
     def view_query(self) -> ViewQuery | None:
-        """The window's next query."""
         self.window.page_size = max(10, self.table.size.height) if self.is_mounted else 40
         read = self.window.next_query()
         return lambda source, snapshot: read(source, snapshot.run.seq) if snapshot.run else None
 
     def show(self, poll: PollResult) -> None:
-        """Merge the query's result into the window."""
         self.last_poll = poll
         if poll.requester is self and isinstance(poll.view_data, WindowPage):
             moved = self.window.apply(poll.view_data)
@@ -224,7 +211,6 @@ class JobsView(View):
     # --- keys
 
     def action_filter(self) -> None:
-        """Ask for a filter."""
         label = "regex  !x  host:x  state:failed  group:g  outcome:error  age>5m"
         self.console_app.prompt.ask(
             label, self.typed_filter, lambda text: self.apply_filter(f"{self.base_filter} {text}".strip())
@@ -273,7 +259,6 @@ class JobsView(View):
         return self.filter_text.removeprefix(self.base_filter).strip()
 
     def action_payload(self) -> None:
-        """Show the payload of the job under the cursor."""
         if self.table.row is not None:
             self.open_job(self.table.row.subject, "Payload")
 
@@ -283,17 +268,14 @@ class JobsView(View):
         self.console_app.navigation.refresh_query(at_once=self.window.needs_lines())
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Show a job."""
         event.stop()
         self.open_job(event.row.subject, "Error" if event.row.subject.state == "FAILED" else "Payload")
 
     def on_line_table_scrolled(self, _event: LineTable.Scrolled) -> None:
-        """Read the rows around the visible ones."""
         self.window.first_visible = self.table.first_visible
         self.console_app.navigation.refresh_query(at_once=self.window.needs_lines())
 
     def open_job(self, line: JobLine, tab: str) -> None:
-        """Show a job."""
         self.console_app.navigation.push_job(line.id, tab)
 
 

@@ -9,8 +9,6 @@ from console.tui.widgets.log_view import LogPane
 
 
 class LogView(View):
-    """One log pane on the whole screen."""
-
     NAME = "log"
     READS_LOG = True
     SNAPSHOT_LIMIT = 0
@@ -24,24 +22,19 @@ class LogView(View):
         self.log_buffer = log_buffer
 
     def compose(self) -> ComposeResult:
-        """The pane."""
         self.log_pane = LogPane(self.log_buffer)
         yield self.log_pane
 
     def breadcrumb(self) -> str:
-        """The screen's name."""
         return "Log"
 
     def view_query(self) -> ViewQuery | None:
-        """The log's new lines."""
         return self.console_app.log_buffer.read_new
 
     def show(self, poll: PollResult) -> None:
-        """Show new lines."""
         self.last_poll = poll
         self.log_pane.pull_lines()
 
     def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
-        """Show the job of a line."""
         event.stop()
         self.console_app.navigation.push_event_job(event.event)

@@ -37,8 +37,6 @@ _MAX_ENDED_SHOWN = 4
 
 
 class NodesTable(LineTable):
-    """One row a node."""
-
     COLUMNS = (
         Column("NODE", 4), Column("ROLE", 6), Column("STATE", 10), Column("BEAT", 5, right=True),
         Column("JOB/S", 6, right=True), Column("DONE", 6, right=True), Column("ERR", 4, right=True),
@@ -152,7 +150,6 @@ class NodesView(View):
         self._last_arrangement: tuple[Any, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """All panes; `arrange_panes` shows some of them."""
         self.nodes = NodesTable(self.rates, id="nodes")
         self.log_pane = LogPane(self.log_buffer, id="log")
         self.sequences = SequencesTable(id="sequences")
@@ -165,15 +162,12 @@ class NodesView(View):
         yield from self.panes()
 
     def breadcrumb(self) -> str:
-        """Nodes."""
         return "Nodes"
 
     def view_query(self) -> ViewQuery | None:
-        """The log's new lines."""
         return self.console_app.log_buffer.read_new
 
     def show(self, poll: PollResult) -> None:
-        """Give each pane what it draws."""
         self.last_poll = poll
         self.alarms.alarms = self.console_app.alarm_book.open
         for pane in (self.nodes, self.sequences, self.hosts, self.data, self.outputs, self.throughput):
@@ -192,7 +186,6 @@ class NodesView(View):
     # --- arrangement
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Arrange the panes for the new size."""
         self.arrange_panes()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -255,7 +248,6 @@ class NodesView(View):
     # --- keys
 
     def action_zoom(self) -> None:
-        """Show the focused pane only, or all panes."""
         self.zoomed = not self.zoomed
         self.arrange_panes()
 
@@ -282,11 +274,9 @@ class NodesView(View):
         self.nodes.marks.clear()
 
     def action_add(self) -> None:
-        """Start one more node."""
         self.console_app.actions.add_node()
 
     def action_retire(self) -> None:
-        """Retire the last node."""
         self.console_app.actions.remove_node()
 
     def action_kill(self) -> None:
@@ -318,7 +308,6 @@ class NodesView(View):
         return names
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Show the jobs of a node or a sequence."""
         event.stop()
         subject = event.row.subject
         is_node = event.table is self.nodes
@@ -327,7 +316,6 @@ class NodesView(View):
         )
 
     def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
-        """Show the job of a log line."""
         event.stop()
         self.console_app.navigation.push_event_job(event.event)
 

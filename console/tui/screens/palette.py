@@ -24,16 +24,12 @@ _MAX_SHOWN = 200
 
 
 class PaletteCommand(Struct, frozen=True):
-    """A command: its name, what it does, and the function that does it."""
-
     name: str
     description: str
     action: Callable[[], Any]
 
 
 class PaletteCommandsTable(LineTable):
-    """The matching commands."""
-
     COLUMNS = (Column("COMMAND", 34), Column("", 0))
     EMPTY = "no command matches"
     can_focus = False
@@ -43,8 +39,6 @@ class PaletteCommandsTable(LineTable):
 
 
 class PalettePanel(ModalScreen[PaletteCommand]):
-    """An input, and the matching commands below it."""
-
     DEFAULT_CSS = """
     PalettePanel { align: center top; }
     PalettePanel > Vertical { width: 90%; max-width: 100; height: 80%; margin-top: 1;
@@ -62,19 +56,16 @@ class PalettePanel(ModalScreen[PaletteCommand]):
         self._commands = commands
 
     def compose(self) -> ComposeResult:
-        """Input and table."""
         self.table = PaletteCommandsTable()
         with Vertical():
             yield Input(placeholder="a command: kill n2, retry failed on host …, theme clear", compact=True)
             yield self.table
 
     def on_mount(self) -> None:
-        """Show all commands."""
         self.query_one(Input).focus()
         self._show_matches("")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Show the matching commands."""
         self._show_matches(event.value)
 
     def _show_matches(self, text: str) -> None:
@@ -91,17 +82,14 @@ class PalettePanel(ModalScreen[PaletteCommand]):
         self.table.show(rows, keep=False)
 
     def action_move(self, step: int) -> None:
-        """Move the cursor."""
         for _ in range(abs(step)):
             self.table.action_down() if step > 0 else self.table.action_up()
 
     def on_input_submitted(self) -> None:
-        """Run the command under the cursor."""
         row = self.table.row
         self.dismiss(row.subject if row else None)
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Run a clicked command."""
         self.dismiss(event.row.subject)
 
 

@@ -88,7 +88,6 @@ class Plot(Pane):
         raise NotImplementedError
 
     def format(self, value: float) -> str:
-        """A value on the scale."""
         return format_rate(value)
 
     def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
@@ -102,7 +101,6 @@ class AnswersPlot(Plot):
     TITLE = "answers a second"
 
     def height(self, sample: Sample) -> float:
-        """All answers."""
         return sum(sample.answers.values())
 
     def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
@@ -111,7 +109,6 @@ class AnswersPlot(Plot):
         return stacked_column([Part(value, *_PARTS[name]) for name, value in means if value], top, rows)
 
     def labels(self) -> tuple[str, str]:
-        """The title, and the classes that there are, with their signs."""
         title, note = super().labels()
         last = sample.answers if (sample := self.last()) is not None else {}
         seen = {name for sample in self.samples for name, value in sample.answers.items() if value}
@@ -131,17 +128,14 @@ class LatencyPlot(Plot):
         return sample.p95 or 0.0
 
     def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
-        """A mark for each of the two."""
         low = [sample.p50 for sample in column if sample.p50 is not None]
         high = [sample.p95 for sample in column if sample.p95 is not None]
         return range_column(Range(_mean(low) if low else None, _mean(high) if high else None), top, rows)
 
     def format(self, value: float) -> str:
-        """A latency."""
         return format_latency(value) if value else "0"
 
     def labels(self) -> tuple[str, str]:
-        """Both figures of now."""
         last = self.last()
         now = "no answers"
         if last is not None and last.p50 is not None:
@@ -150,27 +144,20 @@ class LatencyPlot(Plot):
 
 
 class RowsPlot(Plot):
-    """Rows a second."""
-
     TITLE = "rows a second"
 
     def height(self, sample: Sample) -> float:
-        """The rate."""
         return sample.rows
 
 
 class QueuePlot(Plot):
-    """Jobs that wait."""
-
     TITLE = "queue"
     role = "warn"
 
     def height(self, sample: Sample) -> float:
-        """Their number."""
         return float(sample.queue)
 
     def format(self, value: float) -> str:
-        """A count."""
         return format_count(value)
 
 
@@ -193,23 +180,19 @@ class PlotsView(View):
         self._zoomed = False
 
     def compose(self) -> ComposeResult:
-        """The plots."""
         self.plots = (AnswersPlot(), LatencyPlot(), RowsPlot(), QueuePlot())
         yield from self.plots
 
     def breadcrumb(self) -> str:
-        """The time range."""
         return f"Plots > {TIME_RANGES[self.range_index][0]}"
 
     def view_query(self) -> ViewQuery | None:
-        """The samples of the time range, at most once a second."""
         if time.monotonic() < self._next_read_at:
             return None
         since = time.time() - TIME_RANGES[self.range_index][1]
         return lambda source, snapshot: source.samples(snapshot.run.seq, since) if snapshot.run else None
 
     def show(self, poll: PollResult) -> None:
-        """Show new samples."""
         self.last_poll = poll
         if poll.requester is self and poll.view_data is not None:
             self._next_read_at = time.monotonic() + _READ_INTERVAL
@@ -219,7 +202,6 @@ class PlotsView(View):
         self.console_app.navigation.refresh_query(at_once=False)
 
     def on_resize(self, event: Any) -> None:
-        """Two plots in a row, or one."""
         self.set_class(event.size.width >= 110 and not self._zoomed, "wide")
 
     def action_sort(self) -> None:
@@ -229,7 +211,6 @@ class PlotsView(View):
         self.console_app.navigation.refresh_query()
 
     def action_zoom(self) -> None:
-        """Show the focused plot only, or all plots."""
         self._zoomed = not self._zoomed
         for plot in self.plots:
             plot.display = not self._zoomed or plot is self.screen.focused

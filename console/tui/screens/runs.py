@@ -47,11 +47,9 @@ class RunLines(Canvas):
 
     @property
     def line_count(self) -> int:
-        """How many lines it needs."""
         return len(self._lines()) + 1
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """A rule, then a line a dataDef and a warning."""
         return [Line((("─" * width, "dim"),)), *self._lines()][:height]
 
     def _lines(self) -> list[Line]:
@@ -81,24 +79,20 @@ class RunsView(View):
         self._next_read_at = 0.0
 
     def compose(self) -> ComposeResult:
-        """The table, and the chosen run below it."""
         self.table, self.details = RunsTable(), RunLines()
         self.details.styles.height = 2
         yield from (self.table, self.details)
 
     def breadcrumb(self) -> str:
-        """How many there are."""
         return plural(len(self._reports), "run")
 
     def view_query(self) -> ViewQuery | None:
-        """The runs, at most every two seconds."""
         return self._read if time.monotonic() >= self._next_read_at else None
 
     def _read(self, source: DataSource, _snapshot: Snapshot) -> list[RunReport]:
         return source.run_reports()
 
     def show(self, poll: PollResult) -> None:
-        """Show what the query read."""
         self.last_poll = poll
         if poll.requester is self and poll.view_data is not None:
             self._next_read_at = time.monotonic() + _READ_INTERVAL
@@ -110,7 +104,6 @@ class RunsView(View):
         self.console_app.navigation.refresh_query(at_once=False)
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
-        """Show the run under the cursor."""
         event.stop()
         self._update_details()
 

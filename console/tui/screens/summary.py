@@ -28,7 +28,6 @@ class SummaryPane(Pane):
         self.reasons: Counter[str] = Counter()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The visible lines."""
         lines = self._lines(width)
         self.first_line = max(0, min(self.first_line, len(lines) - height))
         return lines[self.first_line : self.first_line + height]
@@ -78,12 +77,10 @@ class SummaryPane(Pane):
         return lines
 
     def action_down(self) -> None:
-        """Scroll one line down."""
         self.first_line += 1
         self.redraw()
 
     def action_up(self) -> None:
-        """Scroll one line up."""
         self.first_line -= 1
         self.redraw()
 
@@ -115,20 +112,16 @@ class SummaryView(View):
     HINTS = (("4", "failed"), ("6", "log"), ("esc", "screens"), ("?", "keys"), ("q", "quit"))
 
     def compose(self) -> ComposeResult:
-        """One pane."""
         self.summary = SummaryPane()
         yield self.summary
 
     def breadcrumb(self) -> str:
-        """The view's name."""
         return "Ended"
 
     def view_query(self) -> ViewQuery | None:
-        """The reasons of failed jobs."""
         return lambda source, snapshot: source.failure_reasons(snapshot.run.seq, _MAX_REASONS) if snapshot.run else []
 
     def show(self, poll: PollResult) -> None:
-        """Show the totals."""
         self.summary.last_poll = poll
         if poll.requester is self and poll.view_data is not None:
             self.summary.reasons = Counter(poll.view_data)

@@ -34,7 +34,6 @@ class AlarmBook:
         return self._since.get(alarm.key, time.time())
 
     def is_acknowledged(self, alarm: Alarm) -> bool:
-        """Whether the operator has seen it."""
         return alarm.key in self._acknowledged
 
     def acknowledge(self, alarms: Iterable[Alarm]) -> int:

@@ -61,11 +61,9 @@ class LocalControlClient:
         self._data = data
 
     def send(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
-        """Send a command and wait for the answer."""
         return client.send_command(self._data, name, arguments)
 
     def count_jobs(self, job_filter: JobFilter) -> int:
-        """How many jobs match."""
         with open_latest_run(self._data) as (db, run):
             return browse.count_jobs(db, run.seq, job_filter)
 
@@ -87,7 +85,6 @@ class LocalControlClient:
                     return count
 
     def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int], at_most: int) -> Retried:
-        """As the command `retry` does, for at most so many."""
         with open_latest_run(self._data, write=True) as (db, run):
             if not ids:
                 job_filter = retries.retry_filter(job_filter)
@@ -100,7 +97,6 @@ class LocalControlClient:
             return Retried(count, ended, time.time())
 
     def undo_retry(self, retried: Retried) -> tuple[bool, str]:
-        """Take back a retry."""
         with open_latest_run(self._data, write=True) as (db, run):
             count = exclude.end_again(db, run.seq, retried.ended, retried.at)
             others = len(retried.ended) - count
@@ -108,12 +104,10 @@ class LocalControlClient:
             return count > 0, f"{text}; {plural(others, 'job')} had begun" if others else text
 
     def exclude_jobs(self, job_filter: JobFilter) -> Exclusion:
-        """As the command `exclude` does."""
         with open_latest_run(self._data, write=True) as (db, run):
             return exclude.exclude(db, run.seq, job_filter)
 
     def readmit_jobs(self, exclusion: Exclusion) -> tuple[bool, str]:
-        """Take back an exclusion."""
         with open_latest_run(self._data, write=True) as (db, run):
             count = exclude.readmit(db, run.seq, exclusion)
             return count > 0, f"{plural(count, 'job')} READY again"

@@ -5,7 +5,6 @@ from engine.store.db.filter import GlobFilter, JobFilter
 
 
 def host_filter(host: str, *states: str) -> JobFilter:
-    """The jobs on a host."""
     terms = [f"state:{','.join(states)}"] if states else []
     return JobFilter(text=" ".join([*terms, f"host:{host}"]), hosts=GlobFilter((host,)), states=GlobFilter(states))
 
@@ -21,7 +20,6 @@ def sequence_filter(group: str, host: str) -> JobFilter:
 
 
 def state_filter(*states: str) -> JobFilter:
-    """The jobs in a state."""
     return JobFilter(text=f"state:{','.join(states)}", states=GlobFilter(states))
 
 

@@ -54,7 +54,6 @@ class JobWindow(Struct):
     _end_requested: bool = False
 
     def reset(self, job_filter: JobFilter) -> None:
-        """Show another list from its start."""
         self.job_filter, self.lines, self.has_start, self.has_end = job_filter, [], True, False
         self.searching, self.first_visible = True, 0
         self._resume_cursor, self._next_read_at, self._end_requested = None, 0.0, False

@@ -55,7 +55,6 @@ class LogFilter(Struct, frozen=True):
     negated: bool = False
 
     def accepts(self, event: Event) -> bool:
-        """Whether a line is shown."""
         if LEVELS.index(event.level) < LEVELS.index(self.level):
             return False
         if self.sources and event.source not in self.sources:
@@ -91,7 +90,6 @@ class FoldedLines:
         self._last_shape: tuple[str, str] | None = None
 
     def clear(self) -> None:
-        """Forget all lines."""
         self.lines, self._repeats, self._last_shape = [], {}, None
 
     def extend(self, lines: Iterable[tuple[int, Event]], *, fold: bool) -> None:
@@ -107,7 +105,6 @@ class FoldedLines:
             self._last_shape = shape
 
     def drop_first(self, count: int) -> None:
-        """Forget the oldest lines."""
         for id_, _ in self.lines[:count]:
             self._repeats.pop(id_, None)
         del self.lines[:count]

@@ -41,12 +41,10 @@ class Poller:
             self._wake.set()
 
     def stop(self) -> None:
-        """Stop polling."""
         self._stopped.set()
         self._wake.set()
 
     def run(self) -> None:
-        """Poll until stopped."""
         try:
             while not self._stopped.is_set():
                 self._wake.clear()

@@ -11,8 +11,6 @@ _MAX_SAMPLES = 240
 
 
 class Rate(Struct):
-    """A counter's smoothed rate."""
-
     value: float = 0.0
     per_second: float = 0.0
     at: float = 0.0
@@ -42,7 +40,6 @@ class Rates(Struct):
     _sampled_at: float = 0.0
 
     def update(self, poll: PollResult) -> None:
-        """Update all rates from a poll."""
         run = poll.snapshot.run
         if run is None:
             return

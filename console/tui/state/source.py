@@ -86,8 +86,7 @@ class DataSource(Protocol):
     def accepted_defs(self, version: int) -> AcceptedDefs | None:
         """A def version."""
 
-    def close(self) -> None:
-        """Close the database."""
+    def close(self) -> None: ...
 
 
 ViewQuery = Callable[[Any, Snapshot], Any]
@@ -146,32 +145,25 @@ class DatabaseSource:
         return self._last_snapshot
 
     def supervisor_pid(self, snapshot: Snapshot) -> int | None:
-        """The pid of the supervisor if it is alive."""
         return supervisor_pid(snapshot)
 
     def events(self, run: int, after: int, limit: int) -> LogLines:
-        """The next lines of the log."""
         return events.list_after(self.db, run, after, limit)
 
     def last_event_id(self) -> int:
-        """The id of the newest line."""
         return events.last_id(self.db)
 
     def last_events(self, run: int, event_filter: EventFilter, limit: int) -> LogLines:
-        """The newest lines that match, oldest first, as far as a short search gets."""
         before = self.last_event_id() + 1
         return list(list_events(self.db, run, event_filter, before=before, limit=limit).events)
 
     def failure_reasons(self, run: int, limit: int) -> list[str]:
-        """The reasons of the first failed jobs, one a job."""
         return [reason for _, reason in failures.list_failures(self.db, run, limit)]
 
     def jobs(self, run: int, job_filter: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
-        """A page of the job list."""
         return browse.list_jobs(self.db, run, job_filter, after=after, limit=limit, backwards=backwards)
 
     def job(self, id_: int) -> JobDetail | None:
-        """One job in full."""
         pages = Database.open(self.data / PAGES, read_only=True, busy_seconds=_BUSY_SECONDS)
         try:
             detail = browse.get_detail(self.db, id_, pages=pages)
@@ -180,15 +172,12 @@ class DatabaseSource:
             pages.close()
 
     def host_waits(self, run: int, host: str) -> list[str]:
-        """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""
         return explain_host(self.db, run, host)
 
     def host_errors(self, run: int, host: str) -> HostErrors:
-        """Why pages of a host (`name:port`) failed, and its last errors."""
         return failures.read_host_errors(self.db, run, host, _MAX_ERRORS)
 
     def failure_groups(self, run: int) -> list[FailureGroup]:
-        """The failed pages by reason and host."""
         return failures.group_failures(self.db, run, _MAX_FAILURE_GROUPS)
 
     def run_reports(self) -> list[RunReport]:
@@ -202,16 +191,13 @@ class DatabaseSource:
         return [self._reports[past.seq] for past in past_runs]
 
     def samples(self, run: int, since: float) -> list[Sample]:
-        """The run's samples since a moment."""
         return samples.list_since(self.db, run, since)
 
     def accepted_defs(self, version: int) -> AcceptedDefs | None:
-        """A def version."""
         at = versions.get_accepted_at(self.db, version)
         return None if at is None else AcceptedDefs(version, at, versions.read(self.db, version))
 
     def document_body(self, document: int) -> bytes | None:
-        """A stored document's body; None if it is missing."""
         from engine.store.pages.documents import PageStore
 
         pages = PageStore(self.data, read_only=True)
@@ -221,12 +207,10 @@ class DatabaseSource:
             pages.close()
 
     def close(self) -> None:
-        """Close the database."""
         if self._db is not None:
             self._db.close()
             self._db = None
 
 
 def describe_error(error: Exception) -> str:
-    """An error in one line."""
     return error.message if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"

@@ -15,8 +15,6 @@ class Tabs(Canvas):
     """Lists the screens, marks the current one, and shows the breadcrumbs."""
 
     class Selected(Message):
-        """A tab was clicked."""
-
         def __init__(self, screen: str) -> None:
             super().__init__()
             self.screen_name = screen
@@ -37,7 +35,6 @@ class Tabs(Canvas):
         return labels
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """Draw one line."""
         spans: list[Span] = [(" ", "")]
         for name, label in self._labels(width):
             is_current = name == self.current
@@ -51,7 +48,6 @@ class Tabs(Canvas):
         return [Line(spans)]
 
     def on_click(self, event: events.Click) -> None:
-        """Post `Selected` for the tab under the mouse."""
         x = 1
         for name, label in self._labels(self.size.width):
             if x <= event.x < x + len(label) + 2:
@@ -85,7 +81,6 @@ class HintBar(Canvas):
     problem = ""
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """Draw one line."""
         if self.problem:
             return [Line(((f" ✗ {self.problem}", "bad"),), "bar")]
         if self.note:

@@ -79,7 +79,6 @@ def chart_lines(
 
 
 def tick_positions(width: int) -> frozenset[int]:
-    """The columns with a time below them."""
     count = max(1, width // _TICK_CELLS)
     return frozenset(round(number * (width - 1) / count) for number in range(count + 1))
 

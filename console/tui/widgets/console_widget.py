@@ -9,8 +9,6 @@ from console.tui.host import AppHost
 
 
 class ConsoleWidget(Widget):
-    """A widget of the console."""
-
     def __init_subclass__(cls, **options: Any) -> None:
         """Bind the keys of the table that the class has an action for."""
         cls.BINDINGS = key_bindings(vars(cls))
@@ -18,7 +16,6 @@ class ConsoleWidget(Widget):
 
     @property
     def console_app(self) -> AppHost:
-        """The app."""
         return cast("AppHost", self.app)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002

@@ -14,8 +14,6 @@ _FILLED = 18
 
 
 class DataDefLine(NamedTuple):
-    """One dataDef."""
-
     name: str
     rows: int
     rejected: int
@@ -31,13 +29,11 @@ class DataPane(Pane):
     data_defs: Sequence[DataDefLine] = ()
 
     def update_from(self, poll: PollResult) -> None:
-        """Show the data of a poll."""
         lines = [_line(poll.snapshot, name) for name in poll.snapshot.data_defs]
         self.data_defs = sorted(lines, key=lambda line: not line.warned)
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """One line for each dataDef."""
         headings = f"{'ROWS':>8}{'REJECTED':>9}  {'LEAST FILLED':<{_FILLED - 2}}"
         lines = [self.rule(width, headings=headings)]
         if not self.data_defs:

@@ -81,7 +81,6 @@ class Header(Canvas):
         return parts
 
     def _describe_paused(self) -> str:
-        """The sequences and hosts that an operator paused."""
         assert self.last_poll is not None
         snapshot = self.last_poll.snapshot
         counts = ((snapshot.paused_sequences, "sequence"), (snapshot.paused_hosts, "host"))

@@ -77,13 +77,11 @@ class Canvas(ConsoleWidget):
         self.redraw()
 
     def render_line(self, y: int) -> Strip:
-        """Return a painted line."""
         if self._painted_size != self.size:
             self._render_all()
         return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Paint at the new size."""
         self.redraw()
 
     def _render_all(self) -> None:

@@ -80,16 +80,13 @@ class LineTable(ScrollPane):
 
     @property
     def row(self) -> Row | None:
-        """Return the row under the cursor."""
         return self.rows[self._cursor] if self._cursor < len(self.rows) else None
 
     @property
     def first_visible(self) -> int:
-        """Return the index of the first visible row."""
         return self._first_visible
 
     def on_mount(self) -> None:
-        """Hide the columns that were hidden the last time."""
         self.hidden_columns = set(self.console_app.options.config.hidden_columns.get(type(self).__name__, ()))
 
     def selected_rows(self) -> list[Row]:
@@ -151,7 +148,6 @@ class LineTable(ScrollPane):
     # --- drawing
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """Draw the heading and the visible rows."""
         self._placed = place_columns(self.COLUMNS, width, self.hidden_columns)
         lines = [self._heading_line()] if self.HAS_HEADING else [self.rule(width, headings=self.RULE_HEADINGS)]
         page = self.page_lines
@@ -186,36 +182,28 @@ class LineTable(ScrollPane):
     # --- keys
 
     def action_down(self) -> None:
-        """Move the cursor down one row."""
         self._move_cursor(self._cursor + 1)
 
     def action_up(self) -> None:
-        """Move the cursor up one row."""
         self._move_cursor(self._cursor - 1)
 
     def action_page_down(self) -> None:
-        """Move the cursor down one page."""
         self._move_cursor(self._cursor + self._page_rows)
 
     def action_page_up(self) -> None:
-        """Move the cursor up one page."""
         self._move_cursor(self._cursor - self._page_rows)
 
     def action_top(self) -> None:
-        """Move the cursor to the first row."""
         self._move_cursor(0)
 
     def action_bottom(self) -> None:
-        """Move the cursor to the last row."""
         self._move_cursor(len(self.rows) - 1)
 
     def action_open(self) -> None:
-        """Open the row."""
         if self.row is not None:
             self.post_message(self.RowOpened(self, self.row))
 
     def action_mark(self) -> None:
-        """Mark or unmark the row."""
         if self.row is not None:
             self.marks ^= {self.row.key}
             self._move_cursor(self._cursor + 1)
@@ -227,7 +215,6 @@ class LineTable(ScrollPane):
         self.redraw()
 
     def action_sort(self) -> None:
-        """Sort by the next visible column."""
         count = len(self.rows[0].sort_values) if self.rows else 0
         order: list[int | None] = [None, *(placed.place for placed in self._placed if placed.place < count)]
         place = order.index(self.sort_column) if self.sort_column in order else 0
@@ -235,7 +222,6 @@ class LineTable(ScrollPane):
         self.show(self.rows)
 
     def action_columns(self) -> None:
-        """Choose the columns."""
         self.console_app.navigation.choose_columns(self)
 
     def toggle_column(self, title: str) -> None:
@@ -257,12 +243,10 @@ class LineTable(ScrollPane):
             self.show(self.rows)
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
         self.reverse = not self.reverse
         self.show(self.rows if self.sort_column is not None else list(self.rows))
 
     def action_filter(self) -> None:
-        """Ask for the words of the filter."""
         self.console_app.prompt.ask("rows with all words; !x: without x", self.filter_text, self._apply_filter)
 
     def _apply_filter(self, text: str) -> None:
@@ -285,7 +269,6 @@ class LineTable(ScrollPane):
             self.console_app.desktop.copy_text("  ".join(text.strip() for text, _ in self.row.cells))
 
     def action_export(self) -> None:
-        """Export the rows as a CSV file."""
         headings = [column.title for column in self.COLUMNS]
         name = self.id or type(self).__name__.lower()
         self.console_app.desktop.export_rows(name, headings, [[text for text, _ in row.cells] for row in self.rows])

@@ -47,8 +47,6 @@ class LogPane(ScrollPane):
     """Shows the lines of a log buffer that pass a filter. Moving up ends following."""
 
     class LineOpened(Message):
-        """A line was opened with Enter or a double click."""
-
         def __init__(self, event: Event) -> None:
             super().__init__()
             self.event = event
@@ -112,11 +110,9 @@ class LogPane(ScrollPane):
 
     @property
     def event(self) -> Event | None:
-        """Return the event under the cursor."""
         return self._matching_lines[self._cursor][1] if 0 <= self._cursor < len(self._matching_lines) else None
 
     def matching_events(self) -> list[Event]:
-        """Return the events that pass the filter."""
         return [event for _, event in self._matching_lines]
 
     # --- drawing
@@ -136,7 +132,6 @@ class LogPane(ScrollPane):
         return clean(f"log {sources} · {state}{level}{line_filter}{search}")
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """Draw the rule and the visible lines."""
         rule = [self.rule(width, note="/ search  & filter  L level  f follow  w wrap" if self.has_focus else "")]
         if not self._matching_lines:
             self._row_indexes = []
@@ -243,22 +238,18 @@ class LogPane(ScrollPane):
         self._move_cursor(self._cursor - 1)
 
     def action_down(self) -> None:
-        """Move the cursor down one line. After the last line, follow again."""
         if self._cursor >= len(self._matching_lines) - 1:
             self.action_bottom()
         else:
             self._move_cursor(self._cursor + 1)
 
     def action_page_up(self) -> None:
-        """Move the cursor up one page."""
         self._move_cursor(self._cursor - max(1, self.size.height - 2))
 
     def action_page_down(self) -> None:
-        """Move the cursor down one page."""
         self._move_cursor(self._cursor + max(1, self.size.height - 2))
 
     def action_top(self) -> None:
-        """Move the cursor to the oldest line."""
         self._move_cursor(0)
 
     def action_bottom(self) -> None:
@@ -267,7 +258,6 @@ class LogPane(ScrollPane):
         self.pull_lines()
 
     def action_follow(self) -> None:
-        """Toggle following."""
         if self.following:
             self._move_cursor(self._cursor)
         else:
@@ -279,7 +269,6 @@ class LogPane(ScrollPane):
         self.redraw()
 
     def action_fold(self) -> None:
-        """Fold lines that repeat the one before, or show each."""
         self.folds = not self.folds
         self._read_again()
 
@@ -302,7 +291,6 @@ class LogPane(ScrollPane):
             self._go_to_match(range(len(self._matching_lines) - 1, -1, -1))
 
     def action_log_filter(self) -> None:
-        """Ask for the pattern of the lines to show."""
         current = self.log_filter
         text = ("!" if current.negated else "") + current.pattern.pattern if current.pattern else ""
         self.console_app.prompt.ask("only lines that match; !x: without x", text, self._apply_line_filter)
@@ -323,17 +311,14 @@ class LogPane(ScrollPane):
             raise SkipAction
 
     def action_copy(self) -> None:
-        """Copy the line."""
         if self.event is not None:
             self.console_app.desktop.copy_text(self.event.text)
 
     def action_edit(self) -> None:
-        """Edit the def file that the line names."""
         if self.event is not None:
             self.console_app.desktop.edit_mentioned_file(self.event.text)
 
     def action_export(self) -> None:
-        """Export the lines as a CSV file."""
         rows = [(format_time(e.at), e.level, e.source, e.kind, e.text) for e in self.matching_events()]
         self.console_app.desktop.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
 
@@ -356,7 +341,6 @@ class LogPane(ScrollPane):
             self._move_cursor(match)
 
     def action_open(self) -> None:
-        """Open the job of the line."""
         if self.event is not None:
             self.post_message(self.LineOpened(self.event))
 

@@ -12,7 +12,6 @@ class Pane(Canvas):
     TITLE = ""
 
     def title(self) -> str:
-        """Return the text on the rule."""
         return self.TITLE
 
     def rule(self, width: int, title: str | None = None, note: str = "", headings: str = "") -> Line:
@@ -28,9 +27,7 @@ class Pane(Canvas):
         return Line((*spans, ("─" * width, "dim")))
 
     def on_focus(self, _event: events.Focus) -> None:
-        """Draw the focus mark."""
         self.redraw()
 
     def on_blur(self, _event: events.Blur) -> None:
-        """Remove the focus mark."""
         self.redraw()

@@ -29,8 +29,6 @@ _JOB_COUNTERS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
 
 
 class SequencesTable(LineTable):
-    """Lists sequences with their progress."""
-
     TITLE = "sequences"
     HAS_HEADING = False
     COLUMNS = (
@@ -44,11 +42,9 @@ class SequencesTable(LineTable):
     sequence_count = 0
 
     def title(self) -> str:
-        """Return the title with the number of sequences."""
         return f"sequences {self.sequence_count}" if self.sequence_count else "sequences"
 
     def update_from(self, poll: PollResult) -> None:
-        """Show the sequences of a poll; the busiest come first."""
         self.sequence_count = poll.snapshot.sequence_count
         self.show_filtered([_sequence_row(s) for s in poll.snapshot.sequences])
 
@@ -72,8 +68,6 @@ def _sequence_row(s: SequenceRow) -> Row:
 
 
 class OutputsPane(Pane):
-    """Lists the outputs of the appender with rows, speed and backlog."""
-
     TITLE = "output"
 
     def __init__(self, rates: Rates, **named: Any) -> None:
@@ -82,12 +76,10 @@ class OutputsPane(Pane):
         self.outputs: Sequence[OutputRow] = ()
 
     def update_from(self, poll: PollResult) -> None:
-        """Show the outputs of a poll."""
         self.outputs = poll.snapshot.appenders
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Draw one line per output."""
         note = ""
         if self.outputs:
             flush = self.outputs[0].flush_ms
@@ -116,8 +108,6 @@ class OutputsPane(Pane):
 
 
 class HostsPane(Pane):
-    """Lists the hosts with requests in flight, waiting or backed off."""
-
     TITLE = "hosts"
     hosts: Sequence[HostRow] = ()
 
@@ -127,7 +117,6 @@ class HostsPane(Pane):
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Draw one line per host."""
         headings = f"{'DONE':>7}{'ERR%':>6}{'P50':>6}{'P95':>6}  {'TREND':<{_TREND_CELLS}}{'NEXT':>9}"
         lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts", headings=headings)]
         name_width = max(6, width - 3 - len(headings))
@@ -147,8 +136,6 @@ class HostsPane(Pane):
 
 
 class ThroughputPane(Pane):
-    """Shows pages and rows per second, and plots the pages of the last minutes."""
-
     TITLE = "throughput"
 
     def __init__(self, rates: Rates, **named: Any) -> None:
@@ -157,12 +144,10 @@ class ThroughputPane(Pane):
         self.last_poll: PollResult | None = None
 
     def update_from(self, poll: PollResult) -> None:
-        """Show the rates of a poll."""
         self.last_poll = poll
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Draw the rule with the figures and the plot below it."""
         from console.tui.widgets.chart import braille_plot
 
         pages = format_rate(pages_per_s(self.last_poll)) if self.last_poll else "-"
@@ -173,17 +158,13 @@ class ThroughputPane(Pane):
 
 
 class AlarmsPane(Pane):
-    """Lists the current alarms."""
-
     TITLE = "alarms"
     alarms: Sequence[Alarm] = ()
 
     def line_count(self, width: int) -> int:
-        """Return the number of lines the alarms take in a pane of that width."""
         return sum(len(wrap_text(alarm.text, "", max(10, width - 4))) for alarm in self.alarms)
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Draw each alarm, wrapped."""
         lines = [self.rule(width, f"alarms {len(self.alarms)}" if self.alarms else "alarms")]
         if not self.alarms:
             return [*lines, Line((("   ✓ none", "good"),))]

@@ -51,7 +51,6 @@ class Prompt(Input):
         self.close()
 
     def on_input_changed(self) -> None:
-        """A changed text may be right; preview it soon."""
         self._show_problem("")
         if self._preview is not None:
             if self._timer is not None:

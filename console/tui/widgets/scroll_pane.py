@@ -78,12 +78,10 @@ class ScrollPane(Pane, ScrollView, inherit_bindings=False):
         raise NotImplementedError
 
     def scroll_lines_to(self, position: int) -> None:
-        """Show the lines from `position` on."""
         raise NotImplementedError
 
     @property
     def page_lines(self) -> int:
-        """The number of lines that fit below the first line of the pane."""
         return max(1, self.size.height - 1)
 
     @property
@@ -98,7 +96,6 @@ class ScrollPane(Pane, ScrollView, inherit_bindings=False):
             self.repaint()
 
     def on_show(self, _event: Show) -> None:
-        """Paint what changed while the pane was hidden."""
         self.redraw()
 
     @property

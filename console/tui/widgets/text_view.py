@@ -25,7 +25,6 @@ class TextView(ScrollPane):
         self._wrapped_from: tuple[tuple[Span, ...], int] | None = None
 
     def title(self) -> str:
-        """Return the heading."""
         return self.heading
 
     def show(self, lines: Sequence[Span]) -> None:
@@ -34,11 +33,9 @@ class TextView(ScrollPane):
         self.redraw()
 
     def text(self) -> str:
-        """Return the whole text, for example to copy it."""
         return "\n".join(text for text, _ in self.lines)
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Draw the rule and the visible lines."""
         lines = self._display_lines()
         self.first_line = max(0, min(self.first_line, len(lines) - self.page_lines))
         visible = lines[self.first_line : self.first_line + height - 1]
@@ -57,39 +54,31 @@ class TextView(ScrollPane):
         return self._wrapped
 
     def scroll_position(self) -> tuple[int, int]:
-        """Return the first visible line, and its largest value."""
         maximum = max(0, len(self._display_lines()) - self.page_lines)
         return min(self.first_line, maximum), maximum
 
     def scroll_lines_to(self, position: int) -> None:
-        """Show the lines from `position` on."""
         self.first_line = max(0, position)
         self.redraw()
 
     # --- keys
 
     def action_down(self) -> None:
-        """Scroll down one line."""
         self.scroll_lines_to(self.first_line + 1)
 
     def action_up(self) -> None:
-        """Scroll up one line."""
         self.scroll_lines_to(self.first_line - 1)
 
     def action_page_down(self) -> None:
-        """Scroll down one page."""
         self.scroll_lines_to(self.first_line + max(1, self.size.height - 2))
 
     def action_page_up(self) -> None:
-        """Scroll up one page."""
         self.scroll_lines_to(self.first_line - max(1, self.size.height - 2))
 
     def action_top(self) -> None:
-        """Scroll to the first line."""
         self.scroll_lines_to(0)
 
     def action_bottom(self) -> None:
-        """Scroll to the last line."""
         self.scroll_lines_to(len(self._display_lines()))
 
     def action_wrap(self) -> None:
