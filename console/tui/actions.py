@@ -23,33 +23,16 @@ from engine.store.transactions.exclude import queued_filter
 Command = Callable[[], tuple[bool, str]]
 """Sends an order; returns whether it succeeded, and the answer."""
 
-_MAX_STEPS = 20
+_MAX_UNDO_STEPS = 20
+_MAX_LINES = 8
+"""Groups that a question lists."""
 
 
 class UndoStep(NamedTuple):
-    """How to take back one order. `label`: what it takes back."""
+    """How to take back one order."""
 
     label: str
     command: Command
-
-
-class UndoStack:
-    """The newest steps, the last one first to go."""
-
-    def __init__(self) -> None:
-        self._steps: deque[UndoStep] = deque(maxlen=_MAX_STEPS)
-
-    def push(self, label: str, command: Command) -> None:
-        """Remember how to take back an order that succeeded."""
-        self._steps.append(UndoStep(label, command))
-
-    def pop(self) -> UndoStep | None:
-        """The step to take now; None: there is nothing to take back."""
-        return self._steps.pop() if self._steps else None
-
-
-_MAX_LINES = 8
-"""Groups that a question lists."""
 
 
 class Actions:
@@ -60,7 +43,7 @@ class Actions:
         self._control_client = control_client
         self._hints = hints
         self._pending_commands = 0
-        self._undo_stack = UndoStack()
+        self._undo_steps: deque[UndoStep] = deque(maxlen=_MAX_UNDO_STEPS)
         self._previewed = ""
 
     def send_command(
@@ -78,11 +61,11 @@ class Actions:
         self._app.run_in_thread(lambda: self._execute(label, command, undo))
 
     def undo(self) -> None:
-        step = self._undo_stack.pop()
-        if step is None:
+        if not self._undo_steps:
             self._app.show_toast("nothing to undo: u takes back pause, host limits, scale, exclude and retry")
-        else:
-            self._run_command(f"undo {step.label}", step.command)
+            return
+        step = self._undo_steps.pop()
+        self._run_command(f"undo {step.label}", step.command)
 
     def _execute(self, label: str, command: Command, undo: UndoStep | None = None) -> None:
         try:
@@ -92,7 +75,7 @@ class Actions:
         except Exception as error:  # a command that fails must not end the console
             succeeded, answer = False, f"{type(error).__name__}: {error}"
         if succeeded and undo is not None:
-            self._undo_stack.push(undo.label, undo.command)
+            self._undo_steps.append(undo)
             answer += "; u takes it back"
         self._app.call_in_app(self._show_answer, succeeded, f"{label}: {answer}")
 
@@ -184,7 +167,7 @@ class Actions:
         self._app.show_toast("X kills on screen 1 (Nodes): a node, or the whole run", "warning")
 
     def restart_supervisor(self) -> None:
-        """Ask, then start a supervisor that resumes the run, where none is alive."""
+        """Ask, then start a supervisor that resumes the run; only if no supervisor is alive."""
         poll, start = self._app.last_poll, self._app.options.start_supervisor
         if poll is not None and poll.supervisor_pid is not None:
             self._app.show_toast("R restarts a node on screen 1 (Nodes); the supervisor is alive", "warning")
@@ -235,7 +218,6 @@ class Actions:
         if saved is None:
             self._app.show_toast("y: copy the URL or line — not here", "warning")
             return
-
         order = partial(self._control_client.send, "reload", {"saved": saved["hash"]})
         publish = partial(self._run_command, "publish", order)
         if self._app.navigation.shows_plan:
@@ -294,15 +276,16 @@ class Actions:
             return
         text = job_filter.text or " ".join(f"state:{state}" for state in job_filter.states.include)
         which = "marked" if ids else f"that match {text}"
+
+        def retry_now() -> tuple[bool, str]:
+            return self._describe_retry(self._control_client.retry_jobs(job_filter, ids, count))
+
         self.confirm_then(
             f"Retry {plural(count, 'job')}",
             [f"{plural(count, 'job')} {which} become READY again, as new; their rows are removed."],
             f"Retry {count}",
-            lambda: self._run_command("retry", lambda: self._retry_now(job_filter, ids, count)),
+            lambda: self._run_command("retry", retry_now),
         )
-
-    def _retry_now(self, job_filter: JobFilter, ids: Sequence[int], at_most: int) -> tuple[bool, str]:
-        return self._describe_retry(self._control_client.retry_jobs(job_filter, ids, at_most))
 
     def _describe_retry(self, retried: Retried) -> tuple[bool, str]:
         poll = self._app.last_poll
@@ -310,7 +293,7 @@ class Actions:
         if poll is None or poll.supervisor_pid is None:
             text += "; R resumes the run"
         if retried.ended:
-            self._undo_stack.push("retry", partial(self._control_client.undo_retry, retried))
+            self._undo_steps.append(UndoStep("retry", partial(self._control_client.undo_retry, retried)))
             text += "; u takes it back"
         return True, text
 
@@ -352,7 +335,7 @@ class Actions:
 
     def _exclude_now(self, job_filter: JobFilter) -> tuple[bool, str]:
         exclusion = self._control_client.exclude_jobs(job_filter)
-        self._undo_stack.push("exclude", partial(self._control_client.readmit_jobs, exclusion))
+        self._undo_steps.append(UndoStep("exclude", partial(self._control_client.readmit_jobs, exclusion)))
         return True, f"{plural(len(exclusion.ids), 'job')} SKIPPED; u takes it back"
 
     def export_jobs(self, job_filter: JobFilter) -> None:

@@ -59,7 +59,7 @@ class PollFailed(Message, namespace="console"):
         self.reason = reason
 
 
-_MAX_CHARS = 200
+_MAX_NOTIFICATION_CHARS = 200
 
 
 def announce(app: Any, alarms: Sequence[Alarm], config: Config) -> None:
@@ -71,7 +71,7 @@ def announce(app: Any, alarms: Sequence[Alarm], config: Config) -> None:
         app.bell()
     driver = getattr(app, "_driver", None)  # private: Textual has no public way to write an escape sequence
     if config.notify and driver is not None:
-        driver.write(f"\x1b]9;crawl-console: {clean(worst.text)[:_MAX_CHARS]}\x07")
+        driver.write(f"\x1b]9;crawl-console: {clean(worst.text)[:_MAX_NOTIFICATION_CHARS]}\x07")
 
 
 Clock = Callable[[], float]
@@ -181,10 +181,7 @@ class Console(App[int], inherit_bindings=False):
         Thread(target=copy_context().run, args=(work,), daemon=True).start()
 
     def call_in_app(self, callback: Callable[..., Any], *arguments: Any) -> None:
-        """Run a callback in the app's thread; from any thread. Does nothing once the app has closed.
-
-        An exception in the callback ends the console and is reported, as in every other handler.
-        """
+        """Run a callback in the app's thread; from any thread. Does nothing once the app has closed."""
         self.call_later(callback, *arguments)
 
     def _exit_on_signal(self, number: int) -> None:
@@ -283,7 +280,7 @@ class Console(App[int], inherit_bindings=False):
             return True
 
     def action_run_key(self, key_id: str) -> None:
-        """Handle a key that no focused widget or view handled."""
+        """Run a key that no focused widget or view handled."""
         self._unhandled_keys.run(key_id, focused=self.focused)
 
     def press_key(self, key_id: str) -> None:

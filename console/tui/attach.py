@@ -74,8 +74,8 @@ def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
     from console.tui import config
     from console.tui.app import Console
     from console.tui.options import ConsoleOptions
-    from console.tui.state.control import LocalControlClient
-    from console.tui.state.source import DatabaseSource
+    from console.tui.state.control import ControlClient
+    from console.tui.state.source import DataSource
 
     user_config = config.load(data=options.data)
     app = Console(
@@ -84,12 +84,11 @@ def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
             read_only=options.read_only, ascii_only=terminal.ascii_only(), settings=options.settings,
             start_supervisor=partial(_resume, options) if options.resumable else None,
         ),
-        DatabaseSource(options.data),
-        LocalControlClient(options.data),
+        DataSource(options.data),
+        ControlClient(options.data),
     )  # fmt: skip
-    with contextlib.suppress(
-        AttributeError, ValueError
-    ):  # a character the terminal cannot encode must not end the console
+    # a character the terminal cannot encode must not end the console
+    with contextlib.suppress(AttributeError, ValueError):
         sys.__stderr__.reconfigure(errors="replace")  # type: ignore[union-attr]
     app.run(mouse=user_config.mouse)
     if app.unhandled_error is not None:

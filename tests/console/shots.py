@@ -13,8 +13,8 @@ from console.cli.commands.demo import demo_defs
 from console.tui.app import Console
 from console.tui.config import Config
 from console.tui.options import ConsoleOptions
-from console.tui.state.control import LocalControlClient
-from console.tui.state.source import DatabaseSource
+from console.tui.state.control import ControlClient
+from console.tui.state.source import DataSource
 from engine.supervise.lock import read_holder
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screens"
@@ -33,8 +33,8 @@ async def take_shots(data: Path) -> None:
         config = Config(data / "config")
         app = Console(
             ConsoleOptions(data=data, defs=demo_defs(), hertz=4, config=config),
-            DatabaseSource(data),
-            LocalControlClient(data),
+            DataSource(data),
+            ControlClient(data),
         )
         async with app.run_test(size=size) as pilot:
             await asyncio.sleep(5 if name == "nodes" else 2)

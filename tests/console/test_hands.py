@@ -27,7 +27,7 @@ async def test_a_host_is_controlled(tmp_path, keys, arguments):
 async def test_a_wrong_delay_stays_in_the_prompt(tmp_path):
     async with open_console(tmp_path, screen="hosts") as console:
         await console.press("d", "x", "enter")
-        await console.until(lambda: "'x' is no time" in console.screen())
+        await console.until(lambda: "'x' is not a time" in console.screen())
         await console.press("C", "D", "escape")
         assert console.control_client.commands == []
 

@@ -1,4 +1,4 @@
-"""The alarms of now, and the warnings and errors of the run besides those of single pages."""
+"""The current alarms, and the run's warnings and errors other than those of single pages."""
 
 import time
 
@@ -69,7 +69,7 @@ class AlarmsView(View):
         self.console_app.navigation.refresh_breadcrumbs()
 
     def action_acknowledge(self) -> None:
-        """Acknowledge the alarms chosen; one that is acknowledged becomes loud again."""
+        """Acknowledge the chosen alarms; if all are acknowledged already, make them loud again."""
         book = self.console_app.alarm_book
         chosen = [row.subject for row in self.table.selected_rows() if isinstance(row.subject, Alarm)]
         if not chosen:

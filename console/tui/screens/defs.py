@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from textual.actions import SkipAction
@@ -13,16 +13,19 @@ from console.format import format_count, format_size, format_time
 from console.tui.screens.base import View
 from console.tui.screens.result_table import ResultTable, result_rows
 from console.tui.state.filters import outcome_filter
-from console.tui.state.live_preview import LivePreview, defs_stamp, list_def_files
+from console.tui.state.live_preview import (
+    LivePreview,
+    SavedPreview,
+    defs_stamp,
+    list_def_files,
+    preview_saved_defs,
+)
 from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.text_view import TextView
 from engine.defs.shown_text import shown_lines
-
-if TYPE_CHECKING:
-    from console.tui.state.live_preview import SavedPreview
 
 _MAX_LINES = 2_000
 _COMPARING: Span = ("comparing stored pages…", "accent")
@@ -137,8 +140,6 @@ class DefsView(View):
 
     def _compare_saved(self, saved_hash: str) -> None:
         """Compare stored pages with the saved defs, on a thread; one comparison at a time."""
-        from console.tui.state.live_preview import SavedPreview, preview_saved_defs
-
         app, options = self.console_app, self.console_app.options
         self._compared_hash, self._comparing = saved_hash, True
 

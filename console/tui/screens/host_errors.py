@@ -1,4 +1,4 @@
-"""The last errors of one host: why its pages failed, and its last events that are no success."""
+"""The last errors of one host: why its pages failed, and its last warnings and errors."""
 
 import time
 

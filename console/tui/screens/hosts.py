@@ -51,21 +51,22 @@ class HostLines(Canvas):
 
     @property
     def line_count(self) -> int:
-        reasons = len(self.waits.reasons) if self._has_waits and self.waits is not None else 0
-        return 2 + max(1, reasons)
+        return 2 + max(1, len(self._reasons or ()))
 
     @property
-    def _has_waits(self) -> bool:
-        return self.row is not None and self.waits is not None and self.waits.host == self.row.host
+    def _reasons(self) -> tuple[str, ...] | None:
+        """Why jobs of this host wait; None: not read yet."""
+        waits = self.waits
+        return waits.reasons if self.row is not None and waits is not None and waits.host == self.row.host else None
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Its answers by status, then a line for each of the first groups that wait."""
         if self.row is None:
             return []
         lines = [Line((("─" * width, "dim"),)), Line(self._answer_spans(self.row, width))]
-        if self._has_waits and self.waits is not None:
-            reasons = self.waits.reasons or (f"no job waits for {self.row.host}",)
-            lines += [Line(((f"   {reason}", "text" if self.waits.reasons else "dim"),)) for reason in reasons]
+        if self._reasons is not None:
+            reasons = self._reasons or (f"no job waits for {self.row.host}",)
+            lines += [Line(((f"   {reason}", "text" if self._reasons else "dim"),)) for reason in reasons]
         return lines[:height]
 
     @staticmethod
@@ -131,7 +132,8 @@ class HostsView(View):
             return  # it was made for another screen, with fewer hosts
         if self.last_poll is None or self.last_poll.snapshot is not poll.snapshot or self._filter_changed():
             self.last_poll = poll
-            rates = self._pages_per_s_by_host(poll)
+            pages = {host.host: host.pages for host in poll.snapshot.hosts}
+            rates = self.console_app.rates.update_hosts(pages, poll.at)
             is_live = poll.supervisor_pid is not None
             self.table.show_filtered(
                 [self._row(host, rates.get(host.host, 0.0), is_live=is_live) for host in poll.snapshot.hosts]
@@ -210,20 +212,17 @@ class HostsView(View):
             before["concurrency"] = row.operator_concurrency
         self.console_app.actions.send_command("host", {"host": row.host, **changes}, undo=("host", before))
 
-    def _pages_per_s_by_host(self, poll: PollResult) -> dict[str, float]:
-        return self.console_app.rates.update_hosts({host.host: host.pages for host in poll.snapshot.hosts}, poll.at)
-
 
 def _parse_delay(text: str) -> float:
     try:
         return parse_seconds(text)
     except ValueError:
-        raise UsageError(f"'{text}' is no time", "Write seconds, or 500ms, 2s, 5m.") from None
+        raise UsageError(f"'{text}' is not a time", "Write seconds, or 500ms, 2s, 5m.") from None
 
 
 def _parse_concurrency(text: str) -> int:
     if not (text.strip().isdecimal() and int(text)):
-        raise UsageError(f"'{text}' is no number of requests", "Write 1 or more; p pauses the host.")
+        raise UsageError(f"'{text}' is not a number of requests", "Write 1 or more; p pauses the host.")
     return int(text)
 
 

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from console.format import format_age, format_size, format_time, plural, short_url
 from console.tui.screens.base import View
 from console.tui.screens.result_table import result_lines
-from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
+from console.tui.state.source import AcceptedDefs, DataSource, PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
 from engine.append.formats.row_json import split_fields
@@ -19,6 +19,7 @@ from engine.model.host import SAFE_HEADERS
 from engine.model.link import Carried
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
+from engine.store.read.snapshot import Snapshot
 from engine.urls import without_credentials
 
 _TIMEOUT = 20.0
@@ -114,12 +115,12 @@ class JobView(View):
     def view_query(self) -> ViewQuery | None:
         job, loaded_page = self.job, self.body[0] if self.body else None
 
-        def read(source: object, _snapshot: object) -> object:
-            detail = source.job(job)  # type: ignore[attr-defined]
+        def read(source: DataSource, _snapshot: Snapshot) -> object:
+            detail = source.job(job)
             page = detail.page.id if detail is not None and detail.page is not None else None
             if page is None or page == loaded_page:
                 return detail, None
-            return detail, (page, source.document_body(page))  # type: ignore[attr-defined]
+            return detail, (page, source.document_body(page))
 
         return read
 

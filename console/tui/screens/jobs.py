@@ -42,7 +42,7 @@ class JobTable(LineTable):
         self.window = window
 
     def unloaded_rows(self) -> tuple[int, int]:
-        """Return how many jobs lie before and after the window, from the run's counters where they know."""
+        """How many jobs lie before and after the window, by the run's counters if these count such jobs."""
         window, poll = self.window, self.console_app.last_poll
         before = 0 if window.has_start else max(window.dropped_lines, window.page_size)
         after = 0 if window.has_end else window.page_size
@@ -217,7 +217,7 @@ class JobsView(View):
         )
 
     def apply_filter(self, text: str) -> None:
-        """Show the jobs that match a filter. Raises UsageError if it is none."""
+        """Show the jobs that match a filter. Raises UsageError on a text that is not a filter."""
         job_filter = parse(text)
         self.filter_text = text
         self.table.all_marked, self.table.marks = False, set()
@@ -260,23 +260,19 @@ class JobsView(View):
 
     def action_payload(self) -> None:
         if self.table.row is not None:
-            self.open_job(self.table.row.subject, "Payload")
+            self.console_app.navigation.push_job(self.table.row.subject.id, "Payload")
 
-    def on_line_table_row_highlighted(self, _event: LineTable.RowHighlighted) -> None:
+    def on_line_table_row_highlighted(self) -> None:
         """Query the lines around the cursor; at once if they are not loaded."""
         self.window.first_visible = self.table.first_visible
         self.console_app.navigation.refresh_query(at_once=self.window.needs_lines())
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         event.stop()
-        self.open_job(event.row.subject, "Error" if event.row.subject.state == "FAILED" else "Payload")
+        job: JobLine = event.row.subject
+        self.console_app.navigation.push_job(job.id, "Error" if job.state == "FAILED" else "Payload")
 
-    def on_line_table_scrolled(self, _event: LineTable.Scrolled) -> None:
-        self.window.first_visible = self.table.first_visible
-        self.console_app.navigation.refresh_query(at_once=self.window.needs_lines())
-
-    def open_job(self, line: JobLine, tab: str) -> None:
-        self.console_app.navigation.push_job(line.id, tab)
+    on_line_table_scrolled = on_line_table_row_highlighted
 
 
 def _age_span(line: JobLine, now: float) -> Span:
@@ -286,7 +282,7 @@ def _age_span(line: JobLine, now: float) -> Span:
 
 
 def by_state_alone(job_filter: JobFilter) -> bool:
-    """Return whether the run's counters per state tell how many jobs match."""
+    """Whether the run's counters per state tell how many jobs match."""
     return job_filter.countable and not (job_filter.groups or job_filter.hosts)
 
 

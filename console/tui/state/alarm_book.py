@@ -11,17 +11,16 @@ class AlarmBook:
 
     def __init__(self) -> None:
         self.alarms: list[Alarm] = []
-        """All current ones."""
         self._acknowledged: set[str] = set()
         self._since: dict[str, float] = {}
 
     @property
     def open(self) -> list[Alarm]:
-        """Those that nobody acknowledged."""
+        """Alarms that are not acknowledged."""
         return [alarm for alarm in self.alarms if alarm.key not in self._acknowledged]
 
     def update(self, alarms: Sequence[Alarm]) -> list[Alarm]:
-        """Take the alarms of now; returns the new ones."""
+        """Take the current alarms; returns the new ones."""
         before = {alarm.key for alarm in self.alarms}
         now = time.time()
         self._since = {alarm.key: self._since.get(alarm.key, now) for alarm in alarms}
@@ -37,7 +36,7 @@ class AlarmBook:
         return alarm.key in self._acknowledged
 
     def acknowledge(self, alarms: Iterable[Alarm]) -> int:
-        """Make alarms quiet; returns how many were not."""
+        """Make alarms quiet; returns how many were loud."""
         keys = {alarm.key for alarm in alarms} - self._acknowledged
         self._acknowledged |= keys
         return len(keys)

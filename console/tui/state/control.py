@@ -4,7 +4,7 @@ import csv
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -29,38 +29,14 @@ class Retried(Struct, frozen=True):
     """Wall-clock seconds after it."""
 
 
-class ControlClient(Protocol):
-    """Called on worker threads; may take seconds. Raises CrawlError if a command cannot be carried out."""
-
-    def send(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
-        """Send a command; returns whether it succeeded, and the answer."""
-
-    def count_jobs(self, job_filter: JobFilter) -> int:
-        """How many jobs match."""
-
-    def export_jobs(self, job_filter: JobFilter, path: Path) -> int:
-        """Write all jobs that match to a CSV file; returns how many."""
-
-    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int], at_most: int) -> Retried:
-        """Make these jobs READY again, or without ids those that match; never more than were agreed to."""
-
-    def undo_retry(self, retried: Retried) -> tuple[bool, str]:
-        """Take back the retry of those that no node has taken; returns whether there were any, and the answer."""
-
-    def exclude_jobs(self, job_filter: JobFilter) -> Exclusion:
-        """Take the queued jobs that match out of the run."""
-
-    def readmit_jobs(self, exclusion: Exclusion) -> tuple[bool, str]:
-        """Make excluded jobs READY again; returns as `undo_retry`."""
-
-
-class LocalControlClient:
-    """Works on a local data dir, as the command line does."""
+class ControlClient:
+    """Works on a data dir as the command line does, on worker threads. Raises CrawlError if an order cannot be done."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
 
     def send(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+        """Send a command; returns whether it succeeded, and the answer."""
         return client.send_command(self._data, name, arguments)
 
     def count_jobs(self, job_filter: JobFilter) -> int:
@@ -68,7 +44,7 @@ class LocalControlClient:
             return browse.count_jobs(db, run.seq, job_filter)
 
     def export_jobs(self, job_filter: JobFilter, path: Path) -> int:
-        """Write the objects of `jobs --json` as CSV rows."""
+        """Write the objects of `jobs --json` as CSV rows; returns how many."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
         count, after = 0, None
         with open_latest_run(self._data) as (db, run), path.open("w", encoding="utf-8", newline="") as file:
@@ -85,6 +61,7 @@ class LocalControlClient:
                     return count
 
     def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int], at_most: int) -> Retried:
+        """Make these jobs READY again, or without ids those that match; never more than the operator agreed to."""
         with open_latest_run(self._data, write=True) as (db, run):
             if not ids:
                 job_filter = retries.retry_filter(job_filter)
@@ -97,6 +74,7 @@ class LocalControlClient:
             return Retried(count, ended, time.time())
 
     def undo_retry(self, retried: Retried) -> tuple[bool, str]:
+        """Take back the retry of jobs that no node has taken; returns whether any were left, and the answer."""
         with open_latest_run(self._data, write=True) as (db, run):
             count = exclude.end_again(db, run.seq, retried.ended, retried.at)
             others = len(retried.ended) - count

@@ -6,24 +6,16 @@ is slow to query is polled less often.
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from msgspec import Struct, field
 
+from console.tui.state.source import DataSource
 from engine.store.db.filter import ALL_JOBS, JobFilter
-from engine.store.read.browse import Cursor, JobLine, Listing
+from engine.store.read.browse import Cursor, JobLine
 
 _MAX_LINES, _TRIM_LINES = 4_000, 1_000
 _REST_FACTOR = 15
 """A query that took 10 ms runs again after 150 ms at the earliest."""
-
-
-class JobSource(Protocol):
-    """Where a window reads its jobs."""
-
-    def jobs(self, run: int, job_filter: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
-        """The jobs after a cursor, or before it."""
-        ...
 
 
 class WindowPage(Struct, frozen=True):
@@ -70,7 +62,7 @@ class JobWindow(Struct):
             not self.has_start and self.first_visible < self.page_size
         )
 
-    def next_query(self) -> Callable[[JobSource, int], WindowPage | None]:
+    def next_query(self) -> Callable[[DataSource, int], WindowPage | None]:
         """The next query, for the poller's thread."""
         if time.monotonic() < self._next_read_at:
             return _skip_read
@@ -98,8 +90,8 @@ class JobWindow(Struct):
         generation: int,
         *,
         backwards: bool = False,
-    ) -> Callable[[JobSource, int], WindowPage]:
-        def read(source: JobSource, run: int) -> WindowPage:
+    ) -> Callable[[DataSource, int], WindowPage]:
+        def read(source: DataSource, run: int) -> WindowPage:
             started = time.monotonic()
             listing = source.jobs(run, job_filter, after, limit, backwards=backwards)
             return WindowPage(position, listing.lines, listing.next, time.monotonic() - started, generation)
@@ -139,5 +131,5 @@ class JobWindow(Struct):
         return -_TRIM_LINES
 
 
-def _skip_read(_source: JobSource, _run: int) -> None:
+def _skip_read(_source: DataSource, _run: int) -> None:
     """Do nothing: it is too early to query again."""

@@ -1,7 +1,6 @@
 """The live preview: extracts the newest stored pages of a dataDef again at each save. No network, no writes.
 
-Each result is compared with the result before the save, not with stored rows: a run that watches its defs has replaced
-those by then.
+Each result is compared with the result before the save: a run that watches its defs has replaced the stored rows.
 """
 
 import contextlib
@@ -43,8 +42,6 @@ class LivePreview:
 
     def evaluate(self) -> list[Span]:
         """The lines to show: rows the defs on disk extract, or the problems of the defs."""
-        from engine.defs.loader import load
-
         try:
             definitions = load(self._defs, self._settings.default_steps).definitions
             with ExtractionClient(self._settings) as client:

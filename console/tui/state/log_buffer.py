@@ -115,7 +115,7 @@ class FoldedLines:
 
 
 def _shape(event: Event) -> tuple[str, str] | None:
-    """What a problem or a skipped page says besides its URL and numbers; None for other lines: each is shown."""
+    """The text of a problem or a skipped page without URL and numbers; None for other lines, which are not folded."""
     if event.level == "INFO" and not event.text.startswith("SKIPPED"):
         return None
     return event.level, _NUMBER.sub("#", _URL.sub("", event.text))

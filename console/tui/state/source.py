@@ -1,8 +1,8 @@
-"""The console's data source: a protocol, and its implementation on the database of a data dir."""
+"""The console's data source: reads the database of a data dir, for the polling thread."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,58 +38,7 @@ class AcceptedDefs(Struct, frozen=True):
     definitions: Definitions
 
 
-class DataSource(Protocol):
-    """What polls read, on one thread. Methods raise CrawlError if the database cannot be read now."""
-
-    def snapshot(self, limit: int) -> Snapshot:
-        """The newest run, with at most `limit` sequences and hosts."""
-
-    def supervisor_pid(self, snapshot: Snapshot) -> int | None:
-        """The pid of the supervisor if it is alive."""
-
-    def events(self, run: int, after: int, limit: int) -> LogLines:
-        """The next lines of the log."""
-
-    def last_event_id(self) -> int:
-        """The id of the newest line."""
-
-    def last_events(self, run: int, event_filter: EventFilter, limit: int) -> LogLines:
-        """The newest lines that match, oldest first, as far as a short search gets."""
-
-    def failure_reasons(self, run: int, limit: int) -> list[str]:
-        """The reasons of the first failed jobs, one a job."""
-
-    def jobs(self, run: int, job_filter: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
-        """A page of the job list."""
-
-    def job(self, id_: int) -> JobDetail | None:
-        """One job in full."""
-
-    def host_waits(self, run: int, host: str) -> list[str]:
-        """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""
-
-    def host_errors(self, run: int, host: str) -> HostErrors:
-        """Why pages of a host (`name:port`) failed, and its last errors."""
-
-    def failure_groups(self, run: int) -> list[FailureGroup]:
-        """The failed pages by reason and host."""
-
-    def document_body(self, document: int) -> bytes | None:
-        """A stored document's body; None if it is missing."""
-
-    def run_reports(self) -> list[RunReport]:
-        """The newest runs, with what they gave."""
-
-    def samples(self, run: int, since: float) -> list[Sample]:
-        """The run's samples since a moment."""
-
-    def accepted_defs(self, version: int) -> AcceptedDefs | None:
-        """A def version."""
-
-    def close(self) -> None: ...
-
-
-ViewQuery = Callable[[Any, Snapshot], Any]
+ViewQuery = Callable[["DataSource", Snapshot], Any]
 """A view's query beyond the snapshot: runs on the poller's thread with source and snapshot; touches no widget."""
 
 
@@ -107,12 +56,12 @@ class PollResult(Struct, frozen=True):
 
     @property
     def waiting_defs(self) -> dict[str, Any] | None:
-        """The saved defs that a living supervisor would publish: `hash`, `text`, `at`; None: none wait."""
+        """The saved defs that a living supervisor would publish: `hash`, `text`, `at`; None if no defs wait."""
         return self.snapshot.defs_saved if self.supervisor_pid is not None else None
 
 
-class DatabaseSource:
-    """Reads a data dir on one read-only connection."""
+class DataSource:
+    """Reads on one read-only connection, on one thread. Methods raise CrawlError if the database cannot be read now."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -132,10 +81,8 @@ class DatabaseSource:
         return self._db
 
     def snapshot(self, limit: int) -> Snapshot:
-        """The newest run; cached until the database changes."""
-        if not (self.data / CRAWL).exists():
-            return EMPTY_SNAPSHOT
-        if not has_tables(self.db):
+        """The newest run, with at most `limit` sequences and hosts; cached until the database changes."""
+        if not (self.data / CRAWL).exists() or not has_tables(self.db):
             return EMPTY_SNAPSHOT
         key = (self.db.data_version, limit)
         if key != self._snapshot_key or self._has_waits:
@@ -154,10 +101,12 @@ class DatabaseSource:
         return events.last_id(self.db)
 
     def last_events(self, run: int, event_filter: EventFilter, limit: int) -> LogLines:
+        """The newest lines that match, oldest first, as far as a short search gets."""
         before = self.last_event_id() + 1
         return list(list_events(self.db, run, event_filter, before=before, limit=limit).events)
 
     def failure_reasons(self, run: int, limit: int) -> list[str]:
+        """The reasons of the first failed jobs, one a job."""
         return [reason for _, reason in failures.list_failures(self.db, run, limit)]
 
     def jobs(self, run: int, job_filter: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
@@ -172,9 +121,11 @@ class DatabaseSource:
             pages.close()
 
     def host_waits(self, run: int, host: str) -> list[str]:
+        """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""
         return explain_host(self.db, run, host)
 
     def host_errors(self, run: int, host: str) -> HostErrors:
+        """Why pages of a host (`name:port`) failed, and its last errors."""
         return failures.read_host_errors(self.db, run, host, _MAX_ERRORS)
 
     def failure_groups(self, run: int) -> list[FailureGroup]:
@@ -198,6 +149,7 @@ class DatabaseSource:
         return None if at is None else AcceptedDefs(version, at, versions.read(self.db, version))
 
     def document_body(self, document: int) -> bytes | None:
+        """A stored body; None if it is missing."""
         from engine.store.pages.documents import PageStore
 
         pages = PageStore(self.data, read_only=True)

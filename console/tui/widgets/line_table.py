@@ -36,7 +36,7 @@ class LineTable(ScrollPane):
     """Instead of `EMPTY`, where it is set."""
     HAS_HEADING = True
     RULE_HEADINGS = ""
-    """At the right of the rule, where there is no line of headings."""
+    """At the right of the rule, for tables without a line of headings."""
     NEWEST_FIRST = False
     """Whether a cursor on the first row stays on the first row when new rows come before it."""
     always_show_cursor = False
@@ -296,7 +296,7 @@ class LineTable(ScrollPane):
 
 
 def text_matcher(text: str) -> Callable[[str], bool] | None:
-    """Return a test whether a text contains all words of a filter and none with `!`. Words are regular expressions."""
+    """Return a test: does a text match all words of a filter, and no word behind `!`? Words are regular expressions."""
     words = [(word.startswith("!"), compile_pattern(word.lstrip("!"))) for word in text.split()]
     terms = [(negated, pattern) for negated, pattern in words if pattern is not None]
     if not terms:
