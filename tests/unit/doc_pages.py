@@ -6,9 +6,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-README, DEFS, COMMANDS, SETTINGS = (
-    (ROOT / name).read_text("utf-8") for name in ("README.md", "docs/defs.md", "docs/commands.md", "docs/settings.md")
-)
+def with_chapters(name):
+    """The text of a page, and of its chapters in the folder of the same name."""
+    page = ROOT / "docs" / name
+    chapters = sorted(page.with_suffix("").glob("*.md"))
+    return "\n".join(path.read_text("utf-8") for path in (page, *chapters))
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+DEFS, COMMANDS, SETTINGS = with_chapters("defs.md"), with_chapters("commands.md"), with_chapters("settings.md")
 
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
