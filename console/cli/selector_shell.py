@@ -8,7 +8,7 @@ from console.cli.page_source import find_start_url, read_link, read_source, row_
 from console.format import plural
 from console.sanitize import clean
 from engine import urls
-from engine.defs.build.table_settings import complete_tables
+from engine.defs.builders.table_settings import complete_tables
 from engine.defs.loader import load
 from engine.errors import CrawlError, DefsError, UsageError
 from engine.extract.page.patterns import TimedPattern

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 from msgspec import Struct
 
-from engine.defs.build.steps import (
+from engine.defs.builders.steps import (
     COMMAND,
     DATA_CONVERTER,
     LOCATOR_CREATOR,

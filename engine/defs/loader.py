@@ -7,10 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from engine import urls
-from engine.defs.build import axes, plugin_files, step_outputs
-from engine.defs.build.chains import compile_chains
-from engine.defs.build.definitions import Sources, build_definitions
-from engine.defs.build.steps import DEFAULT_TABLE_STEPS, default_flavour
+from engine.defs.builders import axes, plugin_files, step_outputs
+from engine.defs.builders.chains import compile_chains
+from engine.defs.builders.definitions import Sources, build_definitions
+from engine.defs.builders.steps import DEFAULT_TABLE_STEPS, default_flavour
 from engine.defs.checks import (
     appenders,
     conflicts,

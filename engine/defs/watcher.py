@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.defs.build import plugin_files
+from engine.defs.builders import plugin_files
 from engine.defs.checks import secrets
 from engine.defs.loader import LoadedDefs, load
 from engine.defs.problems import Problems

@@ -104,5 +104,5 @@ def build_catalog(files: tuple[PluginFile, ...]) -> Catalog:
             try:
                 modules[module_name(file.path)] = scan_source(file.text)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
-                continue  # reported by engine.defs.build.plugin_files
+                continue  # reported by engine.defs.builders.plugin_files
     return Catalog(files, modules)

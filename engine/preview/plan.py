@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine.defs.build.table_settings import complete_tables
+from engine.defs.builders.table_settings import complete_tables
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.defs.build.table_settings import complete_tables
+from engine.defs.builders.table_settings import complete_tables
 from engine.defs.loader import load
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError

@@ -45,7 +45,7 @@ def _print_tasks(defs: Path, task: str | None, settings: "Settings", *, as_json:
     import orjson
 
     from console.reports.steps import list_tasks, task_as_dict, task_lines
-    from engine.defs.build.table_settings import complete_tables
+    from engine.defs.builders.table_settings import complete_tables
     from engine.defs.loader import load
 
     loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
@@ -76,7 +76,7 @@ def _print_classes(defs: Path, *, as_json: bool) -> None:
     import orjson
 
     from console.reports.steps import class_lines, list_classes
-    from engine.defs.build import plugin_files
+    from engine.defs.builders import plugin_files
     from engine.defs.problems import Problems
     from engine.plugins.catalog import build_catalog
 

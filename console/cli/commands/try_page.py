@@ -38,7 +38,7 @@ def try_(
     import orjson
 
     from console.cli.page_source import read_source
-    from engine.defs.build.table_settings import complete_tables
+    from engine.defs.builders.table_settings import complete_tables
     from engine.defs.loader import load
     from engine.model.retry_policy import classify_status
     from engine.preview.extraction_client import ExtractionClient

@@ -1,7 +1,7 @@
 """Checks the appenders: their types, which may be users' classes, and the files that they write."""
 
-from engine.defs.build.definitions import APPENDER_CLASSES, kind_of, suffix_of
-from engine.defs.build.steps import check_run, read_limit, read_options
+from engine.defs.builders.definitions import APPENDER_CLASSES, kind_of, suffix_of
+from engine.defs.builders.steps import check_run, read_limit, read_options
 from engine.defs.checks.conflicts import check_header_names
 from engine.defs.checks.names import fold_file_name
 from engine.defs.problems import Problems

@@ -2,8 +2,8 @@
 
 import re
 
-from engine.defs.build.bodies import check_bodies, iter_scalars
-from engine.defs.build.definitions import canonical_host
+from engine.defs.builders.bodies import check_bodies, iter_scalars
+from engine.defs.builders.definitions import canonical_host
 from engine.defs.checks import fields, logins
 from engine.defs.language.keys import AXES
 from engine.defs.problems import Problems

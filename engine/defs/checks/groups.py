@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engine.defs.build.chains import Chains
+from engine.defs.builders.chains import Chains
 from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode

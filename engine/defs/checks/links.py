@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from engine.defs import url_patterns
-from engine.defs.build.bodies import iter_scalars
+from engine.defs.builders.bodies import iter_scalars
 from engine.defs.checks.series import add_no_content, has_content
 from engine.defs.language.keys import AXES, iter_tasks, keys_of
 from engine.defs.language.kinds import url_problem

@@ -4,8 +4,8 @@ import re
 
 from engine import urls
 from engine.defs import url_patterns
-from engine.defs.build.bodies import iter_scalars
-from engine.defs.build.series_patterns import choose_range, expand_series, split_url
+from engine.defs.builders.bodies import iter_scalars
+from engine.defs.builders.series_patterns import choose_range, expand_series, split_url
 from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems
 from engine.defs.url_patterns import SeriesRange, read_range

@@ -228,7 +228,7 @@ def _parse_percentage(text: str) -> float:
 
 
 def _parse_limit(text: str) -> float | None:
-    """The seconds of a valid limit; `engine.defs.build.steps` reports invalid ones."""
+    """The seconds of a valid limit; `engine.defs.builders.steps` reports invalid ones."""
     try:
         return parse_seconds(text)
     except ValueError:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, repeat
 
 from engine import urls
-from engine.defs.build.bodies import expand_body
-from engine.defs.build.series_patterns import expand_series, split_url
+from engine.defs.builders.bodies import expand_body
+from engine.defs.builders.series_patterns import expand_series, split_url
 from engine.defs.url_list import read_urls, shown_path
 from engine.defs.url_patterns import expand
 from engine.model.definition import Locator

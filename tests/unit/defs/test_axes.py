@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.build.table_settings import complete_tables
+from engine.defs.builders.table_settings import complete_tables
 from engine.defs.loader import load
 from engine.errors import DefsError
 from engine.model.axis import AxisTable, DateConverter

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.defs.build.bodies import encode_body, expand_body
+from engine.defs.builders.bodies import encode_body, expand_body
 from engine.defs.language.keys import LocatorTerm
 from engine.defs.loader import load
 from engine.errors import DefsError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.build.steps import RECORD_DEFAULT, default_chain
+from engine.defs.builders.steps import RECORD_DEFAULT, default_chain
 from engine.defs.loader import load
 from engine.errors import DefsError, Problem
 from engine.model.definition import Task

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.defs.build.bodies import encode_body
+from engine.defs.builders.bodies import encode_body
 from engine.defs.language.keys import LocatorTerm
 from engine.http.request import build_request
 from engine.model.job import Request

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.defs.build.bodies import FORM_TYPE, JSON_TYPE
+from engine.defs.builders.bodies import FORM_TYPE, JSON_TYPE
 from engine.model.definition import Locator, LocatorGroup
 from engine.model.job import link_key, locator_key
 from engine.model.locator import Series

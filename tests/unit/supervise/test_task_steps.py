@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.defs.build.steps import default_chain
+from engine.defs.builders.steps import default_chain
 from engine.model.definition import DataDef, Definitions, Field, FilterRule, Locator, LocatorGroup, Task, TaskGroup
 from engine.model.step import ChainStep
 from engine.store.tables.job.sequences import GroupCounts

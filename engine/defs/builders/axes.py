@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from engine.defs.build.chains import Chains
+from engine.defs.builders.chains import Chains
+from engine.defs.builders.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LOCATOR_CREATOR
+from engine.defs.builders.table_converters import read_converters
 from engine.defs.language.keys import AXES, iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.build.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LOCATOR_CREATOR
-from engine.defs.build.table_converters import read_converters
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
 from engine.extract.select.selector_syntax import pattern_problem

@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from engine.defs.problems import Problems
-from engine.defs.yaml.redaction import shown_key
 from engine.defs.yaml.node import Entry, YamlNode, plain_data
+from engine.defs.yaml.redaction import shown_key
 from engine.errors import suggest
 from engine.model import bounds
 from engine.model.axis import SelectorFlavour

@@ -9,9 +9,9 @@ from typing import Any, cast
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
-from engine.defs.build import axes
-from engine.defs.build.bodies import encode_body
-from engine.defs.build.chains import Chains, stored_chain
+from engine.defs.builders import axes
+from engine.defs.builders.bodies import encode_body
+from engine.defs.builders.chains import Chains, stored_chain
 from engine.defs.language.keys import (
     AuthTerm,
     DataDefTerm,
@@ -21,10 +21,10 @@ from engine.defs.language.keys import (
     RequestTerm,
     TaskTerm,
 )
-from engine.defs.problems import Problems
 from engine.defs.language.reader import Builder, DefPart, Reader
-from engine.defs.yaml.sources import resolve_beside
+from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
+from engine.defs.yaml.sources import resolve_beside
 from engine.model.axis import AxisTable
 from engine.model.declaration import TypeHint
 from engine.model.definition import (

@@ -5,9 +5,7 @@ from collections.abc import Callable, Container, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.defs.language.keys import iter_tasks
-from engine.defs.problems import Problems
-from engine.defs.build.steps import (
+from engine.defs.builders.steps import (
     COMMAND,
     KIND_RANKS,
     LOCATOR_CREATOR,
@@ -18,6 +16,8 @@ from engine.defs.build.steps import (
     read_step,
     short_class_name,
 )
+from engine.defs.language.keys import iter_tasks
+from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
 from engine.model.step import ChainStep

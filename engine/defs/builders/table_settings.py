@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from engine.defs.build.steps import default_flavour
+from engine.defs.builders.steps import default_flavour
 from engine.model.axis import FROM_DATE_PATTERN, AxisTable
 from engine.model.definition import DataDef, Definitions
 from engine.model.java_date import format_date

@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from engine.defs import url_patterns
-from engine.defs.build.bodies import encode_alternative
+from engine.defs.builders.bodies import encode_alternative
 from engine.defs.url_patterns import SeriesRange, read_range
 
 _Part = str | SeriesRange

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from engine.defs.build.chains import Chains
+from engine.defs.builders.chains import Chains
+from engine.defs.builders.steps import DATA_APPENDER
 from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems
-from engine.defs.build.steps import DATA_APPENDER
 from engine.defs.yaml.node import YamlNode
 from engine.errors import suggest
 from engine.model.definition import AppenderDef

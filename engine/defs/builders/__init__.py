@@ -1,0 +1,1 @@
+"""From the written defs to what the engine uses."""
