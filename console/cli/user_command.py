@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.runtime.user_command import TIMEOUT_SECONDS, UserCommand
+from engine.processes.user_command import TIMEOUT_SECONDS, UserCommand
 
 _POLL_SECONDS = 0.02
 

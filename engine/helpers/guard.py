@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from engine.runtime.child_limits import die_with_parent
+from engine.processes.child_limits import die_with_parent
 
 _CANNOT_RUN = 127
 _ORPHAN_SECONDS = 2.0

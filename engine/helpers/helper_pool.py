@@ -10,8 +10,8 @@ from msgspec import Struct
 from engine.errors import CrawlError
 from engine.helpers.helper_process import HelperProcess, log_path
 from engine.processes.child import CRASH_LIMIT, HEALTHY_SECONDS, restart_delay
+from engine.processes.user_command import UserCommand
 from engine.runtime.process_identity import identity_of
-from engine.runtime.user_command import UserCommand
 from engine.settings import Settings
 from engine.settings.declaration import Helper
 from engine.store.db.connector import Database

@@ -1,8 +1,23 @@
 """Imports aiohttp without the certificates of the machine, which it would load twice."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from engine.runtime.environment import environment
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Variables with other values until the end of the block. To be used before the process has threads."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def import_aiohttp() -> None:

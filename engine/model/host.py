@@ -1,11 +1,30 @@
-"""A host as the defs describe it: route, login, headers; and the classes of its answers."""
+"""A host: what the defs say of it, the classes and latencies of its answers, the name that it knows us by."""
 
+import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from engine.model.declaration import DefKey, LoginCheck, LoginText, LoginUrl, ProxyUrl, SelectorText, Shape, Text
+
+_PRODUCT = re.compile(r"[^\s/();,]+")
+_COMPATIBLE = re.compile(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
+
+
+def product_token(user_agent: str) -> str:
+    """The name by which robots.txt and `<meta>` address a User-Agent, in lower case.
+
+    `acme-prices` of `acme-prices/1.0 (+https://acme.example)`; `Mozilla/5.0 (compatible; acmebot/1.0)` has it in its
+    comment.
+    """
+    match = _COMPATIBLE.search(user_agent)
+    if match is not None:
+        return match[1].lower()
+    product = _PRODUCT.search(user_agent)
+    return product[0].lower() if product is not None else ""
+
 
 AuthKind = Literal["basic", "bearer", "digest"]
 
@@ -138,3 +157,48 @@ def count_by_class(answers: Mapping[int, int]) -> dict[str, int]:
     for status, count in answers.items():
         counts[_status_class(status)] += count
     return {name: count for name, count in counts.items() if count}
+
+
+_SHORTEST = 0.001
+"""Seconds: the upper bound of bucket 0."""
+_PER_DOUBLING = 8
+_LAST_BUCKET = 160
+"""Of 1000 seconds and more."""
+
+
+def bucket_of(seconds: float) -> int:
+    """The bucket of a latency."""
+    if seconds <= _SHORTEST:
+        return 0
+    return min(_LAST_BUCKET, math.ceil(math.log2(seconds / _SHORTEST) * _PER_DOUBLING))
+
+
+def quantile(histogram: Mapping[int, int], share: float) -> float | None:
+    """The latency, in seconds, that `share` (0..1) of the answers do not exceed; None without answers.
+
+    Interpolated within its bucket: at most 9 % off between 1 ms and 1000 s.
+    """
+    total = sum(histogram.values())
+    if total <= 0:
+        return None
+    rank, below = share * total, 0
+    for bucket in sorted(histogram):
+        count = histogram[bucket]
+        if count > 0 and below + count >= rank:
+            within = max(0.0, (rank - below) / count)
+            return _lower_bound(bucket) + (_upper_bound(bucket) - _lower_bound(bucket)) * within
+        below += count
+    return _upper_bound(max(histogram))
+
+
+def difference(now: Mapping[int, int], before: Mapping[int, int]) -> dict[int, int]:
+    """What was added to a histogram since an earlier one."""
+    return {bucket: count - before.get(bucket, 0) for bucket, count in now.items() if count > before.get(bucket, 0)}
+
+
+def _upper_bound(bucket: int) -> float:
+    return _SHORTEST * 2 ** (bucket / _PER_DOUBLING)
+
+
+def _lower_bound(bucket: int) -> float:
+    return 0.0 if bucket == 0 else _upper_bound(bucket - 1)

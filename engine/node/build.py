@@ -14,8 +14,8 @@ from engine.http.byte_budget import ByteBudget
 from engine.http.client import Fetcher
 from engine.http.cookies import SessionCookies
 from engine.model.node import Role
-from engine.node.beat_thread import NodeBeatThread
-from engine.node.capacity import ActiveJobs, Capacity
+from engine.node.beat_thread import NodeBeatThread, NodeStatus
+from engine.node.capacity import ActiveJobs, Capacity, Intake
 from engine.node.commit_queue import CommitQueue
 from engine.node.committer import Committer
 from engine.node.db_access import DbAccess
@@ -28,9 +28,7 @@ from engine.node.extraction.users_code import UsersCodeWorker
 from engine.node.fetch_loop import FetchLoop
 from engine.node.handlers.freshness import FreshnessRules
 from engine.node.handlers.login_page import LoginPageReader
-from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.host_gate import HostGates
-from engine.node.intake import Intake
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.loading.page_loader import PageLoader
 from engine.node.loading.pool import LoaderPool
@@ -42,9 +40,8 @@ from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
-from engine.node.status import NodeStatus
-from engine.node.tuning import CpuPinner
-from engine.plugins.materialize import PLUGINS
+from engine.node.tuning import CpuPinner, HeapTrimmer
+from engine.plugins.files import PLUGINS
 from engine.queue import Doorbells
 from engine.runtime.file_folder import FileFolder
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path

@@ -1,12 +1,41 @@
-"""Counts the jobs of a node, says how many more it may lease, and when leasing pays off."""
+"""Decides whether a node takes new jobs, how many, and when leasing pays off."""
 
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
 from engine.model.job import JobKind, LeasedJob
+from engine.runtime.disk_space import DiskSpaceMonitor, data_paths
+
+
+class Intake:
+    """The switches that open and close a node's intake. Readable from any thread."""
+
+    def __init__(self, folder: Path, *, standby: bool, min_free: int) -> None:
+        """`standby`: a backup takes no job until it becomes a runner. `min_free`: bytes; 0 disables the check."""
+        self.standby = standby
+        self.draining = threading.Event()
+        self.orphaned = threading.Event()
+        """Set when the supervisor is gone."""
+        self._disk_space = DiskSpaceMonitor(data_paths(folder), min_free)
+
+    @property
+    def accepts_jobs(self) -> bool:
+        """Whether the node may lease now. Checks the disk, at most once a second."""
+        return not (self.standby or self.draining.is_set() or self._disk_space.is_low())
+
+    @property
+    def alarm(self) -> str:
+        """Why the node takes no job although it has free slots; empty where nothing is wrong.
+
+        Checks the disk, too: a node that asks for no jobs, such as one of a paused run, says it all the same.
+        """
+        self._disk_space.is_low()
+        return self._disk_space.alarm
+
 
 _WAKE_DIVISOR, _BATCH_WAIT_SECONDS = 2, 0.008
 """A lease waits until half of the slots are free, or this many seconds: one lease a slot would cost too much."""

@@ -3,14 +3,14 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
+from engine.model.host import bucket_of
 from engine.model.job import JobKind, JobState
 from engine.node.capacity import Capacity
 from engine.node.commit_queue import CommitQueue
-from engine.node.host_meter import HostMeter
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
@@ -18,6 +18,8 @@ from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages.documents import PageStore
+from engine.store.tables.host import host_speeds
+from engine.store.tables.host.host_speeds import NO_ANSWER, HostTraffic
 from engine.store.transactions.children import commit_children
 from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.next_page import lease_next_page
@@ -27,13 +29,51 @@ from engine.store.transactions.placement import PlacementCache
 _log = logging.getLogger(__name__)
 
 MAX_CHILDREN = 2_000
-"""Child jobs of one transaction: about 40 ms, and 200 ms if each is on a host of its own. Other nodes wait for it."""
-
+"""Child jobs of one transaction. Other nodes wait for it."""
 _LARGE_BODY_BYTES = 1_000_000
 _PIECE_PAUSE = 0.002
 _RETRY_PAUSE = 0.1
 _BUSY_SECONDS = 3.0
 """For each of the two databases. The thread ticks between them, so that a busy database does not look like a stall."""
+_FLUSH_SECONDS = 1.0
+
+
+class HostMeter:
+    """Measures latency and bytes by host. A kill loses what was measured since the last flush.
+
+    It writes once a second: a transaction for each batch would cost more.
+    """
+
+    def __init__(self, run: int) -> None:
+        self._run = run
+        self._traffic: dict[int, HostTraffic] = {}
+        self._next_flush = 0.0
+
+    def add(self, outcomes: Iterable[JobOutcome]) -> None:
+        """Measure the answers of committed outcomes."""
+        for outcome in outcomes:
+            if not outcome.answers:
+                continue
+            traffic = self._traffic.get(outcome.job.host)
+            if traffic is None:
+                traffic = self._traffic[outcome.job.host] = HostTraffic()
+            traffic.bytes += outcome.received_bytes
+            for status, seconds in outcome.answers:
+                if status != NO_ANSWER:
+                    bucket = bucket_of(seconds)
+                    traffic.latencies[bucket] = traffic.latencies.get(bucket, 0) + 1
+
+    def flush(self, db: Database, *, at_once: bool = False) -> None:
+        """Write what was measured, once a second or `at_once`; while the database is busy, later."""
+        now = boottime()
+        if not self._traffic or (now < self._next_flush and not at_once):
+            return
+        try:
+            with db.transaction():
+                host_speeds.add_traffic(db, self._run, self._traffic, now)
+        except DatabaseBusy:
+            return
+        self._traffic, self._next_flush = {}, now + _FLUSH_SECONDS
 
 
 class Committer(threading.Thread):

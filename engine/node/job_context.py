@@ -2,9 +2,9 @@
 
 from engine import urls
 from engine.extract.page.context import Context
+from engine.model.host import product_token
 from engine.model.job import LeasedJob
 from engine.model.link import Carried
-from engine.model.user_agent import product_token
 from engine.node.def_cache import DefCache
 from engine.settings import Settings
 

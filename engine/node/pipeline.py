@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from engine.errors import CrawlError
 from engine.http.byte_budget import ByteBudget, NoRoom
 from engine.http.client import Fetcher
+from engine.model.host import product_token
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.model.user_agent import product_token
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
@@ -15,13 +15,12 @@ from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.extraction.process import ExtractionPool
 from engine.node.handlers.file_job import FileHandler
 from engine.node.handlers.file_rows import FileRows
-from engine.node.handlers.login_guard import LoginGuard
+from engine.node.handlers.freshness import Revalidation
 from engine.node.handlers.login_job import LoginHandler
-from engine.node.handlers.login_page import LoginPageReader
+from engine.node.handlers.login_page import LoginGuard, LoginPageReader
 from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.handlers.page_processing import PageProcessor
 from engine.node.handlers.reextraction import Reextractor
-from engine.node.handlers.revalidation import Revalidation
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.sitemap_job import SitemapHandler
@@ -29,8 +28,7 @@ from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
-from engine.node.requests.named_hosts import NamedHosts
-from engine.node.requests.redirect_rule import RedirectRule
+from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from engine.node.requests.request_sender import RequestSender
 from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings

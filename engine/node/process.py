@@ -18,8 +18,8 @@ from engine.node.build import NodeParts, build_node
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
+from engine.processes.lifeline_reader import LifelineReader
 from engine.runtime import log_file
-from engine.runtime.lifeline_reader import LifelineReader
 from engine.runtime.log_file import redirect_output
 from engine.settings import Settings
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.model.node import NodeState, Role
-from engine.node.intake import Intake
+from engine.node.capacity import Intake
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy

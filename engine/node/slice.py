@@ -9,10 +9,8 @@ from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, LeasedJob, StoredPage
-from engine.node.capacity import Capacity
-from engine.node.handlers.document_keys import next_document_key
-from engine.node.handlers.freshness import FreshnessRules
-from engine.node.intake import Intake
+from engine.node.capacity import Capacity, Intake
+from engine.node.handlers.freshness import FreshnessRules, next_document_key
 from engine.node.requests.shared_jars import SharedJars
 from engine.node.ringer import Ringer
 from engine.runtime.clock import boottime

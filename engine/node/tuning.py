@@ -1,16 +1,22 @@
-"""Tunes a node's process: CPU pinning and batch scheduling (Linux), garbage collection.
+"""Tunes a node's process: CPU pinning, batch scheduling, garbage collection, returning freed heap.
 
 Pinning: the threads take turns at the GIL. On two CPUs each turn moves the lock and the data it guards from one cache
-to the other, and code that runs outside the GIL takes the CPU of another node: a tenth of a page's time.
+to the other, and code that runs outside the GIL takes the CPU of another node.
 """
 
 import contextlib
+import ctypes
 import gc
 import os
+import sys
 import threading
 import time
 from pathlib import Path
 
+LARGE_PAGE_BYTES = 1_000_000
+"""Size from which the tree of a page fills much of the heap."""
+_TRIM_DELAY = 1.0
+"""By then the page is committed. Large pages come in groups, such as the full lists of a site: one trim serves all."""
 _CONTENTION_THRESHOLD = 0.45
 """Fraction of the time the busiest thread waits for a CPU above which the threads are unpinned."""
 _INITIAL_PAUSE, _MAX_PAUSE = 0.25, 16.0
@@ -18,6 +24,43 @@ _INITIAL_PAUSE, _MAX_PAUSE = 0.25, 16.0
 _STABLE_SECONDS = 4.0
 """Seconds pinned without contention after which the pause is reset."""
 _NANOSECONDS = 1e9
+
+
+class HeapTrimmer:
+    """Trims the heap once a large page is done. The allocator alone keeps what lies before a used block."""
+
+    def __init__(self) -> None:
+        self._last_large_at = float("-inf")
+        self._trim_at: float | None = None
+
+    def record_page(self, size: int) -> None:
+        """Note that a page of `size` bytes was extracted. Callable from any thread."""
+        if size >= LARGE_PAGE_BYTES:
+            self._last_large_at = time.monotonic()
+            if self._trim_at is None:
+                self._trim_at = self._last_large_at + _TRIM_DELAY
+
+    def trim_if_due(self) -> None:
+        """Trim 1 s after a large page. Call it often, from one thread."""
+        now = time.monotonic()
+        if self._trim_at is not None and now >= self._trim_at:
+            self._trim_at = None
+            if self._last_large_at + _TRIM_DELAY > now:  # a later large page may still be in memory
+                self._trim_at = self._last_large_at + _TRIM_DELAY
+            _trim_heap()
+
+
+def trim_heap() -> None:
+    """Return freed memory to the system, where the allocator can. Takes long after a very large page."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl has not
+        if trim is not None:
+            trim(0)
+
+
+def _trim_heap() -> None:
+    # the call releases the GIL
+    threading.Thread(target=trim_heap, daemon=True, name="trim").start()
 
 
 def use_batch_scheduling() -> None:
@@ -28,7 +71,7 @@ def use_batch_scheduling() -> None:
 
 
 def tune_garbage_collection() -> None:
-    """Collect rarely, and never scan imported objects: that costs a twentieth of a page's time."""
+    """Collect rarely, and never scan imported objects: that would take CPU from each page."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     gc.enable()

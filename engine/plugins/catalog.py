@@ -1,14 +1,14 @@
 """Lists the classes that defs may name: built-in ones, those of the project's plugins, and installed ones."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from msgspec import Struct, field
 
 from engine.model.step import PluginFile
-from engine.plugins.plugin_class import ClassKind, PluginClass
-from engine.plugins.source_scan import ScannedModule, scan_source
+from engine.plugins.plugin_class import ENTRY_POINT_GROUPS, ClassKind, PluginClass
+from engine.plugins.source_scan import ScannedClass, ScannedModule, scan_source
 
 _SUFFIX = ".py"
 
@@ -76,13 +76,13 @@ class Catalog(Struct, frozen=True, dict=True):
                 if any(_may_mean(written, name) for written in imported):
                     modules.add(name)
                     todo.append(name)
-        return {f.path for f in self.files if not f.path.endswith(_SUFFIX) or module_name(f.path) in modules}
+        return {
+            file.path for file in self.files if not file.path.endswith(_SUFFIX) or module_name(file.path) in modules
+        }
 
     @cached_property
     def _installed(self) -> Mapping[str, PluginClass]:
-        from engine.plugins.installed import list_installed  # takes 30 ms: only where a name is not the project's own
-
-        return {plugin_class.name: plugin_class for plugin_class in list_installed()}
+        return {plugin_class.name: plugin_class for plugin_class in _list_installed()}
 
 
 def _may_mean(written: str, module: str) -> bool:
@@ -106,3 +106,30 @@ def build_catalog(files: tuple[PluginFile, ...]) -> Catalog:
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue  # reported by engine.defs.builders.plugin_files
     return Catalog(files, modules)
+
+
+def _list_installed() -> Iterator[PluginClass]:
+    """The classes that packages register by entry points, by group; no package is imported."""
+    from importlib.metadata import entry_points  # slow: only where a name is not the project's own
+
+    for group in ENTRY_POINT_GROUPS:
+        for entry_point in entry_points(group=group):
+            scanned, origin, package = None, entry_point.value, entry_point.dist
+            if package is not None:
+                scanned = _scan_class(package.locate_file, entry_point.module, entry_point.attr)
+                origin = f"{package.name} {package.version}"
+            yield PluginClass(
+                name=entry_point.name, origin=origin, line=scanned.line if scanned else 0, scanned=scanned, group=group
+            )
+
+
+def _scan_class(locate: Callable[[str], object], module: str, name: str) -> ScannedClass | None:
+    """The class as its source says; None if the source is not where `locate` finds the package's files."""
+    parts = module.split(".")
+    for path in ("/".join(parts) + ".py", "/".join([*parts, "__init__.py"])):
+        try:
+            with open(str(locate(path)), encoding="utf-8") as file:  # noqa: PTH123
+                return scan_source(file.read()).classes.get(name)
+        except (OSError, SyntaxError, ValueError):
+            continue
+    return None

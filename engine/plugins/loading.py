@@ -1,7 +1,9 @@
 """Loads users' classes: the modules of a project from the texts of its files, installed ones by entry point."""
 
+import asyncio
 import base64
 import importlib
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -128,3 +130,22 @@ def _provide_public_module() -> None:
         importlib.import_module(PUBLIC_MODULE)
     except ImportError:
         sys.modules[PUBLIC_MODULE] = contracts
+
+
+class Awaiter:
+    """One event loop for all calls of a process, so that clients and connections of users' code live on in it."""
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+
+    def finish(self, value: Any) -> Any:
+        """The value, awaited if it is awaitable."""
+        if not inspect.isawaitable(value):
+            return value
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(_awaited(value))
+
+
+async def _awaited(value: Any) -> Any:
+    return await value

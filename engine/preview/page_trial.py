@@ -15,9 +15,9 @@ from engine.extract.page.context import Context
 from engine.extract.page.page import Page
 from engine.http.decode import is_pdf
 from engine.model.definition import DataDef, Definitions, TaskGroup
+from engine.model.host import product_token
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.step import StepResult
-from engine.model.user_agent import product_token
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
 from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient
 from engine.preview.trial_document import TrialDocument

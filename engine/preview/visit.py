@@ -19,9 +19,9 @@ from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ, ask_for_robots
 from engine.model.definition import Definitions, Locator
 from engine.model.fingerprint import list_query_rules
+from engine.model.host import product_token
 from engine.model.job import Request
 from engine.model.retry_policy import FOUND, classify_status
-from engine.model.user_agent import product_token
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
 from engine.preview.locator_hosts import locator_hosts

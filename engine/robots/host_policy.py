@@ -4,7 +4,7 @@ import os
 
 from engine import urls
 from engine.model.definition import Definitions, HostRule
-from engine.model.user_agent import product_token
+from engine.model.host import product_token
 from engine.model.variables import UnusableVariable, render_authority
 from engine.settings import Settings
 from engine.store.tables.host.hosts import HostPolicy

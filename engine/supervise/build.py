@@ -17,8 +17,8 @@ from engine.errors import StorageError, UsageError
 from engine.helpers.helper_pool import HelperPool
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
+from engine.model.host import product_token
 from engine.model.run import RunState
-from engine.model.user_agent import product_token
 from engine.processes.spawner import Spawner
 from engine.robots.host_policy import resolve_host_policy
 from engine.runtime.host_clock import HostClock, machine_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.user_command import UserCommand
+from engine.processes.user_command import UserCommand
 from tests.sample import sampled
 
 from .library import Library

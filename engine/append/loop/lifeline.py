@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Literal, Protocol
 
-from engine.runtime.lifeline_reader import LifelineReader
+from engine.processes.lifeline_reader import LifelineReader
 from engine.runtime.wakeup import Wakeup
 
 LoopState = Literal["STARTING", "READY", "DONE", "SHUTDOWN"]

@@ -15,12 +15,11 @@ from typing import Any
 import orjson
 
 from engine.append.formats.row_json import NumberLiteral, decode_values
-from engine.plugins.awaiter import Awaiter
-from engine.plugins.file_text import decode_files
-from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+from engine.plugins.files import decode_files
+from engine.plugins.loading import Awaiter, PluginLoader, PluginUnavailable, describe_error
+from engine.processes.child_limits import die_with_parent, ignore_stop_signals, limit_memory
+from engine.processes.frames import encode_frame, receive_frame
 from engine.runtime.beat_file import resident_bytes
-from engine.runtime.child_limits import die_with_parent, ignore_stop_signals, limit_memory
-from engine.runtime.frames import encode_frame, receive_frame
 
 _ROW = b',"row":'
 

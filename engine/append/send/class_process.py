@@ -19,8 +19,8 @@ from msgspec import Struct
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.model.step import PluginFile
-from engine.plugins.file_text import encode_files
-from engine.runtime.frames import PREFIX, encode_frame
+from engine.plugins.files import encode_files
+from engine.processes.frames import PREFIX, encode_frame
 
 START_SECONDS = 20.0
 """Seconds for the start of the interpreter and the creation of the class, besides its limit."""

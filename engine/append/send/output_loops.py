@@ -20,7 +20,7 @@ from engine.append.send.delivery import DeliveryLoop
 from engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget
 from engine.append.send.users_encoder import EncodedOutput, class_spec
 from engine.model.step import PluginFile
-from engine.plugins.materialize import PLUGINS, resolve_arguments
+from engine.plugins.files import PLUGINS, resolve_arguments
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL

@@ -39,10 +39,10 @@ from engine.node.extraction.page_extraction import (
     read_sitemap_text,
 )
 from engine.node.extraction.task import PageTask
-from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
+from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap
 from engine.plugins.contracts import StepError
+from engine.processes.frames import PREFIX, encode_frame
 from engine.runtime.beat_file import resident_bytes
-from engine.runtime.frames import PREFIX, encode_frame
 from engine.store.pages.body import Body
 from engine.urls import QueryStripper
 

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from engine.runtime.frames import PREFIX
+from engine.processes.frames import PREFIX
 
 _READ_BYTES = 65_536
 

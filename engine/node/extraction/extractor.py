@@ -35,10 +35,10 @@ from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.result import PageExtraction, SitemapUrls
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.users_code import UsersCodeWorker
-from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
 from engine.node.job_context import JobContexts
 from engine.node.lines import take_first
 from engine.node.seen_set import SeenSet
+from engine.node.tuning import LARGE_PAGE_BYTES, HeapTrimmer
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult

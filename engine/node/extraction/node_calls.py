@@ -10,7 +10,7 @@ from engine.model.job import LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.extraction import wire
 from engine.node.extraction.request import ChildState, ExtractionRequest
-from engine.runtime.frames import encode_frame
+from engine.processes.frames import encode_frame
 
 MAX_VALUE_BYTES = 65_536
 """Of one stored value, as JSON."""

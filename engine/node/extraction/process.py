@@ -24,7 +24,7 @@ from engine.node.extraction.request import (
     raise_failure,
 )
 from engine.node.extraction.template import NOT_FORKED
-from engine.runtime.frames import PREFIX, encode_frame
+from engine.processes.frames import PREFIX, encode_frame
 
 MAX_CHILDREN = 2
 """Processes without users' code: one that works, and one for what would wait behind a costly document."""

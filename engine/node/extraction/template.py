@@ -20,9 +20,7 @@ from engine.node.extraction.board import ProgressBoard
 from engine.node.extraction.child import ExtractionChild
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.tuning import tune_garbage_collection
-from engine.runtime import log_file
-from engine.runtime.beat_file import resident_bytes
-from engine.runtime.child_limits import (
+from engine.processes.child_limits import (
     close_inherited_files,
     die_with_parent,
     exit_at_end,
@@ -30,6 +28,8 @@ from engine.runtime.child_limits import (
     reset_signals,
     set_process_name,
 )
+from engine.runtime import log_file
+from engine.runtime.beat_file import resident_bytes
 
 ORDER = struct.Struct("<BxxxII")
 """Kind of the order, number of the process, its slot on the board."""

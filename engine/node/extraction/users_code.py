@@ -24,7 +24,7 @@ from engine.node.extraction.steps.command import CommandFailed, CommandPool
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.wire import LinkColumns
 from engine.node.tuning import allowed_cpus
-from engine.plugins.materialize import resolve_arguments
+from engine.plugins.files import resolve_arguments
 from engine.store.pages.body import Body
 
 PARSER = "parser"

@@ -21,7 +21,7 @@ from engine.model.step import OUTCOMES, StepResult
 from engine.node.extraction.page_extraction import ExtractedPage
 from engine.node.extraction.task import SHOWN_REJECTIONS
 from engine.node.lines import pack_lines, read_lines
-from engine.runtime.frames import encode_frame
+from engine.processes.frames import encode_frame
 
 MAX_INTEGER = 2**63 - 1
 

@@ -1,9 +1,31 @@
-"""Decides which stored documents replace the fetch of a job: by its group, and by the sitemap that names its page."""
+"""Stored documents: which ones replace a fetch, and the headers that ask for a newer version only."""
 
+import re
 import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from engine.model.job import LeasedJob, StoredPage
+from msgspec.structs import replace
+
+from engine.http.redirect_chain import RedirectChain
+from engine.http.redirects import build_target_request
+from engine.http.response import parse_http_date
+from engine.model.job import JobKind, LeasedJob, Request, StoredPage, document_key
+from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.store.pages.documents import NewDocument
+
+_ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+_MAX_ETAG = 1_024
+_CONDITIONS = frozenset({"if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"})
+
+
+def next_document_key(job: LeasedJob) -> bytes:
+    """The key of the document that a job requests next. A redirect to another origin drops credentials."""
+    request = job.request
+    if job.target is not None and request.variant:
+        request = build_target_request(request, job.url, job.target)
+    return document_key(job.target or job.url, request.method, request.body, request.variant)
 
 
 class FreshnessRules:
@@ -15,7 +37,7 @@ class FreshnessRules:
         self._default_live = default_live
 
     def oldest(self, job: LeasedJob) -> float:
-        """The wall-clock second before which no document is fresh, for whatever page of the job's group."""
+        """The wall-clock second before which no document is fresh for any page of the job's group."""
         if job.fresh_since is not None:
             return job.fresh_since
         group = self._def_cache.task_group(job.defs_version, job.group)
@@ -31,3 +53,99 @@ class FreshnessRules:
         if job.fresh_since is None and group.recrawl is not None:
             return stored.asked_at > time.time() - group.recrawl.clamp(stored.recrawl_after)
         return stored.asked_at > self.oldest(job)
+
+
+class StoredVersion(NamedTuple):
+    """What the store has of a page."""
+
+    stored: StoredPage
+    digest: bytes | None
+    """Of its document."""
+    conditions: tuple[tuple[str, str], ...] = ()
+    """The headers of a request for a newer version; none: the site gave nothing to tell versions apart by."""
+
+    def add_conditions(self, request: Request) -> Request:
+        """The request for a newer version."""
+        return replace(request, headers=(*request.headers, *self.conditions)) if self.conditions else request
+
+
+class Revalidation:
+    """One for each node; used on the fetch loop's thread. Groups that always fetch cost nothing.
+
+    What the store has of the pages of a lease is read at once, when the lease arrives.
+    """
+
+    def __init__(self, def_cache: DefCache, db_access: DbAccess) -> None:
+        self._def_cache = def_cache
+        self._db_access = db_access
+        self._loaded: dict[tuple[int, int], tuple[bytes, StoredVersion | None]] = {}
+        """By lease key of a job: the key of its document, and what there is of it."""
+
+    def load(self, jobs: Iterable[LeasedJob]) -> None:
+        """Read the stored versions of the pages that these jobs ask for."""
+        keys = {job.lease_key: next_document_key(job) for job in jobs if job.stored is None and self._compares(job)}
+        versions = self._read(list(keys.values())) if keys else {}
+        self._loaded |= {lease_key: (key, versions.get(key)) for lease_key, key in keys.items()}
+
+    def forget(self, job: LeasedJob) -> None:
+        """Free what was loaded for a job, however it ended."""
+        self._loaded.pop(job.lease_key, None)
+
+    def find(self, job: LeasedJob, chain: RedirectChain) -> StoredVersion | None:
+        """The newest stored version of the page that the chain is at; None: none, or the job's group needs none."""
+        if not self._compares(job) or not chain.request.is_plain_get:
+            return None
+        key = chain.keys[-1]
+        loaded_key, version = self._loaded.pop(job.lease_key, (None, None))
+        if loaded_key != key:  # the target of a redirect, or a further attempt
+            version = self._read([key]).get(key)
+        if version is None or not version.conditions:
+            return version
+        group = self._def_cache.task_group(job.defs_version, job.group)
+        if not group.revalidate or any(name.lower() in _CONDITIONS for name, _ in chain.request.headers):
+            return version._replace(conditions=())
+        return version
+
+    def recrawl_after(self, job: LeasedJob, before: StoredVersion | None, document: NewDocument | None) -> float | None:
+        """Seconds after which the page is asked for again; None: its group does not say. No document: it is unchanged.
+
+        A page has changed if its bytes have.
+        """
+        recrawl = self._def_cache.task_group(job.defs_version, job.group).recrawl
+        if recrawl is None:
+            return None
+        if before is None:
+            return recrawl.clamp(None)
+        changed = document is not None and document.digest != before.digest
+        return recrawl.following(before.stored.recrawl_after, changed=changed)
+
+    def _compares(self, job: LeasedJob) -> bool:
+        if job.kind is not JobKind.PAGE:
+            return False
+        group = self._def_cache.task_group(job.defs_version, job.group)
+        return group.revalidate or group.recrawl is not None
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
+        newest = self._db_access.newest_documents(keys)
+        headers = self._db_access.page_headers([stored.page for stored, _ in newest.values()])
+        return {
+            key: StoredVersion(stored, digest, list_conditions(headers.get(stored.page, ())))
+            for key, (stored, digest) in newest.items()
+        }
+
+
+def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The headers that ask for a version newer than that of these response headers (RFC 9110, 13.1).
+
+    What is not as the standard says is left out, and so is what would name a variable of ours: `%{…}` is replaced in
+    the headers of requests.
+    """
+    received = dict(headers)
+    conditions = []
+    etag, modified = received.get("etag", "").strip(), received.get("last-modified", "").strip()
+    if len(etag) <= _MAX_ETAG and _ETAG.fullmatch(etag) and "%{" not in etag:
+        conditions.append(("If-None-Match", etag))
+    is_plain = modified.isascii() and modified.isprintable() and "%{" not in modified
+    if modified and is_plain and parse_http_date(modified) is not None:
+        conditions.append(("If-Modified-Since", modified))
+    return tuple(conditions)

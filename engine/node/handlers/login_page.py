@@ -1,4 +1,4 @@
-"""Reads the forms of a login page, and judges the page after it, in an extraction process and under its limits."""
+"""Login pages: recognized behind a redirect, and read and judged in an extraction process."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,17 +11,49 @@ from engine.http.byte_budget import ByteBudget
 from engine.http.decode import content_type_at
 from engine.http.response import FetchResponse
 from engine.model.definition import DataDef, Definitions
+from engine.model.host import LoginRule
+from engine.model.job import JobKind, LeasedJob
 from engine.model.link import Link, RequestTemplate
 from engine.model.record import ExtractedLink
+from engine.node.def_cache import DefCache
 from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import LOGGED_OUT, check_supported
 from engine.node.extraction.process import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
 from engine.store.pages.body import Body
+from engine.store.transactions.logins import login_page_url
 
+_BEHIND_LOGIN = (JobKind.PAGE, JobKind.FILE)
 _NAME = "login"
 _ANY_FORM = "form"
+
+
+class LoginGuard:
+    """Knows how to log in to the host of a job, and recognizes a redirect to its login page."""
+
+    def __init__(self, def_cache: DefCache) -> None:
+        self._def_cache = def_cache
+
+    def rule(self, job: LeasedJob, url: str) -> LoginRule | None:
+        """How to log in to the host of a URL, if the job waits for its login."""
+        if not job.login_number or job.kind not in _BEHIND_LOGIN:
+            return None
+        return self._def_cache.host_rule(job.defs_version, urls.host_key(url)).login
+
+    def is_lost(self, job: LeasedJob, from_url: str, target: str) -> LoginRule | None:
+        """The rule if a redirect leads to the login page, else None. Compared without queries."""
+        rule = self.rule(job, from_url)
+        if rule is None:
+            return None
+        page = _bare(login_page_url(urls.origin(from_url), rule))
+        return rule if _bare(target) == page != _bare(job.url) else None
+
+
+def _bare(url: str) -> tuple[str, str]:
+    """The host, without `www.`, and the path."""
+    path = url.partition("#")[0].partition("?")[0].partition("://")[2].partition("/")[2]
+    return urls.host_without_www(url), path.rstrip("/")
 
 
 class LoginForm(NamedTuple):

@@ -15,12 +15,12 @@ from engine.model.retry_policy import FOUND, NOT_MODIFIED, classify_status
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import ExtractionUnavailable
-from engine.node.handlers.login_guard import LoginGuard
-from engine.node.handlers.revalidation import Revalidation, StoredVersion
+from engine.node.handlers.freshness import Revalidation, StoredVersion
+from engine.node.handlers.login_page import LoginGuard
 from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.redirect_rule import RedirectRule
+from engine.node.requests.named_hosts import RedirectRule
 from engine.node.requests.request_sender import RequestSender
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome

@@ -10,9 +10,9 @@ from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.handlers.file_rows import FileRows
-from engine.node.handlers.login_guard import LoginGuard
+from engine.node.handlers.freshness import Revalidation, StoredVersion
+from engine.node.handlers.login_page import LoginGuard
 from engine.node.handlers.page_fetch import FetchedPage
-from engine.node.handlers.revalidation import Revalidation, StoredVersion
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from engine.model.step import PluginFile
 from engine.node.extraction.wire import InvalidAnswer
-from engine.plugins.file_text import encode_files
-from engine.runtime.frames import encode_frame
+from engine.plugins.files import encode_files
+from engine.processes.frames import encode_frame
 
 MAX_HEADERS = 512
 MAX_HEADER_BYTES = 64 * 1024

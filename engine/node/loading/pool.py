@@ -3,22 +3,42 @@
 import asyncio
 import logging
 import signal
+import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import orjson
 from msgspec import Struct, field
 
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep
-from engine.node.extraction.launcher import Ended, Started, TemplateLost
+from engine.node.extraction.launcher import Ended, ExtractionLauncher, Started, TemplateLost
 from engine.node.extraction.limits import ExtractionLimits
-from engine.node.loading.launcher import LoaderLauncher
 from engine.node.loading.messages import NotLoaded, Ready, encode_preparation
 from engine.node.loading.process import LoaderDied, LoaderProcess
 from engine.settings import Settings
 
 _log = logging.getLogger(__name__)
+_MODULE = "engine.node.loading.template"
+_END_SECONDS = 2.0
+
+
+class LoaderLauncher(ExtractionLauncher):
+    """The node's handle of the template of its loader processes. Not thread-safe.
+
+    The template is a fresh interpreter, started when the first loader is needed.
+    """
+
+    def __init__(self, limits: ExtractionLimits) -> None:
+        super().__init__(limits, _MODULE)
+
+    def close(self) -> None:
+        """End all processes and their helpers: the template sees to that when its socket is closed."""
+        if self.control is not None and self._process is not None:
+            self.control.close()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_SECONDS)
+        super().close()
 
 
 class LoaderUnavailable(Exception):
@@ -131,7 +151,7 @@ class LoaderPool:
                 encode_preparation(step.class_name, step.options, definitions.plugins), seconds=limit
             )
         except LoaderDied as death:
-            if losses < self._template_losses and may_repeat:  # its template had ended, and nobody knew yet
+            if losses < self._template_losses and may_repeat:  # its template had ended, which was not known yet
                 return await self._start(step, definitions, limit, may_repeat=False)
             raise LoaderUnavailable(f"{step.class_name} cannot be created: {death}", "died") from death
         if isinstance(answer, Ready):

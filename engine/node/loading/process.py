@@ -13,8 +13,8 @@ from engine.node.extraction.launcher import Ended
 from engine.node.extraction.template import NOT_FORKED
 from engine.node.extraction.wire import InvalidAnswer
 from engine.node.loading.messages import OTHER_BYTES, Answer, decode_answer
+from engine.processes.frames import PREFIX
 from engine.runtime.beat_file import resident_bytes
-from engine.runtime.frames import PREFIX
 
 _log = logging.getLogger(__name__)
 _WATCH_SECONDS = 0.05

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from engine.model.latency import difference, quantile
+from engine.model.host import difference, quantile
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.tables.host import host_speeds

@@ -9,11 +9,10 @@ import pytest
 
 from engine.model.definition import TaskGroup
 from engine.model.job import JobState, LeasedJob
-from engine.node.capacity import ActiveJobs, Capacity
+from engine.node.capacity import ActiveJobs, Capacity, Intake
 from engine.node.commit_queue import CommitQueue
 from engine.node.committer import Committer
 from engine.node.handlers.freshness import FreshnessRules
-from engine.node.intake import Intake
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from engine.model.latency import bucket_of
+from engine.model.host import bucket_of
 from engine.store.tables.host import host_speeds
 from engine.store.tables.host.host_speeds import HostTraffic
 from engine.supervise.analysis import host_watch

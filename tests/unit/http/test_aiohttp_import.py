@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runtime.environment import environment
+from engine.http.aiohttp_import import environment
 from tests.process.certificates import Authority
 from tests.process.site import Site
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 from engine.http.byte_budget import ByteBudget
 from engine.model.definition import HostRule, TaskGroup
 from engine.model.job import LeasedJob
-from engine.node import heap_trimmer
+from engine.node import tuning
 from engine.node.def_cache import CompiledDataDef
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.launcher import ExtractionLauncher
@@ -22,8 +22,8 @@ from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import UnsupportedContent
 from engine.node.extraction.process import ExtractionPool
 from engine.node.handlers.sitemap_job import SitemapHandler
-from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.seen_set import SeenSet
+from engine.node.tuning import HeapTrimmer
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from tests.unit.node.leased_jobs import leased
@@ -33,10 +33,10 @@ _HOLE = """
 import itertools, os, threading
 from engine.model.definition import HostRule
 from engine.model.job import LeasedJob
-from engine.node import heap_trimmer
+from engine.node import tuning
 from engine.node.def_cache import CompiledDataDef
 clock = itertools.count(0.0, 1.5)
-heap_trimmer.time.monotonic = lambda: next(clock)
+tuning.time.monotonic = lambda: next(clock)
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -45,7 +45,7 @@ behind = [b"y" * (100_000 + i) for i in range(10)]
 full = resident()
 del hole
 kept = resident()
-trimmer = heap_trimmer.HeapTrimmer()
+trimmer = tuning.HeapTrimmer()
 trimmer.record_page(2_000_000)
 for _ in range(2):
     trimmer.trim_if_due()
@@ -85,8 +85,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(heap_trimmer.time, "monotonic", lambda: clock.now)
-    monkeypatch.setattr(heap_trimmer, "_trim_heap", lambda: clock.trims.append(clock.now))
+    monkeypatch.setattr(tuning.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(tuning, "_trim_heap", lambda: clock.trims.append(clock.now))
     return clock
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protego import Protego
 
-from engine.model.user_agent import product_token
+from engine.model.host import product_token
 from engine.robots.rules import RobotsRules, parse_robots
 
 ROBOTS = """\

@@ -16,9 +16,8 @@ from engine.model.record import RecordCounts, Rejection
 from engine.model.step import ChainStep, Outcome, StepResult
 from engine.node.extraction.steps.context import PageContext, cut_text
 from engine.node.extraction.steps.rows import RowChecker, RowInvalid
-from engine.plugins.awaiter import Awaiter
 from engine.plugins.contracts import Document, NotApplicable, Row, StepError
-from engine.plugins.loading import PluginUnavailable, describe_error, error_text
+from engine.plugins.loading import Awaiter, PluginUnavailable, describe_error, error_text
 
 BAD_ANSWER = "bad-answer"
 """The code of an answer that is not to the line that a command got: what it writes next may belong to any page."""

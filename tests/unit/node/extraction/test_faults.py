@@ -29,7 +29,7 @@ from engine.node.extraction.request import ChildState, ExtractionRequest, check_
 from engine.node.extraction.result import SitemapUrls
 from engine.node.extraction.wire import LinkColumns
 from engine.node.handlers.sitemap_job import SitemapHandler
-from engine.runtime.frames import PREFIX
+from engine.processes.frames import PREFIX
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from tests.unit.node.extraction.tasks import DEFINITIONS, extraction_pool, limits, request, title

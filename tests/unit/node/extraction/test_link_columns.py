@@ -10,7 +10,7 @@ from engine.model.record import ExtractedLink
 from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import REPEATED, ExtractedPage
 from engine.node.extraction.wire import pack_links, unpack_links
-from engine.runtime.frames import PREFIX
+from engine.processes.frames import PREFIX
 
 POSTED = LinkDetails(
     LinkRequest(method="POST", body="a=1\n2", content_type="text/x"), Carried(values={"é": "\n"}).to_json()

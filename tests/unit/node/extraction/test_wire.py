@@ -19,7 +19,7 @@ from engine.node.extraction.page_extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction.process import ExtractionPool
 from engine.node.extraction.task import PageTask
 from engine.node.lines import pack_lines, read_lines
-from engine.runtime.frames import PREFIX
+from engine.processes.frames import PREFIX
 from tests.unit.node.extraction.tasks import limits, request, title
 
 LINKS = [

@@ -8,14 +8,13 @@ import pytest
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.response import FetchResponse
 from engine.model.job import JobKind, JobState, LeasedJob, Request
-from engine.node.handlers.login_guard import LoginGuard
+from engine.node.handlers.login_page import LoginGuard
 from engine.node.handlers.page_fetch import PageFetcher
 from engine.node.handlers.robots_cache import RobotsGuarded, RobotsPending
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.named_hosts import NamedHosts
-from engine.node.requests.redirect_rule import RedirectRule
+from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
 from engine.urls import QueryStripper

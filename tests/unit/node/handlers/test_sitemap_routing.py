@@ -15,9 +15,8 @@ from engine.model.job import JobKind, link_key, sitemap_key
 from engine.model.locator import SitemapLink, SitemapRules
 from engine.node.extraction.page_extraction import UnreadablePage
 from engine.node.extraction.result import SitemapUrls
-from engine.node.handlers import sitemap_routing
-from engine.node.handlers.sitemap_job import SitemapChildren, SitemapHandler
-from engine.node.handlers.sitemap_routing import NOT_FOLLOWED, SitemapRouting
+from engine.node.handlers import sitemap_job as sitemap_routing
+from engine.node.handlers.sitemap_job import NOT_FOLLOWED, SitemapChildren, SitemapHandler, SitemapRouting
 from engine.urls import QueryStripper
 from tests.unit.node.leased_jobs import leased
 

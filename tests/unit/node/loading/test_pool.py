@@ -16,9 +16,8 @@ from engine.http.byte_budget import ByteBudget, NoRoom
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep, PluginFile
 from engine.node.extraction.limits import ExtractionLimits
-from engine.node.loading.launcher import LoaderLauncher
 from engine.node.loading.messages import Loaded, NotLoaded, encode_task
-from engine.node.loading.pool import LoaderPool, LoaderUnavailable
+from engine.node.loading.pool import LoaderLauncher, LoaderPool, LoaderUnavailable
 from engine.node.loading.process import LoaderDied, LoaderProcess
 
 pytestmark = pytest.mark.timeout(90)

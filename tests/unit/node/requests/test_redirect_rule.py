@@ -7,8 +7,7 @@ import pytest
 
 from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
 from engine.model.job import LeasedJob
-from engine.node.requests.named_hosts import NamedHosts
-from engine.node.requests.redirect_rule import RedirectRule
+from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from tests.unit.node.leased_jobs import leased
 
 HOSTS = (

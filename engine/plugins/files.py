@@ -1,4 +1,4 @@
-"""Writes plugin files to disk for the programs that `command` steps and appenders run."""
+"""Plugin files as JSON for processes that run plugins, and on disk for programs of `command` steps and appenders."""
 
 import base64
 import hashlib
@@ -8,10 +8,23 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import orjson
+from msgspec.structs import asdict
+
 from engine.model.step import PluginFile, is_plugin_path
 
 PLUGINS = "plugins"
 """The folder for them in a data dir."""
+
+
+def encode_files(files: Sequence[PluginFile]) -> bytes:
+    """Plugin files as the JSON that a process with plugins gets."""
+    return orjson.dumps([asdict(file) for file in files])
+
+
+def decode_files(text: bytes) -> tuple[PluginFile, ...]:
+    """The plugin files of a JSON text from `encode_files`."""
+    return tuple(PluginFile(**file) for file in orjson.loads(text))
 
 
 def resolve_arguments(run: Sequence[str], files: Sequence[PluginFile], folder: Path) -> list[str]:
