@@ -168,7 +168,7 @@ def _plugin_entries(plugin: PluginClass) -> Iterator[ListedClass]:
 
 def _output_summary(name: str) -> str:
     """What the first line of its module says after the name."""
-    documentation = import_module(f"engine.append.{name}").__doc__ or ""
+    documentation = import_module(f"engine.append.formats.{name}").__doc__ or ""
     summary = documentation.partition("\n")[0].rpartition("`: ")[2]
     return summary[:1].upper() + summary[1:]
 
