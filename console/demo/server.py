@@ -70,8 +70,6 @@ def _serve(ports: Sequence[int], pages: int, latency: float, errors: float) -> I
 
 
 class Site(Protocol):
-    """What a server serves."""
-
     def reply(self, target: str) -> Reply:
         """The response to a GET of a percent-encoded path."""
         ...
@@ -127,7 +125,6 @@ class SiteRequestHandler(BaseHTTPRequestHandler):
     wbufsize = -1  # one write per response
 
     def do_GET(self) -> None:
-        """Answer with head and body."""
         if self.server.latency:
             with self.server.slots:
                 time.sleep(self.server.latency)

@@ -67,8 +67,6 @@ _FOOTER = (
 
 
 class Reply(Struct, frozen=True):
-    """A response to a GET."""
-
     status: int
     body: bytes
     content_type: str = HTML
@@ -99,7 +97,6 @@ class Product(Struct, frozen=True, kw_only=True):
 
 
 def product(number: int) -> Product:
-    """The product of that number."""
     dice = crc32(b"%d" % (number * 7919))
     adjective = _ADJECTIVES[dice % len(_ADJECTIVES)]
     thing = CATEGORIES[(number - 1) % len(CATEGORIES)][2]

@@ -28,7 +28,6 @@ class Archive:
         self._count = count
 
     def reply(self, target: str) -> Reply:
-        """The response to a GET of a path."""
         if target == LIST_PATH:
             return _list_page("The archive", (f"/story/{n}.html" for n in range(1, self._count + 1)))
         number = _number_of(target, "/story/")
@@ -48,7 +47,6 @@ class Warehouse:
         self._count = count
 
     def reply(self, target: str) -> Reply:
-        """The response to a GET of a path."""
         if target == LIST_PATH:
             return _list_page("The warehouse", (f"/stock/{n}.html" for n in range(1, self._count + 1)))
         number = _number_of(target, "/stock/")

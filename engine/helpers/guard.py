@@ -40,7 +40,7 @@ def main(started_fd: int) -> None:
     threading.Thread(target=_watch_lifeline, args=(orphaned,), name="lifeline", daemon=True).start()
     code = process.wait()
     if orphaned.is_set():
-        os.killpg(0, signal.SIGKILL)  # nobody else ends what the program started
+        os.killpg(0, signal.SIGKILL)  # no other process ends what the program started
     sys.stdout.flush()
     os._exit(code if code >= 0 else 128 - code)
 

@@ -43,7 +43,7 @@ class _HelperEntry(Struct):
         return "stopping" if self.kill_at is not None else "ready" if self.process.is_ready else "starting"
 
     def close(self) -> None:
-        """After the end of its process."""
+        """Release a process that has ended."""
         if self.process is not None:
             self.process.close()
             self.process = None
@@ -100,9 +100,9 @@ class HelperPool:
                     self._handle_end(entry, process.describe_wait())
 
     def stop(self, until: float) -> bool:
-        """Stop them in reverse order, and `on_start` if it still runs; True once none is left.
+        """Stop them in reverse order, and `on_start` if it still runs; True once all have ended.
 
-        Each has its own `stop` seconds, or an equal share of the time `until`, when those left are killed.
+        Each gets its own `stop` seconds, at most an equal share of the time `until`; then it is killed.
         """
         self._stopping = True
         if self._start_command is not None:
@@ -137,7 +137,7 @@ class HelperPool:
                 entry.close()
 
     def _run_start_command(self) -> bool:
-        """Whether the command of `on_start` has succeeded, or there is none."""
+        """Whether the command of `on_start`, if set, has succeeded."""
         if self._command is None:
             return True
         if self._start_command is None:
@@ -172,7 +172,7 @@ class HelperPool:
         self._report("ERROR", entry, reason + ("" if self.failure else "; restarting"))
 
     def _report(self, level: Level, entry: _HelperEntry, text: str) -> None:
-        """Write an event, and which helpers there are now."""
+        """Write an event, and the current helpers."""
         rows = [_to_row(entry) for entry in self._entries if entry.process is not None or entry.restart_at < math.inf]
         event = Event(time.time(), level, "supervisor", "helper", f"helper {entry.helper.name} {text}")
 

@@ -57,7 +57,7 @@ class HelperProcess:
         return reap_group(self._process)
 
     def check_ready(self) -> bool:
-        """Whether it is ready by now. Never waits."""
+        """Whether it is ready now. Never waits."""
         if not self._has_started:
             self._has_started = self._read_started()
         self.is_ready = self._has_started and (
@@ -94,7 +94,7 @@ class HelperProcess:
         return text + self.quote_last_line()
 
     def describe_wait(self) -> str:
-        """That it is not ready in time, and what for, with the last line of its output."""
+        """A text: it is not ready in time, what it waited for, and the last line of its output."""
         if self.helper.port is not None:
             missing = f"port {self.helper.port} of 127.0.0.1 accepts no connection"
         else:
@@ -195,7 +195,7 @@ def _spawn_guard(folder: Path, helper: Helper, log_fd: int) -> tuple[subprocess.
         os.close(write_fd)
     os.set_blocking(started_fd, False)
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it died already: its end is noticed at the next poll
+    with contextlib.suppress(BrokenPipeError):  # it has died: the next poll reports its end
         process.stdin.write(json.dumps(helper.run).encode() + b"\n")
         process.stdin.flush()
     return process, started_fd

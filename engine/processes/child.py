@@ -23,7 +23,10 @@ _KILL_WAIT_SECONDS = 1.0
 
 
 def reap_group(process: subprocess.Popen[bytes]) -> int | None:
-    """Reap the leader of a process group if it ended, after killing the group: its exit code, else None."""
+    """Reap the leader of a process group if it ended, after killing the group: its exit code, else None.
+
+    The group is killed first: until the leader is reaped, the kernel gives its pid to no other process.
+    """
     if process.returncode is None and _has_ended(process.pid):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -50,7 +53,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> int:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child has ended and is not reaped yet."""
+    """Whether a child that is not reaped yet has ended."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
@@ -168,18 +171,13 @@ class ChildProcess(Struct):
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self.process.pid
 
     def poll(self) -> int | None:
-        """Reap it if it ended: its exit code (negative: a signal number), else None.
-
-        What it started ends with it: its group is killed while its own pid, not reaped yet, can be no other's.
-        """
+        """Reap it if it ended: its exit code (negative: a signal number), else None. Its group dies with it."""
         return reap_group(self.process)
 
     def check_heartbeat(self, now: float) -> HeartbeatState:
-        """Read its beat and judge it."""
         return self.heartbeat.observe(read_beat(self.beat_path), now)
 
     def stop(self) -> None:
@@ -206,7 +204,7 @@ class ChildProcess(Struct):
 def create_beat_file(path: Path) -> None:
     """Create the heartbeat file of a process that is about to start.
 
-    Raises DiskFull if there is no room for a file: a process that cannot beat would be taken for dead.
+    Raises DiskFull without room for a file: a process that cannot beat would count as dead.
     """
     try:
         BeatWriter(path).close()

@@ -66,7 +66,7 @@ class Spawner:
             with open_log(log) as output:
                 process = self._start(module, output)
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died already: its monitor reports that
+        with contextlib.suppress(BrokenPipeError):  # it has died: its monitor reports that
             assignment = json.dumps([*arguments, "--log", str(log)])
             process.stdin.write(f"{assignment}\n{settings}\n".encode())
             process.stdin.flush()
@@ -81,7 +81,6 @@ class Spawner:
                 process.stdin.close()
 
     def _take_early_node(self) -> subprocess.Popen[bytes] | None:
-        """The next early node that has not ended."""
         while self._early_nodes:
             process = self._early_nodes.popleft()
             if process.poll() is None:
@@ -91,8 +90,8 @@ class Spawner:
     def _start(self, module: str, output: IO[bytes] | int) -> subprocess.Popen[bytes]:
         """Start a process in its own session.
 
-        `-P` keeps a folder of the user from shadowing our packages. It inherits SIGINT and SIGHUP blocked: it ignores
-        both, and either would end it before it can say so.
+        `-P` keeps a folder of the user from shadowing our packages. It inherits SIGINT and SIGHUP blocked, which would
+        end it before it ignores them.
         """
         wakeup = [self._wakeup_fd] if self._wakeup_fd is not None and module == NODE else []
         options = ["--data", str(self._folder), *(f"--wakeup-fd={fd}" for fd in wakeup)]

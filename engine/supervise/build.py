@@ -65,13 +65,11 @@ from engine.supervise.wal_guard import WalGuard
 
 _T = TypeVar("_T")
 _BUSY_SECONDS = 0.5
-"""The longest wait for a busy database in a tick; what was not done is retried at a later tick."""
+"""The longest wait for a busy database in a tick; a later tick retries."""
 _START_BUSY_SECONDS = 90.0
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """The options of one start."""
-
     folder: Path
     definitions: Definitions
     settings: Settings
@@ -175,7 +173,7 @@ def build_supervisor(
 
 
 def _check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
-    """The settings for the nodes: without the machine's host clock, after a warning, where it cannot be used."""
+    """The settings for the nodes: without the machine's host clock, and with a warning, if it is unusable."""
     if settings.host_clock:
         try:
             HostClock(machine_path(os.environ), "").close()
@@ -189,8 +187,6 @@ def _check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
 
 
 class _BegunRun(Struct, frozen=True):
-    """A run that was begun or resumed."""
-
     run: Run
     epoch: int
     """The supervisor's epoch."""
@@ -204,14 +200,13 @@ def _build_reloader(
     """The reloader of the defs on disk; None if they are not watched."""
     if options.watched_defs is None:
         return None
-    prepare = partial(_prepare_steps, base_url=run.base_url, output=options.output)
     return Reloader(
         db,
         run.seq,
         DefsWatcher(
             options.watched_defs,
             options.defs_fingerprint,
-            prepare,
+            lambda loaded: build_step_graph(loaded.definitions, base_url=run.base_url, output=options.output),
             complete=partial(complete_tables, settings=options.settings),
             load_defs=partial(
                 load, default_steps=options.settings.default_steps, keep_documents=options.settings.documents
@@ -223,10 +218,6 @@ def _build_reloader(
         on_publish=checkpoints.apply_graph,
         current=defs,
     )
-
-
-def _prepare_steps(defs: PreparedDefs, *, base_url: str | None, output: Path | None) -> StepGraph:
-    return build_step_graph(defs.definitions, base_url=base_url, output=output)
 
 
 def _retry(work: Callable[[], _T], cancelled: Callable[[], bool]) -> _T:
@@ -250,7 +241,7 @@ def _complete_options(options: RunOptions, resumed: Run | None) -> RunOptions:
 
 
 def _chosen_run(db: Database, options: RunOptions) -> Run | None:
-    """The run that these options continue; None: a new one."""
+    """The run that these options continue; None: a new run."""
     return runs.latest(db) if options.extract_only else None if options.fresh else runs.latest_unfinished(db)
 
 
@@ -281,7 +272,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
         jobs.resume_incomplete(db, run.seq)
         runs.set_extract_only(db, run.seq, options.extract_only)
         if options.extract_only:
-            runs.set_state(db, run.seq, RunState.SEEDING)  # counts as unfinished from here on, even after a crash
+            runs.set_state(db, run.seq, RunState.SEEDING)  # the run counts as unfinished now, even after a crash
         rings.clear_rings(db, run.seq)
         sequences.recount(db, run.seq)
         runs.recount(db, run.seq)

@@ -1,4 +1,4 @@
-"""Carries out the commands of operators; anything may have been written to their rows."""
+"""Carries out the commands of operators; does not trust the content of their rows."""
 
 import time
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _MAX_KEYS_LISTED = 1_000
 
 
 def control_host(db: Database, run: int, arguments: Mapping[str, Any]) -> tuple[bool, str]:
-    """Change what applies to a host; returns whether that was done, and a sentence for the operator.
+    """Change the limits of a host; returns whether that was done, and a sentence for the operator.
 
     `arguments`: `host`, and what to change: `paused`, `delay` (seconds), `concurrency`, or `reset` to the defs' values.
     """
@@ -69,7 +69,7 @@ def _describe_miss(db: Database, run: int, name: str, keys: list[str]) -> str:
 
 
 def _describe(control: HostControl) -> str:
-    """What applies now, and why it differs from what was set."""
+    """The limits in force, and why they differ from those set."""
     parts = ["paused"] if control.paused else []
     parts += [f"delay {control.delay:g} s", f"concurrency {control.concurrency}"]
     text = ", ".join(parts)
@@ -151,7 +151,7 @@ def _has_type(value: Any, expected: type) -> bool:
 
 
 def quote(text: str) -> str:
-    """Text from a command for an answer: one line of printable characters, not long."""
+    """Text from a command for an answer: one short line of printable characters."""
     shown = text if len(text) <= _MAX_QUOTED else text[:_MAX_QUOTED] + "…"
     return repr(shown)
 

@@ -1,4 +1,4 @@
-"""Deletes the stored pages of groups that keep none (`documents: false`), when their run has ended."""
+"""Deletes the stored pages of groups with `documents: false`, when their run has ended."""
 
 import contextlib
 import time
@@ -16,7 +16,7 @@ _BUSY_SECONDS = 0.5
 
 
 def delete_documents(db: Database, folder: Path, cancelled: Callable[[], bool]) -> None:
-    """Delete the bodies that the ended run needs no more, for a limited time. What fails is left for the next start."""
+    """Delete bodies that the ended run no longer needs, for a limited time; the next start deletes the rest."""
     deadline = time.monotonic() + _SECONDS
     with contextlib.suppress(CrawlError):
         if temporary.has_any(db):

@@ -62,12 +62,11 @@ class Lock:
         os.ftruncate(self._fd, len(text))
 
     def release(self) -> None:
-        """Release the lock."""
         os.close(self._fd)
 
 
 def read_holder(folder: Path) -> LockHolder | None:
-    """The process that wrote the lock file last; None if there is no readable lock file."""
+    """The process that wrote the lock file last; None if it cannot be read."""
     try:
         record = json.loads((folder / LOCK_NAME).read_bytes())
         return LockHolder(int(record["pid"]), str(record["identity"]), str(record["run"]))

@@ -62,7 +62,7 @@ def declare_outputs(
 
 
 def check_writable(declared: Iterable[Output]) -> None:
-    """Raise UsageError if a file of the outputs cannot be written. A full disk is no reason: it may have room later."""
+    """Raise UsageError if a file of the outputs cannot be written. A full disk passes: it may have room later."""
     for path in dict.fromkeys(Path(output.path) for output in declared if output.path):
         problem = _write_problem(path)
         if problem is not None:
@@ -74,7 +74,7 @@ def _write_problem(path: Path) -> str | None:
         return "it is a folder"
     folder = path.parent
     while not folder.exists() and folder != folder.parent:
-        folder = folder.parent  # the appender makes those that are missing
+        folder = folder.parent  # the appender makes missing folders
     try:
         with tempfile.TemporaryFile(dir=folder):
             return None
@@ -98,7 +98,7 @@ def _merge_settings(recorded: Output | None, settings: dict[str, Any]) -> dict[s
 def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> dict[str, Any]:
     """The settings of an encoder for a dataDef: columns in order, list separators, field types, the appender's options.
 
-    An option that came later is there only if it is set: the hash of a step covers these settings.
+    The tags and formula options are in it only if they are set.
     """
     appender = appender or AppenderDef(name="")
     return (
@@ -115,7 +115,7 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
 
 
 def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
-    """What a sender, or the users' class of an appender, is created with; none for built-in types of files."""
+    """What a sender or a plugin appender is created with; empty for built-in types of files."""
     if appender.kind == "built-in":
         return {}
     if appender.kind == "sender":

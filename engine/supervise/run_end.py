@@ -28,7 +28,7 @@ class RunOutcome(Struct, frozen=True, kw_only=True):
     too_many_failed: bool
     """Whether a complete run has more failed jobs than `max_failed` allows."""
     missed: tuple[MissedExpectation, ...]
-    """What was expected of its rows, and not met."""
+    """Expectations of its rows that were missed."""
 
 
 class RunEnd:

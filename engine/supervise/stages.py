@@ -92,7 +92,7 @@ class StageTracker:
         self.current = stage
         self._pending.append((stage, warnings))
         if len(self._pending) == 1:
-            self._attempted_at = 0.0  # an earlier failed attempt does not delay this one
+            self._attempted_at = 0.0  # a failed attempt does not delay this one
         self.flush()
 
     def flush(self) -> None:
@@ -120,7 +120,7 @@ class StageTracker:
 
 
 _FORCE_SECONDS = 10.0
-"""For processes to end after they were asked again."""
+"""For processes to end after a second request."""
 _COMMIT_SECONDS = 5.0
 """Time that nodes have beyond the grace of their jobs: to commit and to report their end."""
 _MIN_FILE_SECONDS = 30.0
@@ -134,7 +134,7 @@ class StopDeadlines:
         self._end: float | None = None
 
     def bound(self, now: float) -> None:
-        """Somebody asks for the stop. Does nothing at the second time."""
+        """Count the time limit from the first request to stop."""
         if self._end is None:
             self._end = now + self._settings.stop_seconds
 
@@ -144,7 +144,7 @@ class StopDeadlines:
         return self._before_end(now + limit, 0.75)
 
     def nodes_forced(self, now: float) -> float:
-        """When nodes that are asked again now are killed."""
+        """When nodes that get the second request now are killed."""
         return self._before_end(now + _FORCE_SECONDS, 0.5)
 
     def files(self, now: float) -> float:
@@ -153,11 +153,11 @@ class StopDeadlines:
         return self._before_end(now + limit, 0.25)
 
     def files_forced(self, now: float) -> float:
-        """When the appender that is asked again now is killed."""
+        """When the appender that gets the second request now is killed."""
         return self._before_end(now + _FORCE_SECONDS, 0.15)
 
     def helpers(self) -> float:
-        """When helpers that still run are killed, whatever time of their own they have left."""
+        """When helpers that still run are killed, even within their own `stop` seconds."""
         return self._before_end(math.inf, 0.1)
 
     def busy(self, deadline: float, *, processes_alive: bool) -> float:
@@ -165,5 +165,5 @@ class StopDeadlines:
         return self._before_end(deadline + (_FORCE_SECONDS if processes_alive else 0.0), 0.1)
 
     def _before_end(self, moment: float, share: float) -> float:
-        """A moment, at most so early that this share of the reserve is left."""
+        """A moment, but no later than this share of the reserve before the end."""
         return moment if self._end is None else min(moment, self._end - share * self._settings.stop_reserve)

@@ -98,7 +98,6 @@ class Supervisor:
 
     @property
     def stage(self) -> Stage:
-        """The stage the run is in."""
         return self._stages.current
 
     @property
@@ -135,7 +134,7 @@ class Supervisor:
         self._wal_guard.check()
         self._stages.flush()
         self._helpers.watch()
-        for work in (self._serve_operator, self._advance):  # a lock that delays the first must not delay a stop
+        for work in (self._serve_operator, self._advance):  # a lock that delays the operator must not delay a stop
             try:
                 work()
             except DatabaseBusy as busy:
@@ -155,7 +154,8 @@ class Supervisor:
         stage = None
         while stage is not self.stage:
             stage = self.stage
-            _STAGE_HANDLERS.get(stage, Supervisor._idle)(self)
+            if (handler := _STAGE_HANDLERS.get(stage)) is not None:
+                handler(self)
 
     def stop(self, exit_reason: ExitReason, reason: str | None = None) -> None:
         """Stop gracefully: take no new job, let jobs in flight finish, keep all that is committed.
@@ -174,7 +174,6 @@ class Supervisor:
         self._kill_reason = self._kill_reason or reason
 
     def request_reload(self) -> None:
-        """Load the defs from disk now, whether or not a file changed."""
         self.defs_sync.request_reload()
 
     def kill_processes(self) -> None:
@@ -198,16 +197,16 @@ class Supervisor:
         while self.stage is not Stage.RELEASING_LOCK:
             if self.stage is Stage.INTERRUPTED:
                 self.node_pool.reap()
-            self._enter_stage(FORCED_TRANSITIONS[self.stage])
+            self._stages.enter(FORCED_TRANSITIONS[self.stage])
         self.node_pool.reap()
         self._finish()
 
     def _tick_starting(self) -> None:
         """Start helpers, appender, nodes: consumers before producers. A signal in between ends the start."""
         if self.stage is Stage.INIT:
-            self._enter_stage(Stage.CHECK_LOCK)
+            self._stages.enter(Stage.CHECK_LOCK)
         elif self.stage is Stage.CHECK_LOCK:
-            self._enter_stage(Stage.START_APPENDER)
+            self._stages.enter(Stage.START_APPENDER)
         elif self.exit_reason is not None:
             self._begin_shutdown()
         elif self._helpers.failure:
@@ -216,10 +215,10 @@ class Supervisor:
             if self._helpers.start():
                 if self.node_pool.appender.child is None:
                     self.node_pool.appender.start()
-                self._enter_stage(Stage.START_NODES)
+                self._stages.enter(Stage.START_NODES)
         else:
             self.node_pool.start_missing_nodes()
-            self._enter_stage(Stage.RUNNING)
+            self._stages.enter(Stage.RUNNING)
 
     def _tick_running(self) -> None:
         if self.exit_reason is None:
@@ -252,10 +251,10 @@ class Supervisor:
         self._seeder.record_problems()
 
     def _begin_shutdown(self) -> None:
-        self._enter_stage(Stage.CRAWL_COMPLETE if self.exit_reason is ExitReason.COMPLETE else Stage.INTERRUPTED)
+        self._stages.enter(Stage.CRAWL_COMPLETE if self.exit_reason is ExitReason.COMPLETE else Stage.INTERRUPTED)
 
     def _stop_nodes(self) -> None:
-        self._enter_stage(Stage.STOPPING_NODES_GRACEFUL)
+        self._stages.enter(Stage.STOPPING_NODES_GRACEFUL)
         self._deadline = self._deadlines.nodes(time.monotonic())
         self.node_pool.stop_nodes()
 
@@ -264,7 +263,7 @@ class Supervisor:
         if self.node_pool.reap():
             self._stop_appender()
         elif time.monotonic() > self._deadline:
-            self._enter_stage(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
+            self._stages.enter(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
             self._deadline = self._deadlines.nodes_forced(time.monotonic())
             self.node_pool.stop_nodes()
 
@@ -275,15 +274,15 @@ class Supervisor:
             self._stop_appender()
 
     def _stop_appender(self) -> None:
-        self._enter_stage(Stage.STOPPING_APPENDER_GRACEFUL)
+        self._stages.enter(Stage.STOPPING_APPENDER_GRACEFUL)
         self._deadline = self._deadlines.files(time.monotonic())
 
     def _await_appender(self) -> None:
         self._progress.record(self._is_stopped_early)
         if self.node_pool.appender.drain():
-            self._enter_stage(Stage.RELEASING_LOCK)
+            self._stages.enter(Stage.RELEASING_LOCK)
         elif time.monotonic() > self._deadline:
-            self._enter_stage(Stage.STOPPING_APPENDER_FORCEFUL, "the appender did not stop in time; forcing it")
+            self._stages.enter(Stage.STOPPING_APPENDER_FORCEFUL, "the appender did not stop in time; forcing it")
             self._deadline = self._deadlines.files_forced(time.monotonic())
 
     def _force_appender(self) -> None:
@@ -291,10 +290,10 @@ class Supervisor:
             self.node_pool.kill_all()
             self.node_pool.appender.end(NodeState.DEAD)
         if self.node_pool.appender.drain():
-            self._enter_stage(Stage.RELEASING_LOCK)
+            self._stages.enter(Stage.RELEASING_LOCK)
 
     def _stop_helpers(self) -> None:
-        """Stop the helpers last: nodes and outputs may use them until their own end."""
+        """Stop the helpers last: nodes and outputs use them until they end."""
         if self._helpers.stop(self._deadlines.helpers()):
             self._finish()
 
@@ -327,12 +326,6 @@ class Supervisor:
 
     def _is_stopped_early(self) -> bool:
         return self.kill_requested or self.exit_reason not in (None, ExitReason.COMPLETE)
-
-    def _enter_stage(self, stage: Stage, warning: str = "") -> None:
-        self._stages.enter(stage, warning)
-
-    def _idle(self) -> None:
-        """Do nothing: no work is due in this stage."""
 
 
 _STAGE_HANDLERS: dict[Stage, Callable[[Supervisor], None]] = {

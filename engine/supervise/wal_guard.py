@@ -9,7 +9,7 @@ from engine.errors import CrawlError
 from engine.store.db.connector import Database
 
 MAX_WAL_BYTES = 16_000_000
-"""SQLite starts a log again at 4 MB, but only at a moment at which nobody reads; seeding beside nodes has none."""
+"""SQLite restarts a log at 4 MB, but only at a moment without readers; seeding beside nodes never has one."""
 _BUSY_SECONDS = 0.1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
 """Seconds between two attempts: the pause doubles while they fail, since writers wait during each of them."""
@@ -70,4 +70,4 @@ class _WatchedLog:
             finally:
                 database.close()
         except CrawlError:
-            return False  # what is wrong shows at the next write
+            return False  # the next write reports it

@@ -1,4 +1,4 @@
-"""Estimates when a run will end: when the last of its hosts will have given its pages, at its own pace."""
+"""Estimates when a run ends: when the slowest of its hosts has given its pages, at its own pace."""
 
 import time
 from collections import deque
@@ -33,7 +33,6 @@ class _HostPace(Struct):
     counted: int = 0
 
     def update(self, work: HostWork, now: float) -> None:
-        """Take a sample of its counters."""
         passed, pages = now - self.at, work.ended - self.ended
         resting = work.backoff_until is not None and work.backoff_until > now
         if resting and not self.is_resting:
@@ -50,7 +49,7 @@ class _HostPace(Struct):
         self.ended, self.at, self.is_resting = work.ended, now, resting
 
     def seconds_for(self, work: HostWork, now: float) -> float | None:
-        """Seconds until its pages have ended; None: nothing was measured."""
+        """Seconds until its pages have ended; None without a measurement."""
         least = work.left * work.delay
         backoff = max(0.0, (work.backoff_until or 0.0) - now)
         if self.pages_per_s <= 0:
@@ -74,7 +73,7 @@ class Forecast:
         """By id: seconds until the pages of a host have ended; only of those with pages left."""
 
     def estimate(self, run: Run, max_time_left: float | None) -> Eta:
-        """The estimate of now. `max_time_left`: seconds that a limit of time leaves."""
+        """The current estimate. `max_time_left`: seconds until `max_time`."""
         now = boottime()
         if now >= self._next_at:
             started = time.perf_counter()

@@ -20,8 +20,6 @@ _MAX_SAMPLES = 400
 
 
 class _Sample(NamedTuple):
-    """The counters of a dataDef at some moment."""
-
     pages: int
     records: int
     values: dict[str, int]
@@ -50,9 +48,9 @@ class DropDetector:
         self._id: int | None = None
 
     def start_again_if_new(self, data_def: DataDefHealth) -> bool:
-        """Whether the dataDef has another version than before: its counters are not compared with the earlier ones.
+        """Whether the dataDef has another version than before: then its counters are not compared with earlier ones.
 
-        Their numbers do not tell: a fast re-extraction counts as many pages between two samples.
+        The counts alone do not show it: a fast re-extraction can count as many pages between two samples.
         """
         is_new = self._id not in (None, data_def.id)
         self._id = data_def.id
@@ -61,10 +59,10 @@ class DropDetector:
         return is_new
 
     def update(self, data_def: DataDefHealth) -> Iterator[_Fall]:
-        """Compare the last pages with those before: for each field, and for the rows, where they are enough."""
+        """Compare the last pages with earlier ones, by field and by rows, if both are enough."""
         now = _sample(data_def)
         if self._samples and now.pages < self._samples[-1].pages:
-            self._samples = []  # work that is done again
+            self._samples = []  # a re-extraction
         for name in now.values:
             fall = self._compare(name, now)
             if fall is not None:

@@ -29,7 +29,7 @@ class _HostLatency(Struct):
     recent: deque[float | None] = field(default_factory=lambda: deque(maxlen=_INTERVALS))
 
     def speed(self, host: int) -> HostSpeed | None:
-        """Of the last minute; None: nothing was answered in it, and what was recorded before stays."""
+        """The speed in the last minute; None without answers in it: the recorded one stays."""
         last_minute = difference(self.newest, self.ends[0])
         if not last_minute:
             return None
@@ -38,13 +38,12 @@ class _HostLatency(Struct):
         return HostSpeed(host, quantile(last_minute, 0.5), quantile(last_minute, 0.95), recent[-_INTERVALS:])
 
     def end_interval(self) -> None:
-        """Begin the next interval."""
         self.recent.append(quantile(difference(self.newest, self.ends[-1]), 0.5))
         self.ends.append(self.newest)
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing was answered for a minute."""
+        """Whether the host gave no answer for a minute."""
         return len(self.recent) == _INTERVALS and not any(self.recent)
 
 

@@ -26,7 +26,7 @@ _Identity = tuple[str | None, ...]
 
 
 class WarningLog:
-    """The log of one run. A start that resumes it repeats what still holds."""
+    """The log of one run. A start that resumes the run repeats warnings that still hold."""
 
     def __init__(self, db: Database, run: int) -> None:
         self._db = db
@@ -125,11 +125,9 @@ class RunStats:
         return now - self._last_sample[0] < _SAMPLE_SECONDS
 
     def _read_answers(self) -> dict[str, int]:
-        """All answers of the run by class of status."""
         return count_by_class(host_speeds.answers_by_status(self._db, self._run))
 
     def _longest_etas(self) -> dict[int, float]:
-        """Of the hosts that take longest."""
         longest = nlargest(_MAX_ETAS, self._forecast.host_etas.items(), key=lambda item: item[1])
         return {host: round(seconds, 1) for host, seconds in longest}
 
@@ -172,7 +170,7 @@ class RunStats:
         self._warning_log.confirm()
 
     def find_missed(self, *, complete: bool) -> list[MissedExpectation]:
-        """What the defs and settings expect of the rows, and is not met."""
+        """Expectations of the defs and settings that the rows do not meet."""
         return find_missed(self._db, self._run, self._settings, complete=complete)
 
     def noindex_events(self) -> list[Event]:
@@ -187,6 +185,5 @@ class RunStats:
         return [Event(time.time(), "WARNING", "supervisor", "host", text)]
 
     def too_many_failed(self) -> bool:
-        """Whether more jobs failed than the setting allows."""
         failed = sum(sequences.count_pages(self._db, self._run, "failed", kind) for kind in ("page", "file"))
         return failed > self._settings.max_failed

@@ -52,7 +52,7 @@ def list_task_steps(task: Task) -> list[TaskStep]:
 
 
 def list_users_loaders(tasks: Iterable[Task]) -> list[ChainStep]:
-    """The loaders of these tasks that are users' code."""
+    """The loaders of these tasks that are plugins."""
     return [step for task in tasks for step in task.chain if step.kind == "loader"]
 
 
@@ -97,7 +97,7 @@ class StepSpec(Struct, frozen=True, kw_only=True):
     dependencies: tuple[str, ...] = ()
     position: int = 0
     output: str = ""
-    """Of an appender: the dataDef whose rows it writes; empty: it has none."""
+    """Of an appender: the dataDef whose rows it writes; else empty."""
 
     @property
     def key(self) -> str:
@@ -106,7 +106,6 @@ class StepSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def dependency_keys(self) -> tuple[str, ...]:
-        """The keys of the steps it depends on."""
         return tuple(resolve_dependency(self.group, self.task, name) for name in self.dependencies)
 
 
@@ -195,7 +194,7 @@ def _loader_hash(definitions: Definitions, links: _LinkHashes, group: TaskGroup)
     hashes = sorted(hash_ for of_group in links.values() for hash_ in of_group)
     code = [
         (definition_hash(_content(step)), task.loader_code)
-        for task in group.tasks[:1]  # those of all tasks are equal
+        for task in group.tasks[:1]  # all tasks have equal ones
         for step in list_users_loaders([task])
     ]
     return _hash(LOADER, hashes, group.max_depth, group.max_pages, rules, *code)

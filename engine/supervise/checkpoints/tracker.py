@@ -62,7 +62,7 @@ class CheckpointTracker:
         self._graph = graph
 
     def update(self, stopped: Callable[[], bool]) -> bool:
-        """Complete finished steps, reopen those with new work. True if any changed; none if `stopped()`."""
+        """Complete finished steps, reopen those with new work, unless `stopped()`. True if any changed."""
         entries: CheckpointMap | None = read_checkpoints(self._db, self._run)
         changed = self._completion_changes(entries)
         if changed:
@@ -74,7 +74,6 @@ class CheckpointTracker:
         return bool(changed)
 
     def write_state_file(self) -> None:
-        """Bring `state.jsonl` up to date."""
         self._state_file.refresh()
 
     def close(self, *, done: bool, reason: str | None) -> None:
@@ -122,7 +121,6 @@ class CheckpointTracker:
 
 
 def read_checkpoints(db: Database, run: int) -> dict[str, Checkpoint]:
-    """The checkpoints of a run by key."""
     return {c.key: c for c in checkpoints.list_checkpoints(db, run)}
 
 
@@ -284,7 +282,7 @@ def _find_renamed(entries: CheckpointMap, removed: Iterable[Checkpoint], steps: 
 
 
 def _changed_input(entry: Checkpoint, step: StepSpec) -> str | None:
-    """What decides on a step and changed; None: nothing did."""
+    """What changed of a step's inputs; None if nothing did."""
     if entry.content_hash != step.content_hash:
         return STEP_INPUTS[step.role]
     return "the step before it" if step.task and entry.dependencies != step.dependencies else None

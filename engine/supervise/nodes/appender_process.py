@@ -21,8 +21,6 @@ from engine.store.tables.run.events import Event, Level
 
 
 class AppenderProcess:
-    """The appender process of one supervisor."""
-
     def __init__(
         self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings, spawner: Spawner
     ) -> None:

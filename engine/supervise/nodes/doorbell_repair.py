@@ -62,7 +62,6 @@ class QueueMaintainer:
             rings.clear_rings(self._db, self._run)
 
     def close(self) -> None:
-        """Close the queue."""
         self._doorbells.close()
 
     def _open_queue(self) -> Doorbells:

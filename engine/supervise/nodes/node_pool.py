@@ -32,7 +32,7 @@ _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
 _GRACEFUL_END = "stopped gracefully"
 _STARTING_AT_ONCE = 4
-"""Nodes that start at once, if there are no more CPUs: others wait until one of them has beaten."""
+"""Nodes that start at once, or as many as CPUs: others wait until one of them has beaten."""
 
 
 @dataclass(order=True, slots=True)
@@ -82,6 +82,10 @@ class NodePool:
         return [c for c in self.nodes if c.role is Role.RUNNER and c.restart_after_exit]
 
     @property
+    def _children(self) -> list[ChildProcess]:
+        return [*self.nodes, *([self.appender.child] if self.appender.child else [])]
+
+    @property
     def failure(self) -> str | None:
         """Why the run cannot continue; None while it can."""
         if self.appender.failure:
@@ -97,11 +101,9 @@ class NodePool:
 
     @property
     def any_alive(self) -> bool:
-        """Whether any node process still runs."""
         return any(child.poll() is None for child in self.nodes)
 
     def find_node(self, name: object) -> ChildProcess | None:
-        """The node of that name, such as n2."""
         return next((child for child in self.nodes if child.name == name), None)
 
     def start_node(self, role: Role, replaces: int | None = None, crashes: int = 0) -> ChildProcess:
@@ -156,7 +158,6 @@ class NodePool:
         return max(0, missing), max(0, -missing)
 
     def _cancel_pending_start(self) -> None:
-        """Cancel the pending start of one runner."""
         if self._restarting_runners:
             self._restarting_runners[0].restart_after_exit = False
         else:
@@ -164,7 +165,7 @@ class NodePool:
             heapq.heapify(self._scheduled)
 
     def watch(self) -> None:
-        """Reap nodes that ended, kill those that hang, start those that are due. Called at each tick."""
+        """Reap nodes that ended, kill those that hang, start those that are due."""
         self._check_nodes(replace=True)
         self.appender.watch()
         self._start_due()
@@ -199,17 +200,15 @@ class NodePool:
     def kill_all(self) -> None:
         """Kill every process and wait for its end."""
         self._scheduled.clear()
-        children = [*self.nodes, *([self.appender.child] if self.appender.child else [])]
-        for child in children:
+        for child in self._children:
             child.stop_requested = True
             child.kill()
-        for child in children:
+        for child in self._children:
             child.kill_and_wait()
 
     def kill_writer(self, pid: int, stalled: float) -> bool:
         """Kill the child with this pid, which blocks all writers; False if no child has it."""
-        children = [*self.nodes, *([self.appender.child] if self.appender.child else [])]
-        for child in children:
+        for child in self._children:
             if child.pid == pid:
                 child.kill_reason = child.kill_reason or f"held the database lock for {stalled:.0f} s; killed"
                 child.kill()
@@ -217,7 +216,6 @@ class NodePool:
         return False
 
     def record_beats(self) -> None:
-        """Write the beats of all children to the tables."""
         now = time.monotonic()
         with self._db.transaction():
             self._write_beats(self.nodes, now)
@@ -324,7 +322,7 @@ class NodePool:
         backup = min(backups, key=lambda c: c.number)
         nodes.set_role(self._db, backup.epoch, Role.RUNNER)
         state, _ = nodes.get_state_and_role(self._db, backup.epoch)
-        if state is NodeState.STANDBY:  # otherwise it has not registered yet
+        if state is NodeState.STANDBY:  # else it has not registered yet
             nodes.set_state(self._db, backup.epoch, NodeState.DONE)
         self._add_event("INFO", f"{backup.name} takes over as runner")
         return backup.epoch

@@ -84,11 +84,9 @@ class DefsSync:
         return self._extract_only and jobs.has_open_jobs(self._db, self._run)
 
     def request_reload(self) -> None:
-        """Load the defs from disk now."""
         if self.reloader is not None:
             self.reloader.check_now()
 
     def stop(self) -> None:
-        """Stop watching the defs."""
         if self.reloader is not None and self._started:
             self.reloader.stop()

@@ -45,8 +45,6 @@ class PublishHook(Protocol):
 
 
 class PublishResult(Struct, frozen=True, kw_only=True):
-    """The result of publishing."""
-
     version: int
     changed: bool
     """Whether the defs differ in meaning from those the run had."""
@@ -161,7 +159,7 @@ def _begin_reextraction(
     earlier = orjson.loads(recorded) if recorded else {"before": {}, "groups": []}
     done = _count_worked_pages(db, seq)
     pages = int(sum(done.get(group, 0) for group in dict.fromkeys([*stale, *forced_groups])))
-    returned = set(after) - set(before)  # a group that comes back may have pages of its earlier time
+    returned = set(after) - set(before)  # a group that returns may have pages from before
     if not pages and not any(done.get(group) for group in returned) and recorded is None:
         return 0
     names = {*changed_data_defs(old, new), *([forced] if forced else [])}

@@ -71,7 +71,6 @@ class Reloader:
         self._load_result: LoadResult[StepGraph] | None = None
 
     def start(self) -> None:
-        """Start the watcher."""
         self._watcher.start()
 
     def check_now(self) -> None:
@@ -94,7 +93,6 @@ class Reloader:
         return self._load_result is None and self._watcher.settled()
 
     def stop(self) -> None:
-        """Stop the watcher."""
         self._watcher.stop()
 
     def tick(self, now: float) -> tuple[Definitions, int] | None:
@@ -142,7 +140,7 @@ class Reloader:
         return (problem,)
 
     def _must_ask(self, defs: PreparedDefs, ticket: int) -> bool:
-        """Whether these defs wait for an operator: what a request without a hash, or with theirs, does not publish."""
+        """Whether these defs wait for an operator, since no request without a hash or with theirs publishes them."""
         if self._settings.on_save == "publish" or defs.hash == self._current.hash:
             return False
         if 0 < self._signal_ticket <= ticket:
@@ -199,7 +197,7 @@ class Reloader:
 
 
 def store_problems(db: Database, problems: Sequence[Problem]) -> None:
-    """Record the problems for viewers; none: the defs are valid. No saved defs wait any more."""
+    """Record the problems for viewers; an empty list means valid defs. No saved defs wait any more."""
     records = [
         {"file": p.file, "line": p.line, "col": p.column, "code": p.code, "message": p.message}
         for p in problems

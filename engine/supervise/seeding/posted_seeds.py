@@ -105,7 +105,7 @@ class SeedPoster:
         return SeedJobs(self._db, self._run.seq, definitions, placements)
 
     def _resolve(self, place: str, url: str) -> Seed | None:
-        """The seed of a URL; None: it gives no job, which is noted."""
+        """The seed of a URL; None, and a note, if it gives no job."""
         full = urls.resolve(url, self._base)
         userinfo = urls.userinfo_of(full) if full is not None and "@" in full else ""
         if full is None:
@@ -124,7 +124,7 @@ class SeedPoster:
 
 
 def _read_settings(db: Database) -> Settings | None:
-    """Those of the latest supervisor; None: there was none, or it was of another version of the program."""
+    """The settings of the latest supervisor; None without one, or if another version of the program wrote them."""
     text = supervisors.get_meta(db, supervisors.SETTINGS)
     try:
         return None if text is None else Settings.from_json(text)

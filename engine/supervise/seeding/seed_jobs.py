@@ -22,7 +22,7 @@ from engine.store.transactions.placement import PlacementCache
 
 
 class Seed(NamedTuple):
-    """A start URL without credentials, its `user:password` as written, empty if it has none, and the body to send."""
+    """A start URL without credentials, its `user:password` as written (may be empty), and the body to send."""
 
     url: str
     userinfo: str

@@ -77,7 +77,7 @@ class SeedReader:
             yield from self._resolve(read_urls(locator.from_file), f"{shown_path(locator.from_file)}:")
 
     def _resolve(self, written: Iterable[tuple[object, str]], place: str) -> Iterator[Seed]:
-        """The seeds of URLs as written, each after its line, if it has one; what gives none is a problem."""
+        """The seeds of URLs as written, each after its line, if it has one; the others become problems."""
         for line, url in written:
             try:
                 seed = read_seed(url, self._base)
@@ -102,7 +102,7 @@ def read_seed(written: str, base: str | None) -> Seed | None:
     full = urls.resolve(bare, base)
     if full is None:
         return None
-    if "@" in full and urls.userinfo_of(full):  # that of the base
+    if "@" in full and urls.userinfo_of(full):  # the base has them
         userinfo, full = userinfo or urls.userinfo_of(full), urls.without_credentials(full)
     return Seed(full, userinfo)
 
@@ -119,5 +119,4 @@ def _with_bodies(locator: Locator, seeds: Iterator[Seed]) -> Iterator[Seed]:
 
 
 def take_batch(seeds: Iterator[Seed]) -> list[Seed]:
-    """The next batch."""
     return list(islice(seeds, _BATCH_SIZE))

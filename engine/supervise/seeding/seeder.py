@@ -148,7 +148,7 @@ class Seeder:
             try:
                 return (yield from self._seed_locator(group, locator))
             except ListUnreadable as error:
-                if locator.from_file == "-":  # what was read of it is gone
+                if locator.from_file == "-":  # standard input cannot be read again
                     raise
                 seconds = min(60.0, _RETRY_SECONDS * 2 ** min(attempt, _MAX_DOUBLINGS))
                 text = f"{error.message}; retry {attempt + 1} of {self._retries} in {seconds:g} s"
