@@ -13,9 +13,9 @@ from engine.store.read.pace import HostWork, RunWork
 from engine.store.tables.run.runs import Run
 
 _SMOOTHING_SECONDS = 15.0
-"""The time constant of a host's pace: what was measured so long ago counts a third."""
+"""The time constant of a host's pace: a measurement of this age counts a third."""
 _GROWTH_SECONDS, _GROWTH_PAGES = 5.0, 20
-"""New pages within this time, or since so many pages ended, mean that more are to come."""
+"""New pages within this time, or since so many pages ended, mean that more will come."""
 _COST_SHARE = 0.02
 """The share of its time that the supervisor spends on this: with very many hosts it estimates less often."""
 
@@ -60,8 +60,6 @@ class _HostPace(Struct):
 
 
 class Forecast:
-    """Of one run under one supervisor."""
-
     def __init__(self, db: Database) -> None:
         self._db = db
         self._paces: dict[int, _HostPace] = {}

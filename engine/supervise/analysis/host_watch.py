@@ -48,7 +48,7 @@ class _HostLatency(Struct):
 
 
 class HostWatch:
-    """Of one run under one supervisor. Its cost grows with the hosts that answered in the last minute."""
+    """Measures the hosts of one run. Its cost grows with the hosts that answered in the last minute."""
 
     def __init__(self, db: Database, run: int) -> None:
         self._db = db
@@ -82,7 +82,7 @@ class HostWatch:
             host_speeds.forget_latencies(self._db, self._silent)
 
     def confirm(self, *, sampled: bool) -> None:
-        """That transaction is committed. `sampled`: with the latencies of the run."""
+        """Call it after the commit of `record`. `sampled`: it held the latencies of the run."""
         for host in self._silent:
             del self._hosts[host]
         self._silent = set()

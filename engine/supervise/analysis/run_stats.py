@@ -166,7 +166,7 @@ class RunStats:
         self._warning_log.update()
 
     def confirm_warnings(self) -> None:
-        """That transaction is committed."""
+        """Call it after the commit of `log_warnings`."""
         self._warning_log.confirm()
 
     def find_missed(self, *, complete: bool) -> list[MissedExpectation]:

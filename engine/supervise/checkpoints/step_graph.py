@@ -145,7 +145,7 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
 
 
 def find_dependents(changed: Iterable[str], dependencies: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """Every step that depends on a changed one, directly or through others, with that one. All are keys."""
+    """By key: steps that depend on a changed one, directly or through others, with the key of that one."""
     followers: dict[str, list[str]] = defaultdict(list)
     for key, names in dependencies.items():
         for name in names:
@@ -215,7 +215,7 @@ def _task_step_hash(
 
 
 def _content(step: ChainStep) -> ChainStep:
-    """A step without what changes no row, and without its place."""
+    """The parts of a step that affect rows."""
     return replace(step, name="", previous="", limit=None, workers=1)
 
 
@@ -245,7 +245,7 @@ def _links_by_target(definitions: Definitions, groups: Iterable[TaskGroup]) -> d
         for rules in [locator.sitemap_rules for locator in located.locators if locator.sitemap_rules is not None]:
             for sitemap_link in rules.links:
                 target = sitemap_link.group or located.name
-                if target != located.name:  # its own depends on its seeder anyway
+                if target != located.name:  # a group depends on its own seeder anyway
                     hash_ = _hash("sitemap", located.name, definition_hash(rules))
                     links.setdefault(target, {}).setdefault(located.name, []).append(hash_)
     return links

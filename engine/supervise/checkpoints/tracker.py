@@ -186,7 +186,7 @@ def diff_checkpoints(
 def removed_entries(entries: CheckpointMap, steps: StepGraph) -> list[Checkpoint]:
     """The entries to delete: of tasks and steps that these defs no longer have, in groups that they have.
 
-    The entries of a removed group stay, as invalid ones: it has pages that nothing works any more.
+    Entries of a removed group stay, as invalid: no step works its pages any more.
     """
     keys = {step.key for step in steps.steps}
     groups = {step.group for step in steps.steps}
@@ -251,7 +251,7 @@ def _has_new_work(step: StepSpec, steps: StepGraph, now: RunProgress) -> bool:
 
 
 def _is_drained(group: str, entries: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
-    """Whether a group has no job left and can get no more."""
+    """Whether a group has no open job, and no seeder or upstream page can add one."""
     if not now.seeded:
         return False
     groups = (group, *steps.upstream[group])

@@ -17,7 +17,7 @@ def stale_groups(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 
 
 def find_stale_groups(old: PreparedDefs, new: PreparedDefs) -> list[str]:
-    """The groups of `stale_groups`, of two sets of defs."""
+    """The stale groups between two sets of defs."""
     return stale_groups(*({group.group: group.hash for group in defs.groups} for defs in (old, new)))
 
 
@@ -28,7 +28,7 @@ def changed_data_defs(old: PreparedDefs, new: PreparedDefs) -> list[str]:
 
 
 def relinked_groups(old: Definitions, new: Definitions, stale: Collection[str]) -> list[str]:
-    """Groups that may lose links to their pages, as far as the stale pages will show it once they are re-extracted."""
+    """Groups that may lose links to their pages, if the re-extraction of stale pages can show it."""
     before, after = _links_by_target(old), _links_by_target(new)
     if all(before.get(group) == after.get(group) for group in stale):
         return []

@@ -136,7 +136,7 @@ def _allows_private(definitions: Definitions, host_key: str) -> bool:
 def _retained_outputs(
     db: Database, run: int, new: Definitions, declared: list[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """Outputs that an earlier start requested with `-o`, as far as their dataDefs still exist."""
+    """Outputs that an earlier start requested with `-o` and whose dataDefs still exist."""
     flagged = {appender for appender, _ in declared} == {"flag"}
     return [
         (output.appender, output.data_def)

@@ -28,7 +28,7 @@ _MAX_SHOWN_CHARACTERS = 200
 
 
 class PostedSeeds(Struct):
-    """What became of the URLs."""
+    """Counts of the posted URLs."""
 
     created: int = 0
     known: int = 0
@@ -36,7 +36,7 @@ class PostedSeeds(Struct):
     unusable: int = 0
     """They give no job."""
     problems: list[str] = field(default_factory=list)
-    """The first ones of the latter, each with its place."""
+    """The first unusable ones, each with its place."""
 
 
 class SeedPoster:

@@ -33,10 +33,10 @@ from engine.supervise.seeding.seed_reader import SeedReader, take_batch
 _SMALL_GROUP = 20
 """URLs of a group that is seeded in one transaction, with others: no page leads to one of them before it is there."""
 _MAX_TOGETHER = 50
-"""Such groups in one transaction: 0.1 s."""
+"""Such groups in one transaction."""
 _MAX_REPORTED = 5
 _RETRY_SECONDS = 1.0
-"""Until a list that could not be read is read again; doubled each time, up to a minute."""
+"""Before an unreadable list is read again; doubled each time, up to a minute."""
 _MAX_DOUBLINGS = 6
 
 _T = TypeVar("_T")
@@ -67,7 +67,7 @@ class Seeder:
         self.reader: SeedReader = SeedReader(self._base, previous.reader.stdin if previous is not None else None)
         self._batches = self._seed_all()
         self._empty_lists: list[str] = []
-        """Of the group that is seeded: the lists of URLs that gave none."""
+        """Lists of the current group without URLs."""
         self.done = False
 
     def step(self) -> list[int]:
@@ -140,9 +140,9 @@ class Seeder:
                 self._empty_lists.append("standard input" if locator.from_file == "-" else str(locator.from_file))
 
     def _retry_reading(self, group: LocatorGroup, locator: Locator) -> Generator[list[int], None, int]:
-        """Seed a locator, again from its start where its list could not be read; returns the number of its seeds.
+        """Seed a locator, from its start again if its list is unreadable; returns the number of its seeds.
 
-        What was seeded before is known by its keys, and not seeded twice.
+        Keys keep earlier seeds from being seeded twice.
         """
         for attempt in range(self._retries):
             try:
@@ -171,7 +171,7 @@ class Seeder:
             events.add(self._db, self._run.seq, [Event(time.time(), "WARNING", "supervisor", "seed", text)])
 
     def _combine_small(self, groups: list[_OpenGroup]) -> Iterator[list[_OpenGroup]]:
-        """The groups in order, neighbours together where they are small: each transaction waits for the disk."""
+        """The groups in order, small neighbours together: each transaction waits for the disk."""
         together: list[_OpenGroup] = []
         for entry in groups:
             is_small = self._is_small(entry[0])
@@ -193,7 +193,6 @@ class Seeder:
         return len(patterns) <= _SMALL_GROUP and not any("{" in url for url in patterns)
 
     def _read_groups(self, groups: list[_OpenGroup]) -> list[_Batch]:
-        """The seeds of small groups."""
         return [
             (group, locator, batch, kind)
             for group, _ in groups
