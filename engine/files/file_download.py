@@ -18,8 +18,8 @@ from engine.files.file_part import FilePart, PartNote
 from engine.http.byte_budget import NoRoom
 from engine.http.decompress import open_decompressor
 from engine.http.errors import FetchFailed
-from engine.http.limited_body import LimitedBody
 from engine.http.response import FILE_STATUSES
+from engine.http.transport import LimitedBody
 from engine.model.file import bare_type, refuse_page
 from engine.runtime.disk_space import free_bytes
 

@@ -19,7 +19,6 @@ from engine.http.byte_budget import BodyShare, NoRoom
 from engine.http.cookies import SessionCookies
 from engine.http.decompress import ACCEPT_ENCODING, decompress_start, open_decompressor
 from engine.http.errors import FetchFailed
-from engine.http.limited_body import Download, LimitedBody
 from engine.http.request import OutgoingRequest, build_request
 from engine.http.response import (
     FILE_STATUSES,
@@ -30,7 +29,7 @@ from engine.http.response import (
     parse_retry_after,
     redirect_target,
 )
-from engine.http.transport import Transport, TransportResponse
+from engine.http.transport import Download, LimitedBody, Transport, TransportResponse
 from engine.model.host import HostAuth, HostRoute
 from engine.model.job import Request
 from engine.settings import Settings

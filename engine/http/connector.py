@@ -3,25 +3,118 @@
 import asyncio
 import socket
 import ssl
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import aiohttp
+import h2.config
+import h2.connection
+import h2.errors
+import h2.events
 import httpcore
+from aiohappyeyeballs import start_connection
+from aiohttp.abc import AbstractResolver
 
-from engine.http.dialer import Dialer
-from engine.http.errors import FetchFailed
-from engine.http.failures import describe_os_error, invalid_certificate, tls_failure
-from engine.http.http2_connection import Http2Connection
-from engine.http.network_stream import NetworkStream
+from engine.http.address_guard import GuardedResolver, literal_address, open_guarded_socket
+from engine.http.errors import FetchFailed, describe_os_error, invalid_certificate, tls_failure
+from engine.http.network_stream import FloodDetected, NetworkStream
 from engine.http.proxies import Proxy, ProxyFailed
-from engine.http.read_meter import FloodDetected
-from engine.http.tls_contexts import TlsContexts
+from engine.http.tls import TlsContexts
 from engine.model.host import TlsRule
 from engine.model.retry_policy import retryable_status
 
+_NEXT_ADDRESS_SECONDS = 0.25
+"""After which a further address of a name is tried beside the one before (RFC 8305)."""
+_GOAWAY = h2.connection.ConnectionInputs.RECV_GOAWAY
+_KEEPS_OPEN = {
+    (state, _GOAWAY): (None, state)
+    for state in (h2.connection.ConnectionState.IDLE, h2.connection.ConnectionState.CLIENT_OPEN)
+}
 _MAX_PROXY_SECONDS = 10.0
 PROXY_REFUSES = 407
 _PROXY_FAILURES = frozenset({PROXY_REFUSES, 502, 503})
 """Statuses of a CONNECT by which the proxy itself says that it cannot serve."""
+
+
+class Dialer:
+    """Connects to public addresses only, as the other transport does, and to any for exempt hosts."""
+
+    def __init__(self, resolver: AbstractResolver | None = None) -> None:
+        self._given_resolver = resolver
+        self._own_resolver: AbstractResolver | None = None
+        self._guarded: GuardedResolver | None = None
+
+    async def connect(self, host: str, port: int, *, exempt: bool) -> NetworkStream:
+        """A connection. `host`: a name or an address as in a normalized URL, with brackets or without.
+
+        Raises OSError: GuardedAddress where all addresses of the host are guarded, socket.gaierror where it has none.
+        """
+        address = literal_address(host)
+        addresses = [address] if address is not None else await self._resolve(host, port, exempt=exempt)
+        connected = await start_connection(
+            [_to_addr_info(one, port) for one in addresses],
+            happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+            interleave=1,
+            socket_factory=None if exempt else open_guarded_socket,
+        )
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return NetworkStream.from_socket(connected)
+
+    async def aclose(self) -> None:
+        """Close the resolver."""
+        if self._own_resolver is not None:
+            await self._own_resolver.close()
+
+    async def _resolve(self, host: str, port: int, *, exempt: bool) -> list[str]:
+        resolver = self._given_resolver or self._own_resolver
+        if resolver is None:
+            resolver = self._own_resolver = aiohttp.DefaultResolver()
+        if not exempt:
+            if self._guarded is None:
+                self._guarded = GuardedResolver(resolver)
+            resolver = self._guarded
+        found = [result["host"] for result in await resolver.resolve(host, port, socket.AF_UNSPEC)]
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "no address")
+        return found
+
+
+def _to_addr_info(address: str, port: int) -> Any:
+    """The address as `getaddrinfo` gives it."""
+    if ":" not in address:
+        return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port)
+    bare, _, scope = address.partition("%")
+    number = int(scope) if scope.isdigit() else socket.if_nametoindex(scope) if scope else 0
+    return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (bare, port, 0, number)
+
+
+class Http2Connection(httpcore.AsyncHTTP2Connection):
+    """Overrides private parts of httpcore and h2: pyproject.toml bounds the versions, and tests send such frames."""
+
+    CONFIG = h2.config.H2Configuration(validate_inbound_headers=True)
+    """httpcore leaves the checks out: without a status, a response would count as 200."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # h2 reads nothing after a GOAWAY, though streams up to the last one it names are completed (RFC 9113, 6.8)
+        machine = self._h2_state.state_machine
+        machine._transitions = {**machine._transitions, **_KEEPS_OPEN}
+        self._is_draining = False
+
+    @property
+    def accepts_requests(self) -> bool:
+        """Whether the server accepts a further request: it has sent no GOAWAY, and no limit of 0 streams."""
+        return not self._is_draining and self._h2_state.remote_settings.max_concurrent_streams > 0
+
+    async def _read_incoming_data(self, request: httpcore.Request) -> list[h2.events.Event]:
+        events = await super()._read_incoming_data(request)
+        return [event for event in events if not self._is_graceful(event)]
+
+    def _is_graceful(self, event: h2.events.Event) -> bool:
+        """Whether the event ends the connection after the response to its request."""
+        if not isinstance(event, h2.events.ConnectionTerminated) or event.error_code != h2.errors.ErrorCodes.NO_ERROR:
+            return False
+        self._is_draining = True
+        return event.last_stream_id is None or event.last_stream_id >= self._h2_state.highest_outbound_stream_id
 
 
 class ConnectionKey(NamedTuple):

@@ -1,5 +1,7 @@
-"""The failure of a fetch. Does not import the HTTP client, so that importing it is cheap."""
+"""The failure of a fetch, and failures of connections in one line each. Imports no HTTP client."""
 
+import errno
+import socket
 from typing import Literal
 
 from engine.errors import CrawlError, one_line
@@ -25,6 +27,7 @@ FailureKind = Literal[
 
 FILES_NOT_ALLOWED = "`file:` URLs are read only with --allow-file"
 """Why a `file:` URL is refused."""
+_DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 class FetchFailed(CrawlError):
@@ -67,3 +70,35 @@ class ProxiedNameRefused(AddressRefused):
             retryable=False,
             remedy="If you trust the host, write `private: true` beside its `proxy` below `hosts` in the defs.",
         )
+
+
+def unresolved_host(host: str, error: OSError) -> FetchFailed:
+    """The failure where a host has no address; a further attempt helps unless the resolver says there is none."""
+    not_found = isinstance(error, socket.gaierror) and error.errno in _DNS_NOT_FOUND
+    return FetchFailed(f"cannot resolve host {host}", kind="dns", retryable=not not_found)
+
+
+def invalid_certificate(error: Exception) -> FetchFailed:
+    """The failure where a certificate is not accepted."""
+    detail = getattr(error, "verify_message", "") or str(error)
+    return FetchFailed(f"TLS: invalid certificate: {detail}", kind="tls", retryable=False)
+
+
+def tls_failure(error: BaseException | None) -> FetchFailed:
+    """The failure of a handshake."""
+    detail = getattr(error, "reason", None) or "handshake failed"
+    return FetchFailed(f"TLS: {str(detail).replace('_', ' ').lower()}", kind="tls", retryable=False)
+
+
+def describe_os_error(number: int | None) -> str:
+    """What an error number of a connection means."""
+    match number:
+        case errno.ECONNREFUSED:
+            return "connection refused"
+        case errno.ECONNRESET | errno.EPIPE:
+            return "connection reset"
+        case errno.ENETUNREACH | errno.EHOSTUNREACH:
+            return "host unreachable"
+        case errno.ETIMEDOUT:
+            return "connection timed out"
+    return "connection failed"

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import quote, quote_plus, unquote
 
 import httpx
@@ -14,7 +15,8 @@ from multidict import CIMultiDict
 
 from engine import urls
 from engine.http.errors import FetchFailed
-from engine.model.host import FIXED_HEADERS, HostAuth
+from engine.model.definition import HostRule
+from engine.model.host import FIXED_HEADERS, SAFE_HEADERS, HostAuth, HostRoute
 from engine.model.job import Request
 from engine.model.link import FORM_TYPE, JSON_TYPE
 from engine.model.variables import UnusableVariable, decode_variables, render_secrets
@@ -22,6 +24,7 @@ from engine.model.variables import UnusableVariable, decode_variables, render_se
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _INVALID_CREDENTIAL = re.compile(r"[\x00-\x1f\x7f]")
 """RFC 7617 and RFC 7616 exclude them."""
+_NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 
 
 class OutgoingRequest(httpx.Request):
@@ -203,3 +206,40 @@ def _add_basic_authorization(userinfo: str, out: CIMultiDict[str]) -> None:
         user, _, password = userinfo.partition(":")
         pair = f"{unquote(user)}:{unquote(password)}"
         out["Authorization"] = f"Basic {b64encode(pair.encode('utf-8', 'replace')).decode()}"
+
+
+class HostPart(NamedTuple):
+    """What the rule of a host adds to a request."""
+
+    headers: Mapping[str, str]
+    cookies: Mapping[str, str]
+    auth: HostAuth | None = None
+    route: HostRoute | None = None
+    """How it travels: that is no credential, and the same for robots.txt and sitemaps."""
+
+
+NOTHING = HostPart(_NO_COOKIES, _NO_COOKIES)
+
+
+def host_part(rule: HostRule, *, with_credentials: bool) -> HostPart:
+    """What the rule adds; without credentials, only the route and the headers that are safe to send anywhere."""
+    if with_credentials:
+        return HostPart(rule.headers, rule.cookies, rule.auth, rule.route)
+    safe = {name: value for name, value in rule.headers.items() if name.lower() in SAFE_HEADERS}
+    return HostPart(safe, _NO_COOKIES, None, rule.route)
+
+
+def may_carry_credentials(rule: HostRule, url: str, start_url: str, plain_hosts: frozenset[str]) -> bool:
+    """Whether a request for `url` may carry the credentials of its host's rule.
+
+    Over https always. Over http only where the defs ask for it: the page's locator (`start_url`) or another one
+    (`plain_hosts`) names the host with http, or the rule names port 80. A link from an https page cannot ask.
+    """
+    if url.startswith("https:"):
+        return True
+    host = urls.host_of(url)
+    return (
+        host in plain_hosts
+        or rule.name.endswith(":80")
+        or (start_url.startswith("http:") and urls.host_of(start_url) == host)
+    )

@@ -3,7 +3,7 @@
 from engine import urls
 from engine.http.decode import decode
 from engine.http.errors import AddressRefused, FetchFailed
-from engine.http.redirect_chain import SendHop, follow_redirects
+from engine.http.redirects import SendHop, follow_redirects
 from engine.http.response import FetchResponse
 from engine.model.job import Request
 from engine.model.retry_policy import retryable_status

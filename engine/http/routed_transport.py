@@ -5,27 +5,38 @@ It is imported, with httpcore and h2, at the first request that needs it.
 
 import asyncio
 import contextlib
+import socket
+import ssl
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
+from io import BytesIO
 
+import h2.errors
+import h2.events
+import h2.exceptions
 import httpcore
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from engine import urls
-from engine.http.address_guard import literal_address
-from engine.http.connector import PROXY_REFUSES, ConnectionKey, Connector, OpenConnection, describe_refusal
-from engine.http.dialer import Dialer
-from engine.http.errors import FetchFailed, ProxiedNameRefused
-from engine.http.failures import refuse_guarded_literal, to_refusal
-from engine.http.guarded_connector import GuardedAddress
-from engine.http.httpcore_failures import to_fetch_failed
+from engine.errors import one_line
+from engine.http.address_guard import GuardedAddress, literal_address, refuse_guarded_literal, to_refusal
+from engine.http.connector import PROXY_REFUSES, ConnectionKey, Connector, Dialer, OpenConnection, describe_refusal
+from engine.http.decompress import Decompressor, body_too_large
+from engine.http.errors import (
+    FetchFailed,
+    ProxiedNameRefused,
+    describe_os_error,
+    invalid_certificate,
+    tls_failure,
+    unresolved_host,
+)
+from engine.http.network_stream import FloodDetected, check_pieces
 from engine.http.proxies import Proxy, ProxyFailed, ProxyRotation, read_proxy
 from engine.http.request import OutgoingRequest
-from engine.http.stream_body import StreamBody
-from engine.http.tls_contexts import TlsContexts
-from engine.http.transport import TransportResponse
+from engine.http.tls import TlsContexts
+from engine.http.transport import HoldBytes, TransportResponse
 from engine.model.host import HostRoute
 
 _IDLE_SECONDS = 15.0
@@ -35,6 +46,11 @@ _MAX_HEADERS = 512
 _MAX_ROUTES = 1000
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 """Methods whose requests say nothing of a body that they lack."""
+_NO_TLS_FAILURES = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLZeroReturnError, ssl.SSLEOFError)
+"""They say that the connection needs more bytes, or has ended."""
+_BODY_CUT = "peer closed connection"
+_PIECES_BETWEEN_PAUSES = 256
+"""After so many pieces other tasks run: a read may hold thousands of small ones."""
 
 
 class RoutedTransport:
@@ -242,3 +258,177 @@ async def _close(connection: OpenConnection) -> None:
     with contextlib.suppress(Exception):  # whatever state a hostile server left it in
         await connection.http.aclose()
     await connection.stream.aclose()
+
+
+def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> FetchFailed:
+    """The failure. `in_body`: it came while the body was read. Never quotes the URL or what the server sent."""
+    if isinstance(error, FetchFailed):
+        return error
+    chain = list(_chain(error))
+    for cause in chain:
+        if isinstance(cause, ssl.CertificateError):
+            return invalid_certificate(cause)
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, _NO_TLS_FAILURES):
+            return tls_failure(cause)
+        if isinstance(cause, FloodDetected):
+            return FetchFailed(f"invalid HTTP response: {cause}", kind="protocol", retryable=False)
+        if isinstance(cause, socket.gaierror):
+            return unresolved_host(host, cause)
+    ended = _describe_end(chain, in_body=in_body)
+    if ended is not None:
+        return FetchFailed(ended, kind="connection", retryable=True)
+    return FetchFailed(f"invalid HTTP response: {_describe_protocol(chain)}", kind="protocol", retryable=False)
+
+
+def _describe_end(chain: list[BaseException], *, in_body: bool) -> str | None:
+    """How the connection ended, where a further attempt may have more luck; None: it is the response that is wrong."""
+    lost = "connection lost while reading the body" if in_body else None
+    for cause in chain:
+        detail = cause.args[0] if cause.args else None
+        if isinstance(cause, h2.exceptions.TooManyStreamsError):
+            return "the server accepts no further stream"
+        if isinstance(detail, h2.events.StreamReset):
+            return f"the server reset the stream ({_error_name(detail.error_code)})"
+        if isinstance(detail, h2.events.ConnectionTerminated):
+            return f"the server closed the connection ({_error_name(detail.error_code)})"
+        if isinstance(cause, httpcore.RemoteProtocolError):
+            text = str(detail)
+            if text.startswith(("Server disconnected", _BODY_CUT)):
+                return lost or "connection closed before a response"
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return lost or describe_os_error(cause.errno)
+    if isinstance(chain[0], httpcore.NetworkError | httpcore.ConnectionNotAvailable | OSError):
+        return lost or "connection failed"
+    return None
+
+
+def _describe_protocol(chain: list[BaseException]) -> str:
+    for cause in chain:
+        detail = cause.args[0] if cause.args else None
+        if isinstance(cause, h2.exceptions.H2Error) or isinstance(detail, h2.exceptions.H2Error):
+            return "a violation of HTTP/2"
+        if isinstance(cause, httpcore.RemoteProtocolError):
+            return one_line(str(detail).partition("(")[0].partition(":")[0])
+    return "it cannot be read"
+
+
+def _error_name(code: object) -> str:
+    try:
+        return h2.errors.ErrorCodes(code).name  # type: ignore[arg-type]
+    except ValueError:
+        return f"error {code}"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and its causes, from the outermost inwards."""
+    for _ in range(10):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+class StreamBody:
+    """A `LimitedBody` of a response of httpcore."""
+
+    def __init__(
+        self,
+        response: httpcore.Response,
+        *,
+        on_complete: Callable[[], None],
+        on_abandoned: Callable[[], None],
+        to_failure: Callable[[Exception], Exception],
+    ) -> None:
+        """`on_complete` or `on_abandoned` is called once, and takes the connection back."""
+        assert isinstance(response.stream, AsyncIterable)
+        self._response = response
+        self._pieces: AsyncIterator[bytes] = aiter(response.stream)
+        self._on_complete = on_complete
+        self._on_abandoned = on_abandoned
+        self._to_failure = to_failure
+        self._ended = False
+        self._count = 0
+        self.received = 0
+        """Bytes read, as sent."""
+
+    async def read(self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes) -> bytes:
+        """The whole body, decompressed. Releases the connection.
+
+        `hold` is awaited before bytes are kept. Raises `FetchFailed` if the body is truncated, cannot be
+        decompressed, or exceeds `limit` bytes, as sent or decompressed; the caller then closes it.
+        """
+        declared = _declared_length(self._response)
+        if declared is not None and declared > limit:
+            raise body_too_large(limit)
+        body = BytesIO()
+        while (piece := await self._next_piece(limit)) is not None:
+            if decompressor is None:
+                await hold(len(piece))
+                body.write(piece)
+                continue
+            for part in decompressor.feed(piece):
+                await hold(len(part))
+                body.write(part)
+        if decompressor is not None and self.received:
+            for part in decompressor.finish():
+                await hold(len(part))
+                body.write(part)
+        await self._complete()
+        return body.getvalue()
+
+    async def read_start(self, limit: int) -> bytes:
+        """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
+        body = BytesIO()
+        while self.received < limit:
+            piece = await self._next_piece(None)
+            if piece is None:
+                await self._complete()
+                break
+            body.write(piece)
+        self.close()
+        return body.getvalue()[:limit]
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces as sent, without a limit: for a body that goes to a file. Raises `FetchFailed`."""
+        while (piece := await self._next_piece(None)) is not None:
+            if piece:
+                yield piece
+        await self._complete()
+
+    def close(self) -> None:
+        """Discard the rest: closes the connection unless the body was read completely."""
+        if not self._ended:
+            self._ended = True
+            self._on_abandoned()
+
+    async def _next_piece(self, limit: int | None) -> bytes | None:
+        """The next bytes as sent, which may be none; None at the end."""
+        self._count += 1
+        if self._count % _PIECES_BETWEEN_PAUSES == 0:
+            await asyncio.sleep(0)
+        try:
+            piece = await anext(self._pieces, None)
+            check_pieces(self._count, self.received)
+        except Exception as error:  # whatever a hostile body makes of the libraries
+            raise self._to_failure(error) from error
+        self.received += len(piece or b"")
+        if limit is not None and self.received > limit:
+            raise body_too_large(limit)
+        return piece
+
+    async def _complete(self) -> None:
+        try:
+            await self._response.aclose()
+        except BaseException:
+            self.close()
+            raise
+        self._ended = True
+        self._on_complete()
+
+
+def _declared_length(response: httpcore.Response) -> int | None:
+    """The Content-Length, if it is one."""
+    for name, value in response.headers:
+        if name.lower() == b"content-length":
+            return int(value) if value.isdigit() and len(value) < 20 else None
+    return None

@@ -1,36 +1,46 @@
 """The transport over aiohttp: exact URLs, guarded addresses, limited bodies; says which errors to retry."""
 
+import asyncio
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from functools import cached_property
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cached_property, partial
 from io import BytesIO
+from typing import Any, Protocol
 
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
+from aiohttp.helpers import set_exception
 from aiohttp.http import RawResponseMessage
+from aiohttp.tracing import Trace
 from yarl import URL
 
-from engine.http.checked_connector import CheckedConnector
-from engine.http.checked_tls import TlsFlood
+from engine.http.address_guard import (
+    GuardedAddress,
+    GuardedResolver,
+    find_guarded_address,
+    open_guarded_socket,
+    refuse_guarded_literal,
+    to_refusal,
+)
 from engine.http.decompress import Decompressor, body_too_large
-from engine.http.errors import FetchFailed
-from engine.http.failures import (
+from engine.http.errors import (
+    FetchFailed,
     describe_os_error,
     invalid_certificate,
-    refuse_guarded_literal,
     tls_failure,
-    to_refusal,
     unresolved_host,
 )
-from engine.http.guarded_connector import GuardedAddress, GuardedResolver, find_guarded_address, open_guarded_socket
-from engine.http.limited_body import HoldBytes, LimitedBody
 from engine.http.request import OutgoingRequest
-from engine.http.tls_contexts import TlsContexts
+from engine.http.tls import TlsContexts, TlsFlood
 
+HoldBytes = Callable[[int], Awaitable[None]]
+"""Waits until that many further bytes may be kept in memory."""
 _MAX_HEADER_BYTES = 64 * 1024
 """Bytes of one header line; policies and cookies of real sites exceed aiohttp's 8 KB."""
 _MAX_HEADERS = 512
@@ -44,6 +54,84 @@ _DNS_CACHE_SECONDS = 60
 """Seconds to cache a resolved name."""
 _QUOTED_BYTES = re.compile(r"\s*(?:bytearray\()?b(['\"]).*", re.DOTALL)
 """What aiohttp quotes of a response, which may repeat what was sent."""
+
+
+class LimitedBody(Protocol):
+    """The body of a response, as sent."""
+
+    received: int
+    """Bytes read, as sent."""
+
+    async def read(self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes) -> bytes:
+        """The whole body, decompressed. Releases the connection.
+
+        `hold` is awaited before bytes are kept. Raises `FetchFailed` if the body is truncated, cannot be
+        decompressed, or exceeds `limit` bytes, as sent or decompressed; then stops reading.
+        """
+
+    async def read_start(self, limit: int) -> bytes:
+        """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces as sent, without a limit: for a body that goes to a file."""
+
+    def close(self) -> None:
+        """Discard the rest: closes the connection unless the body was read completely."""
+
+
+class Download(Protocol):
+    """What a request for a file adds to its headers, and what reads the answer."""
+
+    received: int
+    """Bytes of the body, as sent."""
+    problem: str | None
+    """Why the answer is not the file; the rest of it is not read."""
+
+    def request_headers(self, url: str) -> dict[str, str]:
+        """The headers to add to the request to this URL."""
+
+    async def read(
+        self, url: str, status: int, headers: Mapping[str, str], body: LimitedBody, limit: asyncio.Timeout
+    ) -> bytes:
+        """Read a response of any status; returns the beginning of its content. `headers`: names in lower case."""
+
+
+class _CheckedHandler(ResponseHandler):
+    """Closes its connection when something arrives while it is idle."""
+
+    is_idle = False
+
+    def data_received(self, data: bytes) -> None:
+        if data and self.is_idle:  # without data aiohttp calls it itself
+            self.close()
+        else:
+            super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if isinstance(exc, TlsFlood) and self._payload is not None:
+            # aiohttp would raise an error of its own, about the body alone
+            set_exception(self._payload, exc)
+            self._payload = None
+        super().connection_lost(exc)
+
+
+class CheckedConnector(aiohttp.TCPConnector):
+    """Overrides private methods: pyproject.toml bounds the version, and tests send such responses."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = partial(_CheckedHandler, loop=self._loop)  # type: ignore[assignment]
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        connection = await super()._get(key, traces)
+        if connection is not None and isinstance(connection.protocol, _CheckedHandler):
+            connection.protocol.is_idle = False
+        return connection
+
+    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        if isinstance(protocol, _CheckedHandler):
+            protocol.is_idle = True
+        super()._release(key, protocol, should_close=should_close)
 
 
 class TransportResponse(httpx.Response):

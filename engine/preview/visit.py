@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from engine import urls
 from engine.errors import PageUnavailable
 from engine.http.client import Fetcher
-from engine.http.credentials import HostPart, host_part, may_carry_credentials
 from engine.http.errors import AddressRefused, FetchFailed
-from engine.http.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
-from engine.http.request import build_request, expand_url
+from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects
+from engine.http.request import HostPart, build_request, expand_url, host_part, may_carry_credentials
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ, ask_for_robots
 from engine.model.definition import Definitions, Locator

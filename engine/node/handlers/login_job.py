@@ -7,10 +7,9 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from engine import urls
-from engine.http.credentials import may_carry_credentials
 from engine.http.errors import FetchFailed
 from engine.http.redirects import build_redirect_request
-from engine.http.request import expand
+from engine.http.request import expand, may_carry_credentials
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ask_for_robots
 from engine.model.definition import HostRule

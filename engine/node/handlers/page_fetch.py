@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from engine import urls
 from engine.http.errors import AddressRefused, FetchFailed
-from engine.http.redirect_chain import RedirectChain, RedirectRejected
-from engine.http.redirects import build_target_request
+from engine.http.redirects import RedirectChain, RedirectRejected, build_target_request
 from engine.http.request import expand_url
 from engine.http.response import FetchResponse
 from engine.http.robots_request import MAX_ROBOTS_REDIRECTS

@@ -3,7 +3,7 @@
 import time
 
 from engine import urls
-from engine.http.redirect_chain import RedirectChain
+from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.http.robots_request import robots_text
 from engine.model.job import JobState, LeasedJob

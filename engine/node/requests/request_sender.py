@@ -3,14 +3,13 @@
 from msgspec import Struct, field
 
 from engine import urls
+from engine.files.local_file import read_file
 from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.http.challenge import REFUSAL_STATUSES, find_challenge
 from engine.http.client import Fetcher
 from engine.http.cookies import site_of
-from engine.http.credentials import NOTHING, HostPart, host_part, may_carry_credentials
 from engine.http.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
-from engine.http.local_file import read_file
-from engine.http.request import build_request
+from engine.http.request import NOTHING, HostPart, build_request, host_part, may_carry_credentials
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ
 from engine.model.host import CookieJarMode

@@ -15,10 +15,9 @@ from yarl import URL
 
 from engine import urls
 from engine.http import transport
-from engine.http.address_guard import guarded_category, literal_address
+from engine.http.address_guard import GuardedAddress, guarded_category, literal_address, open_guarded_socket
 from engine.http.client import Fetcher
 from engine.http.errors import AddressRefused, FetchFailed
-from engine.http.guarded_connector import GuardedAddress, open_guarded_socket
 from engine.model.job import Request
 from tests.unit.http.server import Site, serving
 

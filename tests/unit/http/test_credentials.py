@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.http.credentials import host_part, may_carry_credentials
 from engine.http.redirects import build_redirect_request
+from engine.http.request import host_part, may_carry_credentials
 from engine.http.response import FetchResponse, redact_headers
 from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
 from engine.model.job import Request

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.http.errors import FetchFailed
-from engine.http.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
+from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
 from engine.http.response import FetchResponse
 from engine.model.job import Request, document_key
 from engine.urls import QueryStripper

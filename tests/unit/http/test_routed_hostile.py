@@ -17,10 +17,10 @@ import httpcore
 import pytest
 
 from engine.http.client import Fetcher
+from engine.http.connector import Http2Connection
 from engine.http.errors import FetchFailed
-from engine.http.http2_connection import Http2Connection
-from engine.http.httpcore_failures import to_fetch_failed
 from engine.http.response import FetchResponse
+from engine.http.routed_transport import to_fetch_failed
 from engine.model.host import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority

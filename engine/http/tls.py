@@ -1,11 +1,10 @@
-"""TLS that reads no more messages without content than a response needs.
-
-OpenSSL reads them within one call, for as long as they come: a KeyUpdate of 27 bytes takes it 30 µs, so 3 MB of them a
-second would stop all other requests of a node. HelloRequest, session tickets and renegotiation cost less.
-"""
+"""TLS contexts of hosts, and TLS that reads no more messages without content than a response needs."""
 
 import ssl
 from typing import Any, Self
+
+from engine.http.errors import FetchFailed
+from engine.model.host import TlsRule
 
 _HEADER_BYTES = 5
 _MOST_BYTES = _HEADER_BYTES + 2**14 + 2048
@@ -20,6 +19,10 @@ _RECORD_BYTES = 80
 _FREE_RECORDS = 10_000
 _BYTES_PER_RECORD = 64
 """Further records that content pays for; usual ones hold up to 16 KiB."""
+_DEFAULT = TlsRule()
+_MAX_KEPT = 100
+_ONLY_HTTP1, _ALSO_HTTP2 = ["http/1.1"], ["h2", "http/1.1"]
+"""What a handshake offers."""
 
 
 class TlsFlood(ssl.SSLError):
@@ -31,11 +34,11 @@ class TlsFlood(ssl.SSLError):
 
 
 class CheckedTls(ssl.SSLObject):
-    """Raises TlsFlood. A request that is written begins the count anew.
+    """Raises TlsFlood. Each request that is written resets the count.
 
-    OpenSSL gets one record at a time. The others stay in the buffer of the event loop, which reads until it is empty.
-
-    It overrides a private method that `ssl` calls on `SSLContext.sslobject_class`; tests send such floods.
+    OpenSSL reads messages without content within one call, for as long as they come: a flood of KeyUpdates would stop
+    all other requests of a node. So it gets one record at a time; the others stay in the buffer of the event loop.
+    Overrides a private method that `ssl` calls on `SSLContext.sslobject_class`; tests send such floods.
     """
 
     _incoming: ssl.MemoryBIO
@@ -122,3 +125,42 @@ class CheckedTls(ssl.SSLObject):
             raise TlsFlood("too many messages without content")
         if self._records > _FREE_RECORDS + self._content // _BYTES_PER_RECORD:
             raise TlsFlood("too many small records")
+
+
+class TlsContexts:
+    """One context for each rule: making one takes 20 ms. Files are read when a rule is first used."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[tuple[TlsRule, bool], ssl.SSLContext] = {}
+
+    def find(self, rule: TlsRule | None, *, http2: bool) -> ssl.SSLContext:
+        """The context. Raises FetchFailed if a file of the rule cannot be used any more."""
+        key = (rule or _DEFAULT, http2)
+        context = self._contexts.get(key)
+        if context is None:
+            if len(self._contexts) >= _MAX_KEPT:
+                self._contexts.clear()
+            context = self._contexts[key] = _make(*key)
+        return context
+
+
+def _make(rule: TlsRule, http2: bool) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=rule.ca)
+        if rule.client is not None:
+            context.load_cert_chain(rule.client, password=lambda: "")  # a password is not asked for on a terminal
+    except (OSError, ValueError) as error:
+        file = rule.client if rule.ca is None else rule.ca if rule.client is None else f"{rule.ca} or {rule.client}"
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        raise FetchFailed(
+            f"TLS: cannot use {file}: {str(reason).replace('_', ' ').lower()}",
+            kind="tls",
+            retryable=False,
+            remedy="Restore the file, run `crawl-console check`, and retry the failed jobs.",
+        ) from error
+    if not rule.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    context.sslobject_class = CheckedTls
+    context.set_alpn_protocols(_ALSO_HTTP2 if http2 else _ONLY_HTTP1)
+    return context
