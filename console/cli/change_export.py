@@ -1,20 +1,17 @@
 """Writes what changed between two runs, for `export --changes`."""
 
 import contextlib
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from msgspec import Struct
 
-from console.cli.output import open_stdout, write_stderr
+from console.cli.output import write_stderr
 from console.client import find_run
-from console.sanitize import clean
 from engine.append.change_lines import create_change_encoder
-from engine.append.replaced_file import open_replacement
 from engine.append.run_changes import ComparedDef, RowComparison
 from engine.errors import StorageError, UsageError
 from engine.model.fingerprint import ChangeScope
@@ -43,21 +40,8 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
     format: str
     escape_formulas: bool
 
-    def write(self, data_defs: "Sequence[DataDef]", output: Path | None) -> None:
-        """Write to a file, which is replaced, or to stdout; of several dataDefs, one file each.
-
-        Raises UsageError, StorageError, DatabaseBusy and OSError.
-        """
-        for data_def in data_defs:
-            if output is None:
-                self._write_stream(data_def, open_stdout())
-                sys.stdout.flush()
-                continue
-            name = output.name if len(data_defs) == 1 else f"{output.stem}-{data_def.name}{output.suffix}"
-            with open_replacement(output.with_name(name)) as stream:
-                self._write_stream(data_def, stream)
-
-    def _write_stream(self, data_def: "DataDef", stream: BinaryIO) -> None:
+    def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
+        """Raises UsageError, StorageError, DatabaseBusy and OSError."""
         earlier = self._find_earlier(data_def.name)
         compared, joins = self._compare_defs(data_def, earlier)
         encoder = create_change_encoder(self.format, compared, joins, escape_formulas=self.escape_formulas)
@@ -71,7 +55,7 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
             while batch := list(islice(changes, _BATCH)):
                 stream.write(encoder.lines(batch))
         if earlier is None:
-            write_stderr(clean(f"no earlier run has rows of {data_def.name}: all are added"))
+            write_stderr(f"no earlier run has rows of {data_def.name}: all are added")
             return
         own, moved = comparison.undecided.own_page, comparison.undecided.moved
         for count, why in (
@@ -80,7 +64,7 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
         ):
             if count:
                 rows = "1 row" if count == 1 else f"{count:,} rows"
-                write_stderr(clean(f"{data_def.name}: {rows} of run {earlier.id} not called vanished: {why}"))
+                write_stderr(f"{data_def.name}: {rows} of run {earlier.id} not called vanished: {why}")
 
     def _find_earlier(self, data_def: str) -> "Run | None":
         if self.since is None:
@@ -111,7 +95,7 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
         names = {*before.columns} ^ {*data_def.columns}
         if names and earlier is not None:
             fields = ", ".join(name for name in (*before.columns, *data_def.columns) if name in names)
-            write_stderr(clean(f"{data_def.name}: not compared, as only one of the runs has it: {fields}"))
+            write_stderr(f"{data_def.name}: not compared, as only one of the runs has it: {fields}")
         return compared, {**output_settings(before)["joins"], **output_settings(data_def)["joins"]}
 
 

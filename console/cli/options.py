@@ -1,9 +1,9 @@
-"""Options that commands share, and the settings they select."""
+"""Options that commands share, and the settings and defs that they select."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import Meta
@@ -11,15 +11,21 @@ from msgspec import Meta
 from engine.errors import UsageError
 from engine.model import bounds
 
+if TYPE_CHECKING:
+    from engine.errors import Problem
+    from engine.model.definition import Definitions
+    from engine.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 
 class FilePath(click.Path):
-    """A path. An empty one, such as that of an unset shell variable, would be the current folder: it is refused."""
+    """A path. An empty one, as of an unset shell variable, would mean the current folder and is refused."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(path_type=Path, **options)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path. Raises BadParameter."""
         if value == "":
             self.fail("the path is empty; is a shell variable unset?", param, ctx)
         return super().convert(value, param, ctx)
@@ -42,7 +48,6 @@ class Seconds(click.FloatRange):
         super().__init__(limits.ge, limits.le)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The seconds. Raises BadParameter."""
         from engine.settings.values import parse_seconds
 
         try:
@@ -58,7 +63,6 @@ class Nodes(click.ParamType[Any]):
     name = "nodes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The NodeRange. Raises BadParameter."""
         from engine.model.node import NodeRange
         from engine.settings.values import parse_nodes
 
@@ -76,28 +80,32 @@ defs_option = click.option(
 )
 summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
 lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+object_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
 run_option = click.option("--run", "run_id", metavar="RUN", help="This run instead of the latest one; see `runs`.")
 match_option = click.option(
     "--match", metavar="FILTER", help="Only these: a regular expression for URL and reason, or terms as host:x age>5m."
 )
 
 
-def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that every command takes."""
-    data = click.option(
-        "--data",
-        type=FilePath(readable=False),
-        callback=_validate_path,
-        default=Path("data"),
-        show_default=True,
-        help="Data directory.",
-    )
-    assign = click.option("--set", "assign", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
-    return data(assign(command))
+def common_options(*used: str) -> Callable[[Command], Command]:
+    """Add `--data` and `--set`, which every command takes. `used`: those that are passed on, `data` and `assigned`."""
+
+    def add(command: Command) -> Command:
+        data = click.option(
+            "--data", type=FilePath(readable=False), callback=_validate_path, expose_value="data" in used,
+            default=Path("data"), show_default=True, help="Data directory.",
+        )  # fmt: skip
+        assign = click.option(
+            "--set", "assigned", multiple=True, callback=_parse_assignments, expose_value="assigned" in used,
+            metavar="NAME=VALUE", help="Any setting; may be repeated.",
+        )  # fmt: skip
+        return data(assign(command))
+
+    return add
 
 
 def empty_without_run(command: Callable[..., int]) -> Callable[..., int]:
-    """Have a command that reads answer nothing, with 0, where there is no run yet."""
+    """Let a command that reads print nothing and return 0 if the data dir has no run yet."""
 
     @functools.wraps(command)
     def answer(*args: Any, **options: Any) -> int:
@@ -114,7 +122,7 @@ def empty_without_run(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def choice(words: Sequence[str]) -> click.Choice[str]:
-    """An option's value: one of these words, in any letter case."""
+    """One of these words, in any letter case."""
     return click.Choice(list(words), case_sensitive=False)
 
 
@@ -127,27 +135,44 @@ def _validate_path(_context: click.Context, _option: click.Parameter, data: Path
     return data
 
 
-def load_settings(assign: Sequence[str], **flags: Any) -> Any:
-    """The settings in force, including those of `--set` and of a command's own flags."""
-    from engine.settings import load_settings, parse_assignment
+def _parse_assignments(_context: click.Context, _option: click.Parameter, assigned: Sequence[str]) -> dict[str, str]:
+    """The settings of `--set` by name. Raises UsageError."""
+    if not assigned:
+        return {}
+    from engine.settings import parse_assignment
 
-    return load_settings(dict(parse_assignment(text) for text in assign), flags=flags)
+    return dict(map(parse_assignment, assigned))
 
 
-def load_settings_of(defs: Path, assign: Sequence[str], **flags: Any) -> tuple[Any, Sequence[Any]]:
-    """The settings in force for these defs, with those of a `scoopi.properties` beside them, and its warnings."""
-    from engine.settings import load_settings, parse_assignment
+def load_settings_of(
+    defs: Path, assigned: Mapping[str, str], **flags: Any
+) -> "tuple[Settings, Sequence[Problem]]":  # fmt: skip
+    """The settings in force for these defs, and the warnings of a `scoopi.properties` beside them.
+
+    `flags`: settings that a command has as options of its own.
+    """
+    from engine.settings import load_settings
     from engine.settings.scoopi_properties import read_scoopi_properties
 
-    assigned = dict(parse_assignment(text) for text in assign)
     written = read_scoopi_properties(defs)
     return load_settings(assigned, flags=flags, properties=written.values), written.warnings
+
+
+def load_defs(defs: Path, assigned: Mapping[str, str]) -> "tuple[Definitions, Settings]":
+    """Load defs; writes their warnings to stderr. Raises DefsError, UsageError."""
+    from console.cli.output import write_stderr
+    from engine.defs.loader import load
+
+    settings, _ = load_settings_of(defs, assigned)
+    loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
+    write_stderr(*map(str, loaded.warnings))
+    return loaded.definitions, settings
 
 
 def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[str], dict[str, str]]:
     """The arguments of a new process without a base URL that holds a password, and the environment that gives it.
 
-    Any user may read the command line of a process that runs for hours; its environment is its owner's.
+    Any user can read the command line of a process, only its owner its environment.
     """
     from engine.urls import without_credentials
 
@@ -167,7 +192,7 @@ def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[
 
 
 def without_option(arguments: Sequence[str], option: str) -> list[str]:
-    """The arguments of a new process without an option and its value, which concern this process alone."""
+    """The arguments without an option of this process alone, and its value."""
     kept: list[str] = []
     words = iter(arguments)
     for word in words:
@@ -176,11 +201,3 @@ def without_option(arguments: Sequence[str], option: str) -> list[str]:
         elif not word.startswith(f"{option}="):
             kept.append(word)
     return kept
-
-
-def validate_assignments(assign: Sequence[str]) -> None:
-    """Check `--set` for a command that uses no setting: it works even where crawl.toml is damaged."""
-    from engine.settings import parse_assignment
-
-    for text in assign:
-        parse_assignment(text)

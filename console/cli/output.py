@@ -5,36 +5,44 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterable
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from console.sanitize import clean
 
 
-def write_lines(lines: Iterable[str]) -> None:
-    """Write lines to stdout and flush. Raises BrokenPipeError where the reader is gone."""
-    text = "".join(f"{line}\n" for line in lines)
+def write_lines(*lines: str) -> None:
+    """Write lines to stdout, cleaned, and flush. Raises BrokenPipeError if the reader is gone."""
+    text = "".join(f"{clean(line)}\n" for line in lines)
     if text:
         sys.stdout.write(_escape_unencodable(text, sys.stdout.encoding))
         sys.stdout.flush()
 
 
-def write_stderr(text: str) -> None:
-    """Write a message to stderr; a closed stderr is ignored."""
+def write_json(*values: Any) -> None:
+    """Write values to stdout as JSON in UTF-8, one a line, and flush. Raises BrokenPipeError if the reader is gone."""
+    import orjson
+
+    sys.stdout.buffer.write(b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values))
+    sys.stdout.flush()
+
+
+def write_stderr(*lines: str) -> None:
+    """Write lines to stderr, cleaned; a closed stderr is ignored."""
+    text = "".join(f"{clean(line)}\n" for line in lines)
     with contextlib.suppress(OSError):
-        sys.stderr.write(_escape_unencodable(f"{text}\n", sys.stderr.encoding))
+        sys.stderr.write(_escape_unencodable(text, sys.stderr.encoding))
         sys.stderr.flush()
 
 
 def open_stdout() -> BinaryIO:
-    """Standard output for rows in UTF-8: as they are, or on a terminal without what would control it."""
+    """Standard output for rows in UTF-8; on a terminal their lines are cleaned."""
     if not sys.stdout.isatty():
         return sys.stdout.buffer
     return cast(BinaryIO, _CleanTerminal(sys.stdout.buffer))
 
 
 class _CleanTerminal(io.RawIOBase):
-    """Takes UTF-8; line feeds stay."""
+    """Takes UTF-8 and cleans its lines."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -50,7 +58,7 @@ class _CleanTerminal(io.RawIOBase):
 
 
 def redirect_to_devnull(stream: IO[str]) -> None:
-    """Discard what is still to be written to a stream whose reader is gone."""
+    """Discard what a stream still has to write: its reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

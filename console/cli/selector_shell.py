@@ -4,9 +4,9 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from console.cli.output import write_lines
 from console.cli.page_source import find_start_url, read_link, read_source, row_lines
 from console.format import plural
-from console.sanitize import clean
 from engine import urls
 from engine.defs.builders.table_settings import complete_tables
 from engine.defs.loader import load
@@ -45,16 +45,10 @@ A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath
 class SelectorShell:
     """The state of a session: the page, the kind of selector, what is shown of a match."""
 
-    def __init__(
-        self, defs: Path, settings: Settings, document: TrialDocument, *, start_url: str, echo: Callable[[str], None]
-    ) -> None:
-        """`start_url`: what the operator opened. `echo` prints a line, already cleaned.
-
-        Raises PageUnavailable where the document is not text.
-        """
+    def __init__(self, defs: Path, settings: Settings, document: TrialDocument, *, start_url: str) -> None:
+        """`start_url`: what the operator opened. Raises PageUnavailable if the document is not text."""
         self._defs = defs
         self._settings = settings
-        self._echo = echo
         self._mode = "css"
         self._attribute = "text"
         self._block: str | None = None
@@ -70,18 +64,16 @@ class SelectorShell:
             raise
         self._base = document.url
         self._start_url = start_url
-        """Of the page that the operator opened; links led from there to the one of now."""
+        """Of the page that the operator opened; links led from there to the current one."""
         self.closed = False
 
     @property
     def prompt(self) -> str:
-        """The prompt of the next line."""
         return f"{self._mode}{' in block' if self._block else ''}> "
 
     def start(self) -> None:
-        """Print which page this is."""
         self._print_page("")
-        self._print("type a selector, or `:help`")
+        write_lines("type a selector, or `:help`")
 
     def close(self) -> None:
         """End the process that evaluates selectors."""
@@ -98,19 +90,17 @@ class SelectorShell:
                 return
             self._select(line)
         except UnicodeEncodeError:
-            self._print("error: the line is not UTF-8")
+            write_lines("error: the line is not UTF-8")
         except ValueError as error:
-            self._print(f"error: {' '.join(str(error).split())}")
+            write_lines(f"error: {' '.join(str(error).split())}")
         except DefsError as error:
-            for problem in error.problems:
-                self._print(str(problem))
+            write_lines(*map(str, error.problems))
         except CrawlError as error:
-            self._print(f"error: {error.message}{'; ' + error.remedy if error.remedy else ''}")
+            write_lines(f"error: {error.message}{'; ' + error.remedy if error.remedy else ''}")
         except OSError as error:
-            self._print(f"error: {error.filename or ''}: {error.strerror}")
+            write_lines(f"error: {error.filename or ''}: {error.strerror}")
 
     def completions(self) -> list[str]:
-        """Completions of a line."""
         try:
             names = [d.name for d in load(self._defs, self._settings.default_steps).definitions.data_defs]
         except CrawlError:
@@ -172,40 +162,40 @@ class SelectorShell:
         return result
 
     def _print_matches(self, shown: Sequence[str | None], count: int, summary: str) -> None:
-        self._print(summary)
+        write_lines(summary)
         width = max(40, shutil.get_terminal_size().columns - 8)
         for number, value in enumerate(shown, 1):
             text = f"(no {'match' if self._pattern else self._attribute})" if value is None else value
             cut = text if self._show_all or len(text) <= width else text[: width - 1] + "…"
             for at, part in enumerate(cut.splitlines() or [""]):
-                self._print(f"{number if at == 0 else '':>4}  {part}")
+                write_lines(f"{number if at == 0 else '':>4}  {part}")
         if count > len(shown):
-            self._print(f"      {count - len(shown)} more; `:all` shows them")
+            write_lines(f"      {count - len(shown)} more; `:all` shows them")
 
     def _set_block(self, text: str) -> None:
         if not text:
             self._block = None
-            self._print("the whole page")
+            write_lines("the whole page")
             return
         block = text if self._mode in ("css", "regex") else f"{self._mode}: {text}"
         count = self._evaluate(block, block=False).count
         self._block = block
-        self._print(f"{plural(count, 'block')}: selectors match inside each")
+        write_lines(f"{plural(count, 'block')}: selectors match inside each")
 
     def _set_attribute(self, name: str) -> None:
         self._attribute = name or "text"
         kind = "" if self._attribute in CONTENT_ATTRIBUTES else "attribute "
-        self._print(f"{kind}{self._attribute} is shown")
+        write_lines(f"{kind}{self._attribute} is shown")
 
     def _set_pattern(self, text: str) -> None:
         if text:
             TimedPattern(text)
         self._pattern = text or None
-        self._print(f"values are shown through {text}" if text else "values are shown unchanged")
+        write_lines(f"values are shown through {text}" if text else "values are shown unchanged")
 
     def _toggle_all(self, _: str) -> None:
         self._show_all = not self._show_all
-        self._print("all matches are shown" if self._show_all else f"the first {MATCH_LIMIT} matches are shown")
+        write_lines("all matches are shown" if self._show_all else f"the first {MATCH_LIMIT} matches are shown")
 
     def _print_fields(self, name: str) -> None:
         definitions = self._load_definitions()
@@ -217,18 +207,17 @@ class SelectorShell:
             self._document, locator_origin(definitions, name, self._document.url, self._settings)
         )  # fmt: skip
         rows = list(row_lines(trial.rows, terminal=True))
-        for row in rows if self._show_all else rows[:MATCH_LIMIT]:
-            self._print(row)
-        for rejection in trial.rejected:
-            self._print(f"{rejection.place}: rejected {rejection.field}: {rejection.reason}")
-        for link in trial.links if self._show_all else trial.links[:MATCH_LIMIT]:
-            self._print(f"link to {link.group}: {link.url}")
+        limit = None if self._show_all else MATCH_LIMIT
+        write_lines(
+            *rows[:limit],
+            *(f"{rejection.place}: rejected {rejection.field}: {rejection.reason}" for rejection in trial.rejected),
+            *(f"link to {link.group}: {link.url}" for link in trial.links[:limit]),
+        )
         counts = (plural(len(rows), "row"), plural(len(trial.links), "link"))
-        self._print(f"{', '.join(counts)}, {len(trial.rejected)} rejected, {trial.filtered} filtered")
+        write_lines(f"{', '.join(counts)}, {len(trial.rejected)} rejected, {trial.filtered} filtered")
 
     def _print_source(self, _: str) -> None:
-        for line in self._page.text.splitlines():
-            self._print(line)
+        write_lines(*self._page.text.splitlines())
 
     def _write(self, name: str) -> None:
         if not name:
@@ -237,7 +226,7 @@ class SelectorShell:
         if path.exists():
             raise UsageError(f"{path} exists", "Give another file.")
         path.write_bytes(self._document.body)
-        self._print(f"{path}: {len(self._document.body):,} bytes")
+        write_lines(f"{path}: {len(self._document.body):,} bytes")
 
     def _open(self, where: str) -> None:
         if where.isdigit() and not Path(where).exists():
@@ -271,14 +260,10 @@ class SelectorShell:
     def _print_page(self, _: str) -> None:
         document = self._document
         kind = f"{document.status} {self._page.kind}"
-        self._print(f"{document.url}: {kind}, {len(document.body):,} bytes, {document.origin}")
+        write_lines(f"{document.url}: {kind}, {len(document.body):,} bytes, {document.origin}")
 
     def _print_help(self, _: str) -> None:
-        for line in HELP.splitlines():
-            self._print(line)
+        write_lines(*HELP.splitlines())
 
     def _quit(self, _: str) -> None:
         self.closed = True
-
-    def _print(self, text: str) -> None:
-        self._echo(clean(text))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from console.cli.output import write_lines, write_stderr
+from console.cli.output import write_json, write_lines, write_stderr
 from console.format import align_columns, plural
 from console.sanitize import clean
 
@@ -32,8 +32,6 @@ class _Outcome(Struct, frozen=True):
 
 def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
     """Verify and print; returns the exit code. Raises NoRun, UsageError, StorageError, DatabaseBusy."""
-    import orjson
-
     from console.client import open_latest_run
 
     with open_latest_run(data, run_id=run_id) as (db, run), _open_pages(data) as pages:
@@ -46,9 +44,9 @@ def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
             "outputs": [output.as_dict() for output in result.outputs],
             "files": [file.as_dict() for file in result.files],
         }  # fmt: skip
-        write_lines([orjson.dumps(record).decode()])
+        write_json(record)
     else:
-        write_lines([f"run {run.id}  {run.state}", *_lines(result)])
+        write_lines(f"run {run.id}  {run.state}", *_lines(result))
         if outcome.note:
             write_stderr(outcome.note)
     return 0 if result.is_valid else 1

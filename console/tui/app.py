@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
+from console.alarms import Alarm, current_alarms
 from console.format import plural
-from console.reports.alarms import Alarm, current_alarms
 from console.sanitize import clean
 from console.tui.actions import Actions
 from console.tui.bindings import fallback_bindings, key_labels, key_to_press, resolve_keymap

@@ -6,8 +6,8 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
+from console.alarms import Alarm
 from console.format import format_time
-from console.reports.alarms import Alarm
 from console.tui.state.rates import Rates
 from console.tui.state.source import PollResult
 from console.tui.widgets.bars import AlarmBar, HintBar, Tabs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.reports.alarms import current_alarms
+from console.alarms import current_alarms
 from console.tui.config import Config
 from console.tui.state.source import PollResult
 from tests.console.builders import host, node, output, run, snapshot

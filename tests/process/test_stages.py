@@ -173,9 +173,9 @@ def test_at_any_moment_sweep(project: Project, site: Site, seed: int) -> None:
 
 SLOW_TICK = """
 import sys, time
-import console.cli.commands.run
+import console.cli.headless
 from console.cli.main import main
-console.cli.commands.run._TICK_SECONDS = console.cli.commands.run._TICK_SOON_SECONDS = 6.0
+console.cli.headless._TICK_SECONDS = console.cli.headless._TICK_SOON_SECONDS = 6.0
 main(sys.argv[1:])
 """
 

@@ -1,93 +1,114 @@
-"""Commands to a running supervisor, from `cancel` and `kill` to `stop` and `reload`."""
+"""Commands that a running supervisor executes, from `cancel` and `kill` to `host` and `reload`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Nodes, common_options, validate_assignments
+from console.cli.options import Nodes, Number, Seconds, common_options
+from engine.errors import UsageError
+from engine.model import bounds
 
 if TYPE_CHECKING:
     from engine.model.node import NodeRange
 
 
-def send_and_print(data: Path, assign: Sequence[str], name: str, **arguments: Any) -> int:
-    """Send a command and print its answer; 0, or 2 where the supervisor refused it."""
+def _send_and_print(data: Path, name: str, **arguments: Any) -> int:
+    """Send a command and print the answer; returns 0, or 2 if the supervisor refused it."""
     from console.client import send_command
 
-    validate_assignments(assign)
     done, answer = send_command(data, name, {key: value for key, value in arguments.items() if value is not None})
     click.echo(answer, err=not done)
     return 0 if done else 2
 
 
 @click.command()
-@common_options
-def cancel(data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def cancel(data: Path) -> int:
     """Stop the run gracefully: running jobs may finish."""
-    return send_and_print(data, assign, "cancel")
+    return _send_and_print(data, "cancel")
 
 
 @click.command()
 @click.argument("node", required=False)
-@common_options
-def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def kill(node: str | None, data: Path) -> int:
     """Kill the run at once, or one NODE (such as n2), which is then replaced."""
-    return send_and_print(data, assign, "kill", node=node)
+    return _send_and_print(data, "kill", node=node)
 
 
 @click.command()
 @click.argument("node")
-@common_options
-def drain(node: str, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def drain(node: str, data: Path) -> int:
     """Let one NODE finish its jobs, then retire it."""
-    return send_and_print(data, assign, "drain", node=node)
+    return _send_and_print(data, "drain", node=node)
 
 
 @click.command()
 @click.argument("node")
-@common_options
-def restart(node: str, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def restart(node: str, data: Path) -> int:
     """Let one NODE finish its jobs, then start another in its place."""
-    return send_and_print(data, assign, "restart", node=node)
+    return _send_and_print(data, "restart", node=node)
 
 
 @click.command()
 @click.argument("nodes", metavar="N", type=Nodes())
-@common_options
-def scale(nodes: "NodeRange", data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def scale(nodes: "NodeRange", data: Path) -> int:
     """Set the number of runner nodes to N, or to a range such as 1-4."""
-    most = nodes.most if nodes.is_elastic else None
-    return send_and_print(data, assign, "scale", count=nodes.least, most=most)
+    return _send_and_print(data, "scale", count=nodes.least, most=nodes.most if nodes.is_elastic else None)
 
 
 @click.command()
 @click.argument("sequence", metavar="[SEQ]", required=False)
-@common_options
-def pause(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def pause(sequence: str | None, data: Path) -> int:
     """Start no new jobs of the run, or of SEQ: an id, GROUP or GROUP@HOST:PORT. Running jobs finish."""
-    return send_and_print(data, assign, "pause", sequence=sequence)
+    return _send_and_print(data, "pause", sequence=sequence)
 
 
 @click.command()
 @click.argument("sequence", metavar="[SEQ]", required=False)
-@common_options
-def resume(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def resume(sequence: str | None, data: Path) -> int:
     """Start jobs again after `pause`."""
-    return send_and_print(data, assign, "resume", sequence=sequence)
+    return _send_and_print(data, "resume", sequence=sequence)
 
 
 @click.command()
 @click.argument("sequence", metavar="SEQ")
-@common_options
-def stop(sequence: str, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def stop(sequence: str, data: Path) -> int:
     """Skip the waiting jobs of SEQ, and those found later: an id, GROUP or GROUP@HOST:PORT. `resume SEQ` lifts it."""
-    return send_and_print(data, assign, "stop", sequence=sequence)
+    return _send_and_print(data, "stop", sequence=sequence)
 
 
 @click.command()
-@common_options
-def reload(data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def reload(data: Path) -> int:
     """Reload the defs from disk: publish them, or report their problems."""
-    return send_and_print(data, assign, "reload")
+    return _send_and_print(data, "reload")
+
+
+@click.command()
+@click.argument("host")
+@click.option("--delay", type=Seconds(bounds.DELAY), metavar="S", help="Seconds between two requests.")
+@click.option("--concurrency", type=Number(bounds.CONCURRENCY), metavar="N", help="Concurrent requests.")
+@click.option("--pause", "paused", is_flag=True, help="Start no new jobs; running jobs finish.")
+@click.option("--resume", "resumed", is_flag=True, help="Start jobs again.")
+@click.option("--reset", is_flag=True, help="Return to the values of the defs, not paused.")
+@common_options("data")
+def host(
+    host: str, delay: float | None, concurrency: int | None, paused: bool, resumed: bool, reset: bool, data: Path
+) -> int:
+    """Change what applies to HOST, a name or NAME:PORT; kept over reloads and resumes, never under its Crawl-delay."""
+    if paused and resumed:
+        raise UsageError("host: --pause and --resume exclude each other", "Give one of them.")
+    changes = {"delay": delay, "concurrency": concurrency, "reset": reset or None}
+    if paused or resumed:
+        changes["paused"] = paused
+    if all(value is None for value in changes.values()):
+        raise UsageError("host: nothing to change", "Give --delay, --concurrency, --pause, --resume or --reset.")
+    return _send_and_print(data, "host", host=host, **changes)

@@ -4,14 +4,14 @@ import csv
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from console.cli.options import Number, common_options, load_settings, summary_option
+from console.cli.options import Number, common_options, summary_option
 from console.terminal import interactive
 from engine.errors import CrawlError
 from engine.model import bounds
@@ -46,18 +46,20 @@ _PORT = 8765
 @click.option("--serve-only", is_flag=True, help="Serve the shop until Ctrl-C, for defs of your own; crawl nothing.")
 @click.option("--port", type=click.IntRange(1, 65535), help=f"Port of --serve-only.  [default: {_PORT}]")
 @summary_option
-@common_options
+@common_options("data", "assigned")
 @click.pass_context
 def demo(
     context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, town: bool, serve_only: bool,
-    port: int | None, as_json: bool, data: Path, assign: Sequence[str],
+    port: int | None, as_json: bool, data: Path, assigned: dict[str, str],
 ) -> int:  # fmt: skip
     """Serve a small shop on loopback and crawl it; attach the console."""
+    from engine.settings import load_settings
+
     if serve_only:
         return _serve_shop(port or _PORT, pages=pages, latency=latency / 1000, error_share=errors / 100)
     if port is not None:
         raise click.UsageError("--port goes with --serve-only")
-    settings = load_settings(assign)
+    settings = load_settings(assigned)
     if not no_ui and not as_json and interactive():
         from console.tui.attach import AttachOptions, attach
 
@@ -103,7 +105,7 @@ def _crawl_shop(
 
     from msgspec.structs import replace
 
-    from console.cli.commands.run import HeadlessOptions, run_headless
+    from console.cli.headless import HeadlessOptions, run_headless
     from console.cli.output import redirect_to_devnull
     from console.demo.server import serve_shop, serve_town
     from console.demo.town import town_urls

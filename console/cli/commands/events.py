@@ -1,24 +1,16 @@
 """The command `events`: shows the events of a run; with -f those of the latest until it ends."""
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import (
-    Number,
-    choice,
-    common_options,
-    empty_without_run,
-    lines_option,
-    run_option,
-    validate_assignments,
-)
-from console.cli.output import write_lines
+from console.cli.options import Number, choice, common_options, empty_without_run, lines_option, run_option
+from console.cli.output import write_json, write_lines
 from console.format import format_date_time
-from console.sanitize import clean
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,24 +32,22 @@ _TAIL_LINES = 10
 @click.option("--limit", type=Number(), metavar="N", help="The last N; default: all, with -f 10.")
 @lines_option
 @run_option
-@common_options
+@common_options("data")
 @empty_without_run
 def events(
-    follow: bool, level: str | None, match: str | None, limit: int | None, as_json: bool, run_id: str | None,
-    data: Path, assign: Sequence[str],
-) -> int:  # fmt: skip
+    follow: bool, level: str | None, match: str | None, limit: int | None, as_json: bool, run_id: str | None, data: Path
+) -> int:
     """Show the events of a run, oldest first."""
-    from console.client import open_latest_run
+    from console.client import has_supervisor, open_latest_run
     from console.filter_syntax import event_filter
+    from engine.store.db.connector import DatabaseBusy
     from engine.store.tables.run import events as table
     from engine.store.tables.run import runs
 
-    validate_assignments(assign)
     if follow and run_id is not None:
         raise UsageError("-f follows the latest run", "Leave out --run, or -f.")
-    levels = _LEVELS[_LEVELS.index(level.upper()) :] if level else ()
-    filter_ = event_filter(match, levels)
-    to_line = _json if as_json else _line
+    filter_ = event_filter(match, _LEVELS[_LEVELS.index(level.upper()) :] if level else ())
+    write = _write_json if as_json else _write_lines
     try:
         with open_latest_run(data, run_id=run_id) as (db, run):
             seq = run.seq
@@ -65,12 +55,17 @@ def events(
             last = table.last_id(db)
             size = limit or (_TAIL_LINES if follow else None)
             if size is None:
-                _print_events(db, seq, filter_, 0, last, to_line)
+                _write_events(db, seq, filter_, 0, last, write)
             else:
-                write_lines(to_line(id_, event) for id_, event in _last_events(db, seq, filter_, size, last + 1))
+                write(_last_events(db, seq, filter_, size, last + 1))
             while follow:
-                alive = _has_supervisor_or_busy(db)
-                last = _print_new_events(db, seq, filter_, last, to_line)
+                alive = True
+                with contextlib.suppress(DatabaseBusy):
+                    alive = has_supervisor(db)
+                with contextlib.suppress(DatabaseBusy):
+                    newest_event = table.last_id(db)
+                    _write_events(db, seq, filter_, last, newest_event, write)
+                    last = newest_event
                 newest = runs.latest(db)
                 if newest is not None and newest.seq != seq:
                     seq = newest.seq
@@ -83,41 +78,17 @@ def events(
     return 0
 
 
-def _print_new_events(
-    db: "Database", run: int, filter_: "EventFilter", after: int, to_line: "Callable[[int, Event], str]"
-) -> int:
-    """Print the events above `after`; returns the last id, unchanged where the database is busy."""
-    from engine.store.db.connector import DatabaseBusy
-    from engine.store.tables.run import events as table
-
-    try:
-        last = table.last_id(db)
-        _print_events(db, run, filter_, after, last, to_line)
-    except DatabaseBusy:
-        return after
-    return last
-
-
-def _has_supervisor_or_busy(db: "Database") -> bool:
-    from console.client import has_supervisor
-    from engine.store.db.connector import DatabaseBusy
-
-    try:
-        return has_supervisor(db)
-    except DatabaseBusy:
-        return True
-
-
-def _print_events(
-    db: "Database", run: int, filter_: "EventFilter", after: int, upto: int, to_line: "Callable[[int, Event], str]"
-) -> None:
-    """Print the events above `after`, up to `upto`."""
+def _write_events(
+    db: "Database", run: int, filter_: "EventFilter", after: int, upto: int,
+    write: "Callable[[Iterable[tuple[int, Event]]], None]",
+) -> None:  # fmt: skip
+    """Write the events above `after`, up to `upto`."""
     from engine.store.read.event_search import list_events
 
     cursor: int | None = after
     while cursor is not None and cursor < upto:
         page = list_events(db, run, filter_, after=cursor, limit=_PAGE_SIZE)
-        write_lines(to_line(id_, event) for id_, event in page.events if id_ <= upto)
+        write((id_, event) for id_, event in page.events if id_ <= upto)
         cursor = page.next
 
 
@@ -134,11 +105,11 @@ def _last_events(db: "Database", run: int, filter_: "EventFilter", size: int, be
     return newest
 
 
-def _json(id_: int, event: "Event") -> str:
-    import orjson
-
-    return orjson.dumps({"id": id_, **event._asdict()}).decode()
+def _write_json(events_: "Iterable[tuple[int, Event]]") -> None:
+    write_json(*({"id": id_, **event._asdict()} for id_, event in events_))
 
 
-def _line(_id: int, event: "Event") -> str:
-    return clean(f"{format_date_time(event.at)} {event.level:<7} {event.source:<10} {event.text}")
+def _write_lines(events_: "Iterable[tuple[int, Event]]") -> None:
+    write_lines(
+        *(f"{format_date_time(event.at)} {event.level:<7} {event.source:<10} {event.text}" for _, event in events_)
+    )

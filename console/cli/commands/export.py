@@ -1,18 +1,17 @@
-"""The command `export`: writes the rows of a run from the database, whatever became of its files."""
+"""The command `export`: writes the rows of a run from the database; it does not need the files of the run."""
 
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 from msgspec import Struct
 
-from console.cli.options import FilePath, common_options, empty_without_run, run_option, validate_assignments
+from console.cli.options import FilePath, common_options, empty_without_run, run_option
 from console.cli.output import open_stdout, write_stderr
-from console.sanitize import clean
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import OUTPUT_TYPES, SCOOPI, output_type_for_suffix
 
@@ -39,17 +38,16 @@ _NO_RUN = 0
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")
 @click.option("-o", "output", type=FilePath(allow_dash=True, dir_okay=False), help="A file; - is stdout.")
 @run_option
-@common_options
+@common_options("data")
 @empty_without_run
 def export(
     data_def: str | None, format_: str | None, changes: bool, since: str | None, escape_formulas: bool,
-    output: Path | None, run_id: str | None, data: Path, assign: Sequence[str],
+    output: Path | None, run_id: str | None, data: Path,
 ) -> int:  # fmt: skip
     """Write the rows of a run from the database, at any time."""
     from console.client import find_run, open_latest_run
     from engine.store.tables.run import versions
 
-    validate_assignments(assign)
     if output is not None and str(output) == "-":
         output = None
     format_ = _choose_format(output, format_)
@@ -59,19 +57,25 @@ def export(
         raise UsageError(f"--changes cannot be written as {format_}", "Use csv or jsonl.")
     with contextlib.ExitStack() as stack:
         db, run = stack.enter_context(open_latest_run(data, run_id=run_id))
-        with db.snapshot():
-            if run.defs_version is None:
-                raise UsageError(f"{data}: no run yet", "Run `crawl-console run` first.")
-            definitions = versions.read(db, run.defs_version)
-            selected = _select_data_defs(definitions, data_def, tables=format_ == SCOOPI)
-            if output is None and format_ == "sqlite":
-                raise UsageError("a database cannot go to stdout", "Give -o FILE.db.")
-            if output is None and len(selected) > 1 and format_ != SCOOPI:
-                names = ", ".join(d.name for d in selected)
-                raise UsageError(f"several dataDefs: {names}", "Name one of them, or give -o FILE.")
-            if changes:
-                _write_changes(db, run, definitions, selected, since, format_, output, escape_formulas=escape_formulas)
-                return 0
+        stack.enter_context(db.snapshot())
+        if run.defs_version is None:
+            raise UsageError(f"{data}: no run yet", "Run `crawl-console run` first.")
+        definitions = versions.read(db, run.defs_version)
+        selected = _select_data_defs(definitions, data_def, tables=format_ == SCOOPI)
+        if output is None and format_ == "sqlite":
+            raise UsageError("a database cannot go to stdout", "Give -o FILE.db.")
+        if output is None and len(selected) > 1 and format_ != SCOOPI:
+            names = ", ".join(d.name for d in selected)
+            raise UsageError(f"several dataDefs: {names}", "Name one of them, or give -o FILE.")
+        write: Callable[[DataDef, BinaryIO], None]
+        rows = None
+        if changes:
+            from console.cli.change_export import ChangeExport
+
+            write = ChangeExport(
+                db=db, run=run, definitions=definitions, since=since, format=format_, escape_formulas=escape_formulas
+            ).write
+        else:
             seq, seen = run.seq, None
             if since is not None:
                 earlier = find_run(db, since)
@@ -79,41 +83,35 @@ def export(
                     seen = stack.enter_context(_open_seen_rows(db, data, earlier, selected))
                 else:
                     seq = _NO_RUN  # no run is newer than that one
-            rows = _Rows(db, seq, selected, seen)
-            if output is None:
-                for each in selected:
-                    rows.write_stream(each, format_, open_stdout(), escape_formulas=escape_formulas)
+            rows = _RowExport(db, seq, seen, format_, escape_formulas)
+            write = rows.write
+        if output is None:
+            for each in selected:
+                write(each, open_stdout())
                 sys.stdout.flush()
-                return 0
-            try:
-                if format_ == "sqlite":
-                    rows.write_database(output)
-                else:
-                    rows.write_files(output, format_, escape_formulas=escape_formulas)
-            except OSError as error:
-                raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
+            return 0
+        try:
+            if rows is not None and format_ == "sqlite":
+                rows.write_database(output, selected)
+            else:
+                _write_files(output, selected, write)
+        except OSError as error:
+            raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
     return 0
 
 
-def _write_changes(
-    db: "Database", run: "Run", definitions: "Definitions", selected: "Sequence[DataDef]", since: str | None,
-    format_: str, output: Path | None, *, escape_formulas: bool,
-) -> None:  # fmt: skip
-    from console.cli.change_export import ChangeExport
+def _write_files(output: Path, data_defs: "Sequence[DataDef]", write: "Callable[[DataDef, BinaryIO], None]") -> None:
+    """Write one file for each dataDef; each replaces an older one as a whole."""
+    from engine.append.replaced_file import open_replacement
 
-    export_ = ChangeExport(
-        db=db, run=run, definitions=definitions, since=since, format=format_, escape_formulas=escape_formulas
-    )  # fmt: skip
-    try:
-        export_.write(selected, output)
-    except OSError as error:
-        if output is None:
-            raise
-        raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
+    for data_def in data_defs:
+        name = output.name if len(data_defs) == 1 else f"{output.stem}-{data_def.name}{output.suffix}"
+        with open_replacement(output.with_name(name)) as stream:
+            write(data_def, stream)
 
 
 def _choose_format(output: Path | None, format_: str | None) -> str:
-    """The format: as given, by the file's suffix, or CSV on stdout. Raises UsageError where they do not agree."""
+    """The format: as given, by the file's suffix, or CSV on stdout. Raises UsageError if they differ."""
     if output is None:
         return format_ or "csv"
     by_suffix = output_type_for_suffix(output.suffix)
@@ -129,62 +127,42 @@ def _choose_format(output: Path | None, format_: str | None) -> str:
     return format_ or (by_suffix.name if by_suffix is not None else "csv")
 
 
-class _Rows(Struct, frozen=True):
-    """The rows of some dataDefs of a run, without those that `seen` has."""
+class _RowExport(Struct, frozen=True):
+    """Writes the rows of a run, without those that `seen` has."""
 
     db: "Database"
     run: int
-    data_defs: "Sequence[DataDef]"
     seen: "SeenRows | None"
+    format: str
+    escape_formulas: bool
 
-    def write_stream(
-        self, data_def: "DataDef", format_: str, stream: BinaryIO, *, escape_formulas: bool
-    ) -> None:  # fmt: skip
-        """Write the rows of one dataDef."""
+    def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
         from engine.append.export import export
         from engine.supervise.outputs import output_settings
 
         settings = output_settings(data_def)
         export(
-            self.db, self.run, data_def.name, settings["columns"], settings["joins"], format_, stream,
-            escape_formulas=escape_formulas, seen_rows=self.seen,
+            self.db, self.run, data_def.name, settings["columns"], settings["joins"], self.format, stream,
+            escape_formulas=self.escape_formulas, seen_rows=self.seen,
         )  # fmt: skip
 
-    def write_files(self, output: Path, format_: str, *, escape_formulas: bool) -> None:
-        """Write one file for each dataDef; each replaces an older one as a whole."""
-        from engine.append.replaced_file import open_replacement
-
-        for data_def in self.data_defs:
-            target = output
-            if len(self.data_defs) > 1:
-                target = output.with_name(f"{output.stem}-{data_def.name}{output.suffix}")
-            with open_replacement(target) as stream:
-                self.write_stream(data_def, format_, stream, escape_formulas=escape_formulas)
-
-    def write_database(self, output: Path) -> None:
+    def write_database(self, output: Path, data_defs: "Sequence[DataDef]") -> None:
         """Write one table for each dataDef. A new file appears as a whole, an existing one changes by transactions."""
-        from engine.append.replaced_file import create_file
-
-        if output.exists():
-            self._write_tables(output)
-        else:
-            with create_file(output) as path:
-                self._write_tables(path)
-
-    def _write_tables(self, path: Path) -> None:
         from engine.append.export import export_sqlite
+        from engine.append.replaced_file import create_file
         from engine.supervise.outputs import output_settings
 
-        for data_def in self.data_defs:
-            settings = output_settings(data_def)
-            export_sqlite(
-                self.db, self.run, data_def.name, settings["columns"], settings["joins"], path, seen_rows=self.seen
-            )
+        with contextlib.nullcontext(output) if output.exists() else create_file(output) as path:
+            for data_def in data_defs:
+                settings = output_settings(data_def)
+                export_sqlite(
+                    self.db, self.run, data_def.name, settings["columns"], settings["joins"], path, seen_rows=self.seen
+                )
 
 
 @contextlib.contextmanager
 def _open_seen_rows(db: "Database", data: Path, since: "Run", data_defs: "Sequence[DataDef]") -> "Iterator[SeenRows]":
-    """The keys of the rows of that run and all earlier ones; in a temporary file where the data dir is read-only."""
+    """The keys of the rows of that run and all earlier ones; in a temporary file if the data dir is read-only."""
     from engine.append.loop.only_new import SeenRows
     from engine.store.tables.row.rowkeys import KEYS, RowKeys
 
@@ -205,12 +183,12 @@ def _select_data_defs(definitions: "Definitions", name: str | None, *, tables: b
     if name is None:
         others = [d.name for d in definitions.data_defs if d.fields and d not in with_fields]
         if others:
-            write_stderr(clean(f"not written, as they are no tables: {', '.join(others)}"))
+            write_stderr(f"not written, as they are not tables: {', '.join(others)}")
         return with_fields
     data_def = definitions.data_def(name)
     if data_def is None:
         names = [d.name for d in with_fields]
         raise UsageError(f"unknown dataDef '{name}'{suggest(name, names)}", "Check its name in the defs.")
     if tables and data_def.axis is None:
-        raise UsageError(f"'{name}' is no table", "--format scoopi writes dataDefs with items; leave it out.")
+        raise UsageError(f"'{name}' is not a table", "--format scoopi writes dataDefs with items; leave it out.")
     return [data_def]

@@ -1,12 +1,11 @@
-"""The command `init`: creates a project."""
+"""The commands `init` and `schema`: create a project, and print the JSON Schema that its editor uses."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from console.cli.options import FilePath, common_options, validate_assignments
+from console.cli.options import FilePath, common_options
 from engine.errors import StorageError, UsageError
 
 SCHEMA_FILE = "defs.schema.json"
@@ -95,16 +94,14 @@ _GITIGNORE = """\
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=FilePath())
-@common_options
-def init(folder: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+@common_options()
+def init(folder: Path) -> int:
     """Create a project in a new or empty folder."""
-    validate_assignments(assign)
     return create_project(folder)
 
 
 def create_project(folder: Path) -> int:
     """Write a project into a new or empty folder; returns 0. Raises UsageError for a folder in use, StorageError."""
-    from console.cli.commands.schema import schema_json
     from engine.defs.loader import load
 
     _check_empty(folder)
@@ -112,7 +109,7 @@ def create_project(folder: Path) -> int:
         "defs/books.yml": _DEFS_TEMPLATE,
         "crawl.toml": _SETTINGS_TEMPLATE,
         ".gitignore": _GITIGNORE,
-        SCHEMA_FILE: schema_json(),
+        SCHEMA_FILE: _schema_json(),
     }
     try:
         for name, text in files.items():
@@ -143,3 +140,19 @@ def _check_empty(folder: Path) -> None:
             f"{folder}: not empty, it holds {', '.join(entries[:3])}{more}; nothing was changed",
             "Name a new folder, or an empty one.",
         )
+
+
+@click.command()
+@common_options()
+def schema() -> int:
+    """Print the JSON Schema of the defs, for editors."""
+    click.echo(_schema_json(), nl=False)
+    return 0
+
+
+def _schema_json() -> str:
+    import orjson
+
+    from engine.defs.language.schema import build_json_schema
+
+    return orjson.dumps(build_json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

@@ -1,13 +1,14 @@
-"""The command `jobs`: lists the jobs of a run."""
+"""The commands `jobs`, `retry`, `exclude` and `seed`: list and change the jobs of a run."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from console.cli.options import (
+    FilePath,
     Number,
     choice,
     common_options,
@@ -15,15 +16,17 @@ from console.cli.options import (
     lines_option,
     match_option,
     run_option,
-    validate_assignments,
 )
-from console.format import format_elapsed
-from console.sanitize import clean
-from engine.store.db.filter import FILTER_STATES
+from console.cli.output import write_json, write_lines, write_stderr
+from console.format import format_elapsed, plural
+from engine.errors import UsageError
+from engine.store.db.filter import FILTER_STATES, RETRYABLE_STATES
 from engine.urls import without_credentials
 
 if TYPE_CHECKING:
+    from engine.store.db.connector import Database
     from engine.store.read.browse import JobLine
+    from engine.store.tables.run.runs import Run
 
 _PAGE_SIZE = 500
 _HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
@@ -38,7 +41,7 @@ _HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
 @click.option("--why", is_flag=True, help="Say why each waiting job is not fetched now.")
 @lines_option
 @run_option
-@common_options
+@common_options("data")
 @empty_without_run
 def jobs(
     states: Sequence[str],
@@ -48,25 +51,25 @@ def jobs(
     as_json: bool,
     run_id: str | None,
     data: Path,
-    assign: Sequence[str],
 ) -> int:
     """List the jobs of a run; failed ones newest first."""
-    from console.cli.output import write_lines, write_stderr
-    from console.client import explain_waits, open_latest_run
+    from console.client import explain_waits, job_as_dict, open_latest_run
     from console.filter_syntax import job_filter
     from engine.store.read.browse import list_jobs
 
-    validate_assignments(assign)
     filter_ = job_filter(match, [state.lower() for state in states])
     with open_latest_run(data, run_id=run_id) as (db, run):
         count, cursor = 0, None
         while limit is None or count < limit:
             size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - count)
             page = list_jobs(db, run.seq, filter_, after=cursor, limit=size)
-            if page.lines and not count and not as_json:
-                write_lines([_HEADING])
             reasons = explain_waits(db, run.seq, page.lines) if why else {}
-            write_lines(_json(line, reasons) if as_json else _line(line, reasons) for line in page.lines)
+            if as_json:
+                why_by_id = {id_: {"why": reason} for id_, reason in reasons.items()}
+                write_json(*(job_as_dict(line) | why_by_id.get(line.id, {}) for line in page.lines))
+            else:
+                heading = [_HEADING] if page.lines and not count else []
+                write_lines(*heading, *(_line(line, reasons.get(line.id, "")) for line in page.lines))
             count, cursor = count + len(page.lines), page.next
             if cursor is None:
                 break
@@ -75,16 +78,7 @@ def jobs(
     return 0
 
 
-def _json(line: "JobLine", reasons: Mapping[int, str]) -> str:
-    import orjson
-
-    from console.client import job_as_dict
-
-    why = {"why": reasons[line.id]} if line.id in reasons else {}
-    return orjson.dumps(job_as_dict(line) | why).decode()
-
-
-def _line(line: "JobLine", reasons: Mapping[int, str]) -> str:
+def _line(line: "JobLine", why: str) -> str:
     age = "-" if line.changed_at is None else format_elapsed(time.time() - line.changed_at)
     details = [
         f"→ {without_credentials(line.target)}" if line.target else "",
@@ -92,8 +86,113 @@ def _line(line: "JobLine", reasons: Mapping[int, str]) -> str:
         f"{line.crashes} crashes" if line.crashes else "",
         f"waits {format_elapsed(line.wait)}" if line.wait else "",
         f"in {line.node}" if line.state == "TAKEN" else "",
-        reasons.get(line.id, ""),
+        why,
     ]
-    notes = "; ".join(detail for detail in details if detail)
+    notes = "; ".join(filter(None, details))
     text = f"{line.id:>8}  {line.state:<10}  {line.attempts:>5}  {age:>6}  {line.group:<12}  "
-    return clean(text + without_credentials(line.url) + (f"  ({notes})" if notes else ""))
+    return text + without_credentials(line.url) + (f"  ({notes})" if notes else "")
+
+
+@click.command()
+@click.option(
+    "--state", "states", multiple=True, type=choice(RETRYABLE_STATES),
+    help="Jobs in this state; default: failed; may be repeated.",
+)  # fmt: skip
+@match_option
+@run_option
+@common_options("data")
+def retry(states: Sequence[str], match: str | None, run_id: str | None, data: Path) -> int:
+    """Make failed jobs READY again; a DONE run is reopened. Only the latest run can be resumed."""
+    from console.client import open_latest_run
+    from console.filter_syntax import job_filter
+    from engine.store.transactions.retry import retry, retry_message
+
+    filter_ = job_filter(match, [state.lower() for state in states])
+    with open_latest_run(data, run_id=run_id, write=True) as (db, run):
+        count = retry(db, run.seq, filter_)
+        write_lines(retry_message(count))
+        if count:
+            _refresh_state(db, data, run)
+    return 0
+
+
+def _refresh_state(db: "Database", data: Path, run: "Run") -> None:
+    """Without a supervisor, write the state file again and say that `run` works the new jobs."""
+    from console.client import has_supervisor
+    from engine.supervise.checkpoints.state_file import StateFile
+
+    if not has_supervisor(db):
+        StateFile(db, data, run).refresh()
+        write_stderr("`crawl-console run` works them")
+
+
+@click.command()
+@match_option
+@click.option("--dry-run", is_flag=True, help="Print how many would be excluded, and change nothing.")
+@common_options("data")
+def exclude(match: str | None, dry_run: bool, data: Path) -> int:
+    """Skip the queued pages that match; pages that a node holds are finished."""
+    from console.client import open_latest_run
+    from console.filter_syntax import job_filter
+    from engine.store.read.browse import count_jobs
+    from engine.store.transactions.exclude import exclude, queued_filter
+
+    if not match:
+        raise UsageError("exclude: no --match", "Say which queued jobs, as in --match '/calendar/'.")
+    filter_ = queued_filter(job_filter(match))
+    with open_latest_run(data, write=not dry_run) as (db, run):
+        if dry_run:
+            write_lines(f"{plural(count_jobs(db, run.seq, filter_), 'queued job')} would be excluded")
+        else:
+            write_lines(f"{plural(len(exclude(db, run.seq, filter_).ids), 'job')} excluded")
+    return 0
+
+
+@click.command()
+@click.argument("group")
+@click.argument("urls", metavar="[URL]... | -", nargs=-1)
+@click.option("--from", "lists", type=FilePath(), multiple=True, help="A file with one URL per line; may be repeated.")
+@common_options("data", "assigned")
+def seed(group: str, urls: Sequence[str], lists: Sequence[Path], data: Path, assigned: dict[str, str]) -> int:
+    """Add URLs to GROUP of the latest run, as if its defs named them; `-` reads them from stdin.
+
+    A DONE run is reopened, and the next `run` works the new jobs.
+    """
+    from console.client import open_latest_run
+    from engine.settings import load_settings
+    from engine.supervise.seeding.posted_seeds import SeedPoster
+
+    settings = load_settings(assigned)
+    if not urls and not lists:
+        raise UsageError("no URL is given", "Write `seed GROUP URL…`, `--from FILE`, or `-` for stdin.")
+    with open_latest_run(data, write=True) as (db, run):
+        poster = SeedPoster(db, run, group, settings)
+        result = poster.result
+        try:
+            poster.post(_read_seeds(urls, lists))
+        finally:
+            if result.created:
+                poster.log()
+            known = f"; {result.known:,} are known" if result.known else ""
+            write_lines(f"{plural(result.created, 'job')} added to {group}{known}")
+            write_stderr(*result.problems)
+            if result.unusable > len(result.problems):
+                write_stderr(f"{result.unusable - len(result.problems):,} more give no job")
+        if result.created:
+            _refresh_state(db, data, run)
+        if result.unusable:
+            return 1 if result.created or result.known else 2
+    return 0
+
+
+def _read_seeds(given: Sequence[str], lists: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """The URLs, each with its place. Raises UsageError if a list cannot be read."""
+    from engine.defs.url_list import read_urls
+
+    for url in given:
+        if url == "-":
+            yield from ((f"standard input:{line}", text) for line, text in read_urls("-"))
+        else:
+            yield "argument", url
+    for path in lists:
+        yield from ((f"{path}:{line}", text) for line, text in read_urls(str(path)))

@@ -1,20 +1,24 @@
 """The command `logs`: shows the log files of the processes; with -f until the run ends."""
 
+import contextlib
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
-from console.cli.log_reader import LogFile
-from console.cli.options import Number, common_options, lines_option, validate_assignments
-from console.cli.output import write_lines, write_stderr
-from console.sanitize import clean
+from console.cli.options import Number, common_options, lines_option
+from console.cli.output import write_json, write_lines, write_stderr
 from engine.errors import StorageError, UsageError, suggest
 
 _POLL_SECONDS = 0.2
 _TAIL_LINES = 10
 """Lines of each file shown before the ones that are followed."""
+_BLOCK = 1 << 16
+_MAX_LINE_BYTES = 1 << 20
+"""Longer lines are split."""
 
 
 @click.command()
@@ -22,10 +26,9 @@ _TAIL_LINES = 10
 @click.option("-f", "follow", is_flag=True, help="Follow new lines until the run ends.")
 @click.option("--limit", type=Number(), metavar="N", help="The last N lines of each; default: all, with -f 10.")
 @lines_option
-@common_options
-def logs(node: str | None, follow: bool, limit: int | None, as_json: bool, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def logs(node: str | None, follow: bool, limit: int | None, as_json: bool, data: Path) -> int:
     """Show the log files of all processes, or of one NODE (such as n2, or appender)."""
-    validate_assignments(assign)
     tail = limit or (_TAIL_LINES if follow else None)
     folder = data / "logs"
     names = [path.stem for path in _log_files(folder)]
@@ -47,7 +50,10 @@ def logs(node: str | None, follow: bool, limit: int | None, as_json: bool, data:
                         files[path.stem].seek_last_lines(tail)
             for stem in sorted(files, key=_natural_key):
                 for line in files[stem].read(include_partial=not alive):
-                    write_lines([_json(stem, line) if as_json else clean(line if node else f"{stem}: {line}")])
+                    if as_json:
+                        write_json({"process": stem, "line": line})
+                    else:
+                        write_lines(line if node else f"{stem}: {line}")
             first = False
             if not alive:
                 return 0
@@ -57,12 +63,6 @@ def logs(node: str | None, follow: bool, limit: int | None, as_json: bool, data:
     finally:
         for file in files.values():
             file.close()
-
-
-def _json(process: str, line: str) -> str:
-    import orjson
-
-    return orjson.dumps({"process": process, "line": line}).decode()
 
 
 def _log_files(folder: Path) -> list[Path]:
@@ -88,3 +88,82 @@ def _has_supervisor(data: Path) -> bool:
         return False
     except DatabaseBusy:
         return True
+
+
+class LogFile:
+    """Follows a log file; after a truncation, rotation or deletion it is read from the start."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._partial = b""
+
+    def seek_last_lines(self, lines: int) -> None:
+        """Seek to the last `lines` lines, read block by block from the end."""
+        self._open()
+        if self._file is None:
+            return
+        start, missing = self._file.seek(0, os.SEEK_END), lines + 1
+        while start and missing:
+            size = min(_BLOCK, start)
+            start = self._file.seek(start - size)
+            block = self._file.read(size)
+            ends = [at for at, byte in enumerate(block) if byte == 10][-missing:]
+            missing -= len(ends)
+            if not missing:
+                start += ends[0] + 1
+        self._file.seek(start)
+
+    def read(self, *, include_partial: bool) -> Iterator[str]:
+        """Lines written since the last call; a last line without newline if `include_partial`. Raises StorageError."""
+        try:
+            self._open()
+            yield from self._read_new()
+            if self._replaced():
+                yield from self._flush_partial()
+                self.close()
+                self._open()
+                yield from self._read_new()
+        except OSError as error:
+            raise StorageError(f"{self._path}: {error.strerror}", "Fix its permissions.") from error
+        if include_partial:
+            yield from self._flush_partial()
+
+    def close(self) -> None:
+        """Close the file; the next read starts at its beginning."""
+        if self._file is not None:
+            self._file.close()
+        self._file, self._partial = None, b""
+
+    def _open(self) -> None:
+        if self._file is None:
+            with contextlib.suppress(FileNotFoundError):
+                self._file = self._path.open("rb")
+
+    def _read_new(self) -> Iterator[str]:
+        while self._file is not None and (block := self._file.read(_BLOCK)):
+            *lines, self._partial = (self._partial + block).split(b"\n")
+            for line in lines:
+                yield _decode_line(line)
+            if len(self._partial) > _MAX_LINE_BYTES:
+                yield from self._flush_partial()
+
+    def _replaced(self) -> bool:
+        if self._file is None:
+            return False
+        opened = os.fstat(self._file.fileno())
+        try:
+            current = self._path.stat()
+        except FileNotFoundError:
+            return False
+        replaced = (opened.st_dev, opened.st_ino) != (current.st_dev, current.st_ino)
+        return replaced or current.st_size < self._file.tell()
+
+    def _flush_partial(self) -> Iterator[str]:
+        if self._partial:
+            rest, self._partial = self._partial, b""
+            yield _decode_line(rest)
+
+
+def _decode_line(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r").expandtabs()

@@ -3,16 +3,16 @@
 import contextlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import asdict
 
-from console.cli.options import common_options, defs_option, load_settings_of, run_option
-from console.cli.output import write_stderr
-from console.sanitize import clean
+from console.cli.options import common_options, defs_option, load_defs, object_option, run_option
+from console.cli.output import write_json, write_lines
+from console.format import plan_lines
 
 if TYPE_CHECKING:
     from engine.preview.plan import Plan
@@ -23,38 +23,30 @@ _PROGRESS_PAGES = 100
 @click.command()
 @defs_option
 @click.option("--full", is_flag=True, help="Compare every page to be re-extracted, not a sample of each group.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
+@object_option
 @run_option
-@common_options
-def plan(defs: Path, full: bool, as_json: bool, run_id: str | None, data: Path, assign: Sequence[str]) -> int:
+@common_options("data", "assigned")
+def plan(defs: Path, full: bool, as_json: bool, run_id: str | None, data: Path, assigned: dict[str, str]) -> int:
     """Compare the defs on disk with those of the run. Exit 0: no difference, 1: differences, 2: invalid defs."""
-    import orjson
-
     from console.client import open_latest_run
-    from console.reports.plan import plan_lines
-    from engine.defs.loader import load
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.plan import plan_defs
 
-    settings, _ = load_settings_of(defs, assign)
-    loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
-    for warning in loaded.warnings:
-        write_stderr(str(warning))
+    definitions, settings = load_defs(defs, assigned)
     with (
         open_latest_run(data, run_id=run_id) as (db, run),
         ExtractionClient(settings) as client,
         _count_pages(shown=full) as on_page,
     ):
-        result = plan_defs(db, data, run, loaded.definitions, client, full=full, on_page=on_page)
+        result = plan_defs(db, data, run, definitions, client, full=full, on_page=on_page)
     if as_json:
-        click.echo(orjson.dumps(plan_as_dict(result)))
+        write_json(_plan_as_dict(result))
     else:
-        for line, _ in plan_lines(result):
-            click.echo(clean(line))
+        write_lines(*(line for line, _ in plan_lines(result)))
     return 1 if result.differs else 0
 
 
-def plan_as_dict(plan: "Plan") -> dict[str, Any]:
+def _plan_as_dict(plan: "Plan") -> dict[str, Any]:
     """The object of `plan --json`; the names are stable."""
     return {
         "version": plan.version,
@@ -73,7 +65,7 @@ def plan_as_dict(plan: "Plan") -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _count_pages(*, shown: bool) -> Iterator[Callable[[], None]]:
-    """A function to call after each page; `shown`: it writes on the terminal how many there were."""
+    """A function to call after each page; if `shown`, it writes the number of pages on the terminal."""
     if not shown or not sys.stderr.isatty():
         yield lambda: None
         return

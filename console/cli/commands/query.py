@@ -4,23 +4,22 @@ import contextlib
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import common_options, validate_assignments
+from console.cli.options import common_options
 from console.cli.output import open_stdout, write_lines
-from console.sanitize import clean
 
 if TYPE_CHECKING:
     from engine.store.read.query import QueryResult
 
 _MAX_CELL_WIDTH = 80
 _BATCH_ROWS = 200
-"""Rows that are written at once; of a table, also the rows that the widths of the columns are computed from."""
+"""Rows that are written at once; those of the first batch set the widths of a table's columns."""
 
 
 @click.command()
@@ -28,14 +27,13 @@ _BATCH_ROWS = 200
 @click.option("--json", "format_", flag_value="json", help="Print one JSON array of objects.")
 @click.option("--csv", "format_", flag_value="csv", help="Print CSV; default where stdout is not a terminal.")
 @click.option("--table", "format_", flag_value="table", help="Print a table; default on a terminal.")
-@common_options
-def query(sql: str, format_: str | None, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def query(sql: str, format_: str | None, data: Path) -> int:
     """Run one read-only SQL statement on crawl.db and the stored pages; body(page) is the text of a page."""
     from console.client import open_latest_run
     from engine.store.db.connector import is_immutable
     from engine.store.read.query import open_query
 
-    validate_assignments(assign)
     printers = {"json": _print_json, "csv": _print_csv, "table": _print_table}
     printer = printers[format_ or ("table" if sys.stdout.isatty() else "csv")]
     with open_latest_run(data) as (db, _), contextlib.ExitStack() as stack:
@@ -51,7 +49,7 @@ def _decode_text(body: bytes, content_type: str) -> str | None:
 
 
 def _print_json(result: "QueryResult") -> None:
-    """One array in UTF-8; a BLOB is an object with its bytes in base64, as sqlite-utils prints it."""
+    """Print one array in UTF-8; a BLOB becomes an object with its bytes in base64, as sqlite-utils prints it."""
     import orjson
 
     names = _unique_names(result.columns)
@@ -77,15 +75,12 @@ def _print_csv(result: "QueryResult") -> None:
 
 def _print_table(result: "QueryResult") -> None:
     rows = ([_table_cell(value) for value in row] for row in result.rows)
-    sample = [[clean(column) for column in result.columns], *islice(rows, _BATCH_ROWS)]
+    sample = [list(result.columns), *islice(rows, _BATCH_ROWS)]
     widths = [max(map(len, column)) for column in zip(*sample, strict=True)]
     sample.insert(1, ["─" * width for width in widths])
-    write_lines(_table_lines(chain(sample, rows), widths))
-
-
-def _table_lines(rows: Iterable[list[str]], widths: list[int]) -> Iterator[str]:
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    while batch := sample or list(islice(rows, _BATCH_ROWS)):
+        write_lines(*("  ".join(map(str.ljust, row, widths)).rstrip() for row in batch))
+        sample = []
 
 
 def _unique_names(columns: Sequence[str]) -> list[str]:
@@ -111,7 +106,7 @@ def _csv_value(value: Any) -> Any:
 def _table_cell(value: Any) -> str:
     if value is None:
         return ""
-    text = f"<{len(value)} bytes>" if isinstance(value, bytes) else clean(str(value))
+    text = f"<{len(value)} bytes>" if isinstance(value, bytes) else str(value)
     return text if len(text) <= _MAX_CELL_WIDTH else text[: _MAX_CELL_WIDTH - 1] + "…"
 
 

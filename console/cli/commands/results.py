@@ -1,4 +1,4 @@
-"""The command `results`: shows what users' steps reported of the pages of a run."""
+"""The command `results`: shows what users' steps reported about the pages of a run."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import (
-    Number,
-    choice,
-    common_options,
-    empty_without_run,
-    lines_option,
-    run_option,
-    validate_assignments,
-)
-from console.sanitize import clean
+from console.cli.options import Number, choice, common_options, empty_without_run, lines_option, run_option
+from console.cli.output import write_json, write_lines, write_stderr
 from engine.errors import UsageError, suggest
 from engine.model.step import OUTCOMES
 from engine.urls import without_credentials
@@ -37,24 +29,16 @@ _HEADING = f"{'JOB':>8}  {'TASK':<20}  {'STEP':<12}  {'OUTCOME':<7}  {'CODE':<14
 @click.option("--limit", type=Number(), metavar="N", help="The last N; default: all.")
 @lines_option
 @run_option
-@common_options
+@common_options("data")
 @empty_without_run
 def results(
-    job: int | None,
-    task: str | None,
-    outcome: str | None,
-    limit: int | None,
-    as_json: bool,
-    run_id: str | None,
+    job: int | None, task: str | None, outcome: str | None, limit: int | None, as_json: bool, run_id: str | None,
     data: Path,
-    assign: Sequence[str],
-) -> int:
+) -> int:  # fmt: skip
     """Show what your own steps reported of pages, newest last; with JOB those of one page."""
-    from console.cli.output import write_stderr
     from console.client import open_latest_run
     from engine.store.read import step_results
 
-    validate_assignments(assign)
     with open_latest_run(data, run_id=run_id) as (db, run):
         if job is not None:
             run = _find_run(db, data, job, run, run_is_given=run_id is not None)
@@ -62,20 +46,20 @@ def results(
         if filter_.outcome == "not_applicable":
             if not as_json:
                 write_stderr("not_applicable results are counted, not listed")
-            count = _print_counts(_counts(db, run, filter_)[-(limit or 0) :], as_json=as_json)
+            count = _print_counts(_read_counts(db, run, filter_)[-(limit or 0) :], as_json=as_json)
         else:
             iterator = step_results.iter_results(db, run.seq, filter_, backwards=limit is not None)
             lines = iterator if limit is None else reversed(list(islice(iterator, limit)))
             count = _print_results(lines, as_json=as_json)
             if job is not None and not as_json:
-                count += _print_unlisted(_counts(db, run, filter_))
+                count += _print_unlisted(_read_counts(db, run, filter_))
         if not count and not as_json:
-            write_stderr(_why_none(db, run))
+            write_stderr(_explain_empty(db, run))
     return 0
 
 
 def _find_run(db: "Database", data: Path, job: int, run: "Run", *, run_is_given: bool) -> "Run":
-    """The run of a job. Raises UsageError where there is no such job, or it is of another run than the given one."""
+    """The run of a job. Raises UsageError for an unknown job, and for one of another run than the given one."""
     from engine.store.read.job_range import find_run
     from engine.store.tables.run import runs
 
@@ -115,8 +99,8 @@ def _find_task(db: "Database", run: "Run", text: str) -> tuple[str | None, str]:
     raise UsageError(f"unknown task '{text}'{suggest(text, sorted(names))}", "Give --task TASK or --task GROUP/TASK.")
 
 
-def _counts(db: "Database", run: "Run", result_filter: "ResultFilter") -> "list[ResultCount]":
-    """The results that match and are counted only: those of a page, or the `not_applicable` ones of a run."""
+def _read_counts(db: "Database", run: "Run", result_filter: "ResultFilter") -> "list[ResultCount]":
+    """Counts of the matching results that are not listed: of a page, or the `not_applicable` ones of a run."""
     from engine.store.read import step_results
 
     if result_filter.job is not None:
@@ -133,39 +117,32 @@ def _counts(db: "Database", run: "Run", result_filter: "ResultFilter") -> "list[
 
 def _print_results(results_: "Iterable[ListedResult]", *, as_json: bool) -> int:
     """Print results in pages; returns how many."""
-    from console.cli.output import write_lines
-
     iterator, count = iter(results_), 0
-    while page := list(islice(iterator, _PAGE_SIZE)):
-        if not count and not as_json:
-            write_lines([_HEADING])
-        write_lines(map(_json if as_json else _line, page))
+    while page := [one._replace(url=without_credentials(one.url)) for one in islice(iterator, _PAGE_SIZE)]:
+        if as_json:
+            write_json(*(one._asdict() for one in page))
+        else:
+            write_lines(*([] if count else [_HEADING]), *map(_line, page))
         count += len(page)
     return count
 
 
 def _print_counts(counts: "Sequence[ResultCount]", *, as_json: bool) -> int:
-    """Print counts, a line each; returns how many lines."""
-    import orjson
-
-    from console.cli.output import write_lines
-
-    write_lines(orjson.dumps(count._asdict()).decode() if as_json else _count_line(count) for count in counts)
+    """Print counts, a line each; returns how many."""
+    if as_json:
+        write_json(*(count._asdict() for count in counts))
+    else:
+        write_lines(*map(_count_line, counts))
     return len(counts)
 
 
 def _print_unlisted(counts: "Sequence[ResultCount]") -> int:
-    from console.cli.output import write_stderr
-
     if counts:
-        write_stderr("counted, not listed:")
-    for count in counts:
-        write_stderr(_count_line(count))
+        write_stderr("counted, not listed:", *map(_count_line, counts))
     return len(counts)
 
 
-def _why_none(db: "Database", run: "Run") -> str:
-    """Why nothing was printed."""
+def _explain_empty(db: "Database", run: "Run") -> str:
     from engine.store.tables.job import results as table
     from engine.store.tables.run import versions
 
@@ -177,19 +154,12 @@ def _why_none(db: "Database", run: "Run") -> str:
     return f"no results: the defs of run {run.id} have no steps of your own; `crawl-console steps` shows their steps"
 
 
-def _json(result: "ListedResult") -> str:
-    import orjson
-
-    return orjson.dumps(result._replace(url=without_credentials(result.url))._asdict()).decode()
-
-
 def _line(result: "ListedResult") -> str:
-    url = without_credentials(result.url)
-    return clean(
+    return (
         f"{result.job:>8}  {f'{result.group}/{result.task}':<20}  {result.step:<12}  {result.outcome:<7}"
-        f"  {result.code:<14}  {result.ms:>8.2f}  {result.text:<30}  {url}"
+        f"  {result.code:<14}  {result.ms:>8.2f}  {result.text:<30}  {result.url}"
     )
 
 
 def _count_line(count: "ResultCount") -> str:
-    return clean(f"{count.results:>8}  {f'{count.group}/{count.task}':<20}  {count.step:<12}  {count.outcome}")
+    return f"{count.results:>8}  {f'{count.group}/{count.task}':<20}  {count.step:<12}  {count.outcome}"

@@ -1,21 +1,19 @@
 """The command `runs`: lists the runs of a data dir, or shows one."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, common_options, validate_assignments
+from console.cli.options import Number, common_options
+from console.cli.output import write_json, write_lines
 from console.format import format_clock, format_date_time, plural
-from console.sanitize import clean
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
-    from engine.store.db.connector import Database
     from engine.store.read.history import PastRun
     from engine.store.read.snapshot import Snapshot
-
-_MAX_RUNS_LISTED = 10
+    from engine.store.tables.run.runs import Run
 
 
 @click.command()
@@ -23,64 +21,37 @@ _MAX_RUNS_LISTED = 10
 @click.argument("run", required=False)
 @click.option("--limit", type=Number(), default=20, show_default=True, metavar="N", help="At most N.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@common_options
-def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path) -> int:
     """List the runs of the data directory, newest first, or show one."""
-    from console.client import open_database
-    from engine.errors import UsageError
+    from console.client import find_run, open_database
     from engine.store.read import history, snapshot
+    from engine.store.tables.run.runs import latest
 
-    validate_assignments(assign)
     if what == "list" and run is not None:
         raise UsageError(f"runs list {run}: `list` takes no RUN", f"Write `crawl-console runs show {run}`.")
+    past_runs: list[PastRun] = []
+    view = snapshot.EMPTY_SNAPSHOT
     db = open_database(data)
-    if db is None:
-        return _print_no_run(data, what, as_json)
-    try:
-        if what == "list":
-            past_runs = history.list_runs(db, limit)
-            _print_result({"runs": [_run_as_dict(past) for past in past_runs]}, _table(past_runs), as_json=as_json)
-            return 0
-        seq = _find_run_seq(db, run)
-        if seq is None:
-            return _print_no_run(data, what, as_json)
-        view = snapshot.read(db, run=seq)
-        _print_result(snapshot.build_report(view, exit_code=None), _run_lines(view), as_json=as_json)
-        return 0
-    finally:
-        db.close()
-
-
-def _print_no_run(data: Path, what: str, as_json: bool) -> int:
-    from engine.store.read.snapshot import EMPTY_SNAPSHOT, build_report
-
-    result = {"runs": []} if what == "list" else build_report(EMPTY_SNAPSHOT, exit_code=None)
-    _print_result(result, [f"{data}: no run yet; start one with `crawl-console run`"], as_json=as_json)
-    return 0
-
-
-def _print_result(result: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
-    import orjson
-
+    if db is not None:
+        try:
+            if what == "list":
+                past_runs = history.list_runs(db, limit)
+            else:
+                shown = latest(db) if run is None else find_run(db, run)
+                view = snapshot.read(db, run=shown.seq) if shown is not None else view
+        finally:
+            db.close()
     if as_json:
-        click.echo(orjson.dumps(result))
-        return
-    for line in lines:
-        click.echo(clean(line))
-
-
-def _find_run_seq(db: "Database", id_: str | None) -> int | None:
-    from engine.errors import UsageError, suggest
-    from engine.store.tables.run import runs
-
-    run = runs.latest(db) if id_ is None else runs.get_by_id(db, id_)
-    if run is None and id_ is not None:
-        latest = runs.list_ids(db, _MAX_RUNS_LISTED)
-        raise UsageError(
-            f"no run {id_}{suggest(id_, latest)}",
-            f"The latest are: {', '.join(latest)}." if latest else "There is no run yet.",
-        )
-    return run.seq if run else None
+        listed = {"runs": [_run_as_dict(past) for past in past_runs]}
+        write_json(listed if what == "list" else snapshot.build_report(view, exit_code=None))
+    elif past_runs:
+        write_lines(*_table(past_runs))
+    elif view.run is not None:
+        write_lines(*_run_lines(view, view.run))
+    else:
+        write_lines(f"{data}: no run yet; start one with `crawl-console run`")
+    return 0
 
 
 def _run_as_dict(past: "PastRun") -> dict[str, Any]:
@@ -94,8 +65,6 @@ def _run_as_dict(past: "PastRun") -> dict[str, Any]:
 
 
 def _table(past_runs: "list[PastRun]") -> list[str]:
-    if not past_runs:
-        return ["no run yet; start one with `crawl-console run`"]
     lines = [f"{'run':<8}{'started':<21}{'state':<11}{'duration':>9}{'pages':>10}{'failed':>8}{'rows':>11}  defs"]
     return lines + [
         f"{past.id:<8}{format_date_time(past.created_at):<21}{past.state:<11}{format_clock(past.seconds):>9}"
@@ -105,9 +74,7 @@ def _table(past_runs: "list[PastRun]") -> list[str]:
     ]
 
 
-def _run_lines(view: "Snapshot") -> list[str]:
-    run = view.run
-    assert run is not None
+def _run_lines(view: "Snapshot", run: "Run") -> list[str]:
     reason = f" ({run.reason})" if run.reason else ""
     lines = [
         f"run {run.id}  {run.state}{reason}  started {format_date_time(run.created_at)},"

@@ -1,46 +1,50 @@
 """The command `shell`: evaluates selectors on one page, typed at a terminal or read line by line from stdin."""
 
+import contextlib
 import io
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from console.cli.options import common_options, defs_option, load_settings_of
-from console.sanitize import clean
+from console.cli.output import write_stderr
 from engine.errors import DefsError, UsageError
+
+_HISTORY_LENGTH = 1000
+_USERINFO = re.compile(r"(https?:[/\\]+)[^/\\?#\s]*@", re.IGNORECASE)
 
 
 @click.command()
 @click.argument("source", metavar="URL|FILE")
 @click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")
 @defs_option
-@common_options
-def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+@common_options("assigned")
+def shell(source: str, url: str | None, defs: Path, assigned: dict[str, str]) -> int:
     """Type selectors and see what they match on a page."""
-    from console.cli.line_editing import read_lines
     from console.cli.page_source import find_start_url, read_source
     from console.cli.selector_shell import SelectorShell
     from engine.defs.loader import load
     from engine.model.definition import Definitions
 
-    settings, _ = load_settings_of(defs, assign)
+    settings, _ = load_settings_of(defs, assigned)
     if source == "-":
         raise UsageError("stdin cannot be the page: selectors are read from it", "Give a URL or a FILE.")
     try:
         definitions = load(defs, settings.default_steps).definitions if defs.exists() else Definitions()
     except DefsError as error:
-        click.echo(clean(f"warning: {error.problems[0]}; the defs are ignored"), err=True)
+        write_stderr(f"warning: {error.problems[0]}; the defs are ignored")
         definitions = Definitions()
     document = read_source(source, url, definitions, settings)
-    start_url = find_start_url(source, document)
-    session = SelectorShell(defs, settings, document, start_url=start_url, echo=click.echo)
+    session = SelectorShell(defs, settings, document, start_url=find_start_url(source, document))
     session.start()
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # of a line that is no text, the session says so
+        sys.stdin.reconfigure(errors="surrogateescape")  # the session reports a line that is not UTF-8
     typed = sys.stdin.isatty() and sys.stdout.isatty()
-    lines = read_lines(lambda: session.prompt, session.completions()) if typed else iter(sys.stdin.readline, "")
+    lines = _read_lines(lambda: session.prompt, session.completions()) if typed else iter(sys.stdin.readline, "")
     try:
         for line in lines:
             try:
@@ -52,3 +56,48 @@ def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence
     finally:
         session.close()
     return 0
+
+
+def _read_lines(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]:
+    """Yield typed lines; `words` are completions of a whole line. Ctrl-C clears the line, Ctrl-D ends."""
+    save_history = _enable_editing(words)
+    try:
+        while True:
+            try:
+                yield input(prompt())
+            except KeyboardInterrupt:
+                click.echo()
+            except EOFError:
+                click.echo()
+                return
+    finally:
+        save_history()
+
+
+def _enable_editing(words: Sequence[str]) -> Callable[[], None]:
+    """Enable line editing; returns a function that saves the history, without `user:password@` in URLs."""
+    try:
+        import readline
+    except ImportError:
+        return lambda: None
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
+    path = state / "crawl-console" / "shell_history"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+
+    def complete(text: str, number: int) -> str | None:
+        return next((w for at, w in enumerate(w for w in words if w.startswith(text)) if at == number), None)
+
+    def save() -> None:
+        with contextlib.suppress(OSError):
+            for index in range(readline.get_current_history_length()):
+                readline.replace_history_item(index, _USERINFO.sub(r"\1", readline.get_history_item(index + 1)))
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            readline.set_history_length(_HISTORY_LENGTH)
+            readline.write_history_file(path)
+            path.chmod(0o600)
+
+    readline.set_completer(complete)
+    readline.set_completer_delims("")
+    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
+    return save

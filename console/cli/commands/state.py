@@ -1,14 +1,13 @@
 """The command `state`: shows which steps of a run are complete, and verifies what the complete ones have."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import common_options, run_option, validate_assignments
+from console.cli.options import common_options, run_option
+from console.cli.output import write_json, write_lines, write_stderr
 from console.format import align_columns, format_date_time
-from console.sanitize import clean
 
 if TYPE_CHECKING:
     from engine.store.tables.run.checkpoints import Checkpoint
@@ -22,16 +21,13 @@ _HEADINGS = ("GROUP", "TASK", "STEP", "COMPLETE", "SINCE", "STATUS", "DEPENDS ON
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per step; with --verify, one for the run.")
 @run_option
-@common_options
-def state(verify: bool, as_json: bool, run_id: str | None, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def state(verify: bool, as_json: bool, run_id: str | None, data: Path) -> int:
     """Show which steps of the run are complete, or verify what the complete ones have."""
-    import orjson
-
     from console.client import find_run, open_database
     from engine.store.tables.run import checkpoints, runs
     from engine.supervise.checkpoints.state_file import read_state_records
 
-    validate_assignments(assign)
     db = open_database(data)
     run, steps, records = None, [], []
     if db is not None:
@@ -43,19 +39,17 @@ def state(verify: bool, as_json: bool, run_id: str | None, data: Path, assign: S
         finally:
             db.close()
     if run is None:
-        click.echo(f"{data}: no run yet: start one with `crawl-console run`", err=as_json)
+        no_run = f"{data}: no run yet: start one with `crawl-console run`"
+        (write_stderr if as_json else write_lines)(no_run)
         return 0
     if verify:
         from console.cli.verification import verify_run
 
         return verify_run(data, run.id, as_json=as_json)
     if as_json:
-        for record in records:
-            click.echo(orjson.dumps(record))
-        return 0
-    click.echo(f"run {run.id}  {run.state}")
-    for line in align_columns([_HEADINGS, *map(_row, steps)]):
-        click.echo(clean(line))
+        write_json(*records)
+    else:
+        write_lines(f"run {run.id}  {run.state}", *align_columns([_HEADINGS, *map(_row, steps)]))
     return 0
 
 

@@ -1,35 +1,31 @@
-"""The command `status`: shows the latest run; needs no supervisor and disturbs none."""
+"""The command `status`: shows the latest run, whether a supervisor works it or not."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import asdict
 
-from console.cli.options import common_options, validate_assignments
+from console.cli.options import common_options
+from console.cli.output import write_json, write_lines
 from console.format import describe_eta, plural
-from console.sanitize import clean
 from engine.errors import StorageError
 
 if TYPE_CHECKING:
     from engine.store.read.snapshot import Snapshot
 
 _MAX_ENDED_NODES = 4
-"""Ended nodes that are listed where none is alive."""
+"""Ended nodes that are listed if no node is alive."""
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
-@common_options
-def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+@common_options("data")
+def status(as_json: bool, data: Path) -> int:
     """Show the run as the console does."""
-    import orjson
-
     from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
     from engine.store.db.file_header import OtherDatabase
 
-    validate_assignments(assign)
     try:
         view = read_snapshot(data)
     except OtherDatabase as error:
@@ -38,10 +34,9 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
         view = end_orphans(view)
     alarm = supervisor_alarm(data, view)
     if as_json:
-        click.echo(orjson.dumps(status_as_dict(view, alarm)))
-        return 0
-    for line in [f"ALARM: {alarm}"] * bool(alarm) + _lines(view):
-        click.echo(clean(line))
+        write_json(status_as_dict(view, alarm))
+    else:
+        write_lines(*([f"ALARM: {alarm}"] if alarm else []), *_lines(view))
     return 0
 
 
@@ -78,7 +73,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
 
 
 def _lines(view: "Snapshot") -> list[str]:
-    from console.cli.run_report import report_lines
+    from console.cli.progress import report_lines
     from console.client import supervisor_pid
 
     run = view.run

@@ -1,22 +1,21 @@
 """The command `try`: prints the rows and links of one page, extracted by the code of a crawl.
 
-Rows go to stdout, the rest to stderr. Queues nothing, and writes nothing to the data directory.
+Rows go to stdout, the rest to stderr. It queues nothing and leaves the data directory unchanged.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, common_options, defs_option, load_settings_of
+from console.cli.options import Number, common_options, defs_option, load_defs
+from console.cli.output import write_json, write_stderr
 from console.format import plural
-from console.sanitize import clean
 from engine.errors import PageUnavailable, UsageError
 
 if TYPE_CHECKING:
-    from engine.model.definition import Definitions
     from engine.model.record import ExtractedLink
     from engine.preview.page_trial import PageOrigin, TrialResult
     from engine.preview.trial_document import TrialDocument
@@ -29,30 +28,24 @@ if TYPE_CHECKING:
 @click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")
 @defs_option
 @click.option("--json", "as_json", is_flag=True, help="Print rows, links and rejections as one JSON object.")
-@common_options
+@common_options("data", "assigned")
 def try_(
     data_def: str, source: str | None, job: int | None, url: str | None, defs: Path, as_json: bool, data: Path,
-    assign: Sequence[str],
+    assigned: dict[str, str],
 ) -> int:  # fmt: skip
     """Show the rows and links of one page; nothing is queued or stored."""
-    import orjson
-
-    from console.cli.page_source import read_source
+    from console.cli.page_source import read_source, row_lines
     from engine.defs.builders.table_settings import complete_tables
-    from engine.defs.loader import load
     from engine.model.retry_policy import classify_status
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.page_trial import PageTrial, find_data_def, groups_using, locator_origin
 
-    settings, _ = load_settings_of(defs, assign)
     if source is None and job is None and "://" in data_def:
         raise UsageError("which dataDef?", f"It comes first: `crawl-console try DATADEF {data_def}`.")
     if (source is None) == (job is None):
         raise UsageError("which page?", "Give exactly one of URL, FILE and --job ID.")
-    loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
-    definitions = complete_tables(loaded.definitions, settings)
-    for warning in loaded.warnings:
-        _write_stderr(str(warning))
+    definitions, settings = load_defs(defs, assigned)
+    definitions = complete_tables(definitions, settings)
     target = find_data_def(definitions, data_def)
     if job is not None:
         document, origin = _read_stored(data, job)
@@ -66,13 +59,14 @@ def try_(
         result = PageTrial(definitions, target, client, explains_links=True).run(document, origin)
     code = int(any(step.outcome == "error" for step in result.results))  # a crawl would fail the page
     if as_json:
-        click.echo(orjson.dumps(_trial_as_dict(document, result)))
+        write_json(_trial_as_dict(document, result))
         return code
-    _print_rows(result.rows)
-    for line in _summary_lines(document, result):
-        _write_stderr(line)
-    if document.url.startswith("file:") and _has_links(definitions, data_def) and not result.links:
-        _write_stderr("relative links of a file need its address: give --url")
+    for row in row_lines(result.rows, terminal=sys.stdout.isatty()):
+        sys.stdout.buffer.write(row.encode("utf-8", "replace") + b"\n")
+    sys.stdout.flush()
+    write_stderr(*_summary_lines(document, result))
+    if document.url.startswith("file:") and target.links and not result.links:
+        write_stderr("relative links of a file need its address: give --url")
     return code
 
 
@@ -97,11 +91,6 @@ def _read_stored(data: Path, job: int) -> "tuple[TrialDocument, PageOrigin]":
     finally:
         pages.close()
         db.close()
-
-
-def _has_links(definitions: "Definitions", name: str) -> bool:
-    data_def = definitions.data_def(name)
-    return data_def is not None and bool(data_def.links)
 
 
 def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str, Any]:
@@ -152,14 +141,6 @@ def _describe_link(link: "ExtractedLink") -> str:
     return f"{text} (priority {link.priority})" if link.priority else text
 
 
-def _print_rows(rows: Iterable[str]) -> None:
-    from console.cli.page_source import row_lines
-
-    for line in row_lines(rows, terminal=sys.stdout.isatty()):
-        sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
-    sys.stdout.flush()
-
-
 def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator[str]:
     for link in result.links:
         yield _describe_link(link)
@@ -178,7 +159,3 @@ def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator
         f" {plural(len(result.rows), 'row')}, {plural(len(result.links), 'link')}, {len(result.rejected)} rejected,"
         f" {result.filtered} filtered"
     )
-
-
-def _write_stderr(line: str) -> None:
-    click.echo(clean(line), err=True)

@@ -4,8 +4,8 @@ import time
 
 from textual.app import ComposeResult
 
+from console.alarms import Alarm
 from console.format import format_elapsed, plural
-from console.reports.alarms import Alarm
 from console.tui.screens.base import View
 from console.tui.state.source import DataSource, LogLines, PollResult, ViewQuery
 from console.tui.widgets.columns import Column

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 
-from console.reports.alarms import Alarm
+from console.alarms import Alarm
 
 
 class AlarmBook:

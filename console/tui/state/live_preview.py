@@ -11,8 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from console.client import open_latest_run
-from console.format import plural
-from console.reports.plan import plan_lines
+from console.format import plan_lines, plural
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Span
 from engine.defs.loader import load

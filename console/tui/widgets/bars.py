@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from console.reports.alarms import Alarm
+from console.alarms import Alarm
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
 from console.tui.widgets.header import fit_parts
 from console.tui.widgets.line_canvas import Canvas, Line, Span

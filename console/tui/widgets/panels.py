@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from console.alarms import Alarm
 from console.format import (
     done_ratio,
     format_count,
@@ -12,7 +13,6 @@ from console.format import (
     progress_bar,
     shorten_name,
 )
-from console.reports.alarms import Alarm
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column

@@ -74,7 +74,7 @@ def test_a_signal_wakes_the_sleeper() -> None:
 
 CHILD_ENDS = """
 import subprocess, sys, time
-from console.cli.commands.run import _Signals
+from console.cli.headless import _Signals
 signals = _Signals()
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 child.stdin.close()

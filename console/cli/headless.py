@@ -1,0 +1,244 @@
+"""Runs a supervisor in the foreground, for `run`, `extract` and `demo`: data to stdout, the rest to stderr."""
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from console.cli.output import open_stdout, redirect_to_devnull, write_stderr
+from engine.errors import Problem, StorageError, UsageError, suggest
+from engine.processes.spawner import Spawner
+from engine.runtime.wakeup import Wakeup
+from engine.settings import Settings
+from engine.store.db.file_header import check_data_dir
+from engine.supervise.lock import Lock
+
+if TYPE_CHECKING:
+    from engine.model.definition import DataDef, Definitions
+    from engine.store.db.connector import Database
+
+_TICK_SECONDS, _TICK_SOON_SECONDS = 0.1, 0.02
+_MIN_TICK_SECONDS = 0.005
+"""The least time between two ticks, however often nodes run out of work."""
+
+
+class HeadlessOptions(Struct, frozen=True, kw_only=True):
+    defs: Path
+    data: Path
+    settings: Settings
+    setting_warnings: Sequence[Problem] = ()
+    fresh: bool = False
+    output: Path | None = None
+    rows_to_stdout: bool = False
+    only_new: bool = False
+    json: bool = False
+    progress: str = "auto"
+    extract_only: bool = False
+    """Re-extract the stored pages of the latest run, fetch nothing."""
+    data_def: str | None = None
+    """With `extract_only`: re-extract the pages of this dataDef even if it did not change."""
+
+
+def run_headless(options: HeadlessOptions) -> int:
+    """Run a supervisor to the end; returns the exit code. Raises CrawlError where nothing could be started."""
+    if not os.path.exists(options.defs):  # noqa: PTH110 - raises nothing, and the loader reports what is wrong
+        from engine.defs.loader import load
+
+        load(options.defs)  # fails before the data dir is made: a folder without defs stays unchanged
+    check_data_dir(options.data)  # the lock writes into it
+    signals = _Signals()
+    lock = Lock.acquire(options.data)
+    gc.disable()  # during the imports, which stay in memory
+    spawner = Spawner(options.data.absolute(), wakeup_fd=signals.wakeup.write_fd)
+    try:
+        spawner.start_early_nodes(options.settings.nodes.least)  # they import while this process does
+        supervisor = _build_supervisor(options, lock, spawner, signals)
+    except BaseException as error:
+        spawner.close()
+        lock.release()
+        from engine.store.db.connector import DatabaseBusy
+
+        if isinstance(error, (DatabaseBusy, StorageError)) and signals.pending:
+            return signals.exit_code  # a signal ended its wait for a busy database
+        raise
+    finally:
+        gc.freeze()
+        gc.enable()
+    from console.cli.progress import Progress
+    from console.cli.user_commands import AlarmCommand, run_user_command
+    from engine.store.db.connector import Database
+    from engine.store.db.schema import CRAWL, checkpoint_wal
+    from engine.store.read.snapshot import read_summary
+
+    progress = Progress(options.progress, options.data / CRAWL)
+    db = Database.open(options.data / CRAWL, read_only=True)
+    progress.start(db, supervisor.run.seq)
+    for notice in supervisor.defs_sync.notices:
+        progress.print_message(f"  {notice}")
+    on_alarm, on_end = options.settings.on_alarm, options.settings.on_end
+    alarm_command = AlarmCommand(on_alarm, options.data) if on_alarm else None
+    try:
+        while not supervisor.is_finished:
+            signals.dispatch(supervisor, progress)
+            supervisor.tick()
+            progress.set_alarm(supervisor.disk.alarm)
+            if alarm_command is not None:
+                alarm_command.check(supervisor.disk.alarm)
+            progress.refresh()
+            if not supervisor.is_finished:
+                signals.sleep(_TICK_SOON_SECONDS if supervisor.tick_soon else _TICK_SECONDS)
+    except BaseException:
+        supervisor.kill_processes()
+        raise
+    finally:
+        spawner.close()
+        if alarm_command is not None:
+            alarm_command.stop(supervisor.disk.alarm)
+    progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
+    summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
+    try:
+        if options.rows_to_stdout:
+            signals.restore()  # the run has ended: a reader that stalls must not make it immortal
+            _write_rows(db, supervisor.run.seq)
+        db.close()
+        checkpoint_wal(options.data)  # the last process that had it open was read-only and could not do it
+        if options.json:
+            sys.stdout.write(summary + "\n")
+            sys.stdout.flush()
+    finally:
+        if on_end and not supervisor.kill_requested:  # the lock is released: the command may use the data dir
+            count = signals.count
+            failure = run_user_command(
+                "on_end", on_end, summary, options.data, interrupted=lambda: signals.count > count
+            )
+            if failure is not None:
+                write_stderr(failure)
+    return int(supervisor.exit_code)
+
+
+def _build_supervisor(options: HeadlessOptions, lock: Lock, spawner: Spawner, signals: "_Signals") -> Any:
+    from engine.defs.checks.secrets import require_secrets
+    from engine.defs.loader import load
+    from engine.defs.watcher import fingerprint_files
+    from engine.supervise.build import RunOptions, build_supervisor
+
+    fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected
+    loaded = load(options.defs, options.settings.default_steps, keep_documents=options.settings.documents)
+    if not options.extract_only:
+        require_secrets(loaded.root, loaded.definitions.files)
+    names = [d.name for d in loaded.definitions.data_defs]
+    if options.data_def is not None and options.data_def not in names:
+        raise UsageError(
+            f"unknown dataDef '{options.data_def}'{suggest(options.data_def, names)}", "Check its name in the defs."
+        )
+    if options.rows_to_stdout:
+        _only_data_def(loaded.definitions)  # before anything is fetched
+    if options.progress not in ("quiet", "json"):
+        write_stderr(*map(str, (*options.setting_warnings, *loaded.warnings)))
+    return build_supervisor(
+        RunOptions(
+            folder=options.data, definitions=loaded.definitions, settings=options.settings, fresh=options.fresh,
+            output=options.output, watched_defs=options.defs, defs_fingerprint=fingerprint,
+            extract_only=options.extract_only, data_def=options.data_def, only_new=options.only_new,
+        ),
+        lock,
+        spawner,
+        cancelled=lambda: signals.pending,
+    )  # fmt: skip
+
+
+class _Signals:
+    """Records signals for the loop to act on. The first one stops the run, the second one kills it."""
+
+    def __init__(self) -> None:
+        self._received: list[int] = []
+        self._handled = 0
+        self.wakeup = Wakeup()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._record_signal)
+        self._reloads = 0
+        signal.signal(signal.SIGHUP, self._record_reload)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wakeup needs a handler to see a child exit
+        self.wakeup.install_signal_wakeup()
+
+    @property
+    def pending(self) -> bool:
+        return self._handled < len(self._received)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code if the first signal ends the program."""
+        return 128 + self._received[0]
+
+    @property
+    def count(self) -> int:
+        return len(self._received)
+
+    def restore(self) -> None:
+        """From now on a signal ends the program."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+
+    def dispatch(self, supervisor: Any, progress: Any) -> None:
+        """Pass new signals on to the supervisor; print a message for the first."""
+        from engine.supervise.stages import ExitReason
+
+        if self._reloads:
+            self._reloads = 0
+            supervisor.request_reload()
+        while self._handled < len(self._received):
+            number, self._handled = self._received[self._handled], self._handled + 1
+            if self._handled == 1:
+                progress.print_message("stopping: running jobs may finish; a second signal kills")
+                supervisor.stop(
+                    ExitReason.SIGINT if number == signal.SIGINT else ExitReason.SIGTERM, "cancelled by signal"
+                )
+            else:
+                supervisor.request_kill("killed by signal")
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until a signal, the end of a child, or a node that runs out of work, at most `seconds`."""
+        started = time.monotonic()
+        if not self.pending:
+            self.wakeup.wait(seconds)
+        if not self.pending:
+            time.sleep(max(0.0, started + _MIN_TICK_SECONDS - time.monotonic()))
+
+    def _record_reload(self, _number: int, _frame: FrameType | None) -> None:
+        self._reloads += 1
+
+    def _record_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._received.append(number)
+
+
+def _only_data_def(definitions: "Definitions") -> "DataDef":
+    """The only dataDef with fields, for `-o -`: a stream has one header. Raises UsageError."""
+    with_fields = [data_def for data_def in definitions.data_defs if data_def.fields]
+    if len(with_fields) != 1:
+        listed = ", ".join(data_def.name for data_def in with_fields) or "none"
+        raise UsageError(f"-o - writes one dataDef, and the defs have {listed}", "Use `export DATADEF` after the run.")
+    return with_fields[0]
+
+
+def _write_rows(db: "Database", run: int) -> None:
+    """Write the rows of an ended run to stdout as CSV. Problems go to stderr and leave the exit code unchanged."""
+    from engine.append.export import export
+    from engine.store.tables.run import versions
+    from engine.supervise.outputs import output_settings
+
+    try:
+        data_def = _only_data_def(versions.read(db, versions.current(db, run)))
+        settings = output_settings(data_def)
+        export(db, run, data_def.name, settings["columns"], settings["joins"], "csv", open_stdout())
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has enough
+        redirect_to_devnull(sys.stdout)
+    except UsageError as error:
+        write_stderr(*str(error).splitlines())
