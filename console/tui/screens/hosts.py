@@ -60,7 +60,6 @@ class HostLines(Canvas):
         return waits.reasons if self.row is not None and waits is not None and waits.host == self.row.host else None
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Its answers by status, then a line for each of the first groups that wait."""
         if self.row is None:
             return []
         lines = [Line((("─" * width, "dim"),)), Line(self._answer_spans(self.row, width))]

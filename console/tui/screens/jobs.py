@@ -81,7 +81,6 @@ class JobTable(LineTable):
         super().action_mark()
 
     def action_copy(self) -> None:
-        """Copy the URL."""
         if self.row is not None:
             self.console_app.desktop.copy_text(redacted_url(self.row.subject))
 

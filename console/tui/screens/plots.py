@@ -50,7 +50,6 @@ class Plot(Pane):
         return columns
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """A rule with the figures, and the chart."""
         end, rows = time.time(), max(1, height - 2)
         columns = self.columns(max(2, width - SCALE_WIDTH - 1), end)
         top = self.peak()

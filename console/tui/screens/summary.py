@@ -18,8 +18,6 @@ _MAX_REASONS, _MAX_LISTED = 2_000, 8
 
 
 class SummaryPane(Pane):
-    """Totals, files, failures and dead nodes."""
-
     last_poll: PollResult | None = None
     first_line = 0
 

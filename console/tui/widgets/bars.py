@@ -61,7 +61,6 @@ class AlarmBar(Canvas):
     alarms: Sequence[Alarm] = ()
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """Draw one line, or nothing if there is no alarm."""
         if not self.alarms:
             return []
         first, more = self.alarms[0], len(self.alarms) - 1

@@ -114,7 +114,6 @@ class Header(Canvas):
 
 
 def run_state_span(poll: PollResult) -> Span:
-    """Return the state of the run as a short label with its role."""
     run = poll.snapshot.run
     if run is None:
         return "no run", "dim"

@@ -60,10 +60,6 @@ class LineTable(ScrollPane):
     class Scrolled(Message):
         """The wheel or the scroll bar changed which rows are visible."""
 
-        def __init__(self, table: "LineTable") -> None:
-            super().__init__()
-            self.table = table
-
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
         self.rows: Sequence[Row] = ()
@@ -143,7 +139,7 @@ class LineTable(ScrollPane):
             first = max(0, min(position - before, len(self.rows) - self.page_lines))
             self._first_visible = first
             self._move_cursor(max(first, min(self._cursor, first + self.page_lines - 1)))
-        self.post_message(self.Scrolled(self))
+        self.post_message(self.Scrolled())
 
     # --- drawing
 
@@ -264,7 +260,6 @@ class LineTable(ScrollPane):
             raise SkipAction
 
     def action_copy(self) -> None:
-        """Copy the row as text."""
         if self.row is not None:
             self.console_app.desktop.copy_text("  ".join(text.strip() for text, _ in self.row.cells))
 

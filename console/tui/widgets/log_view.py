@@ -118,7 +118,6 @@ class LogPane(ScrollPane):
     # --- drawing
 
     def title(self) -> str:
-        """Return sources, filter, search and whether the pane follows."""
         sources = ", ".join(sorted(self.log_filter.sources)) or "all"
         level = "" if self.log_filter.level == "INFO" else f" · {self.log_filter.level}+"
         line_filter = (
@@ -264,7 +263,6 @@ class LogPane(ScrollPane):
             self.action_bottom()
 
     def action_wrap(self) -> None:
-        """Toggle between wrapping and cutting long lines."""
         self.wrap = not self.wrap
         self.redraw()
 
@@ -323,11 +321,9 @@ class LogPane(ScrollPane):
         self.console_app.desktop.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
 
     def action_next_match(self) -> None:
-        """Go to the next line that matches the search."""
         self._go_to_match(range(self._cursor + 1, len(self._matching_lines)))
 
     def action_previous_match(self) -> None:
-        """Go to the previous line that matches the search."""
         self._go_to_match(range(self._cursor - 1, -1, -1))
 
     def _go_to_match(self, indexes: Sequence[int]) -> None:
@@ -345,7 +341,6 @@ class LogPane(ScrollPane):
             self.post_message(self.LineOpened(self.event))
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor to the line; a double click opens it."""
         if 0 < event.y <= len(self._row_indexes):
             self._move_cursor(self._row_indexes[event.y - 1])
             if event.chain >= 2:

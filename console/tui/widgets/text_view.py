@@ -82,7 +82,6 @@ class TextView(ScrollPane):
         self.scroll_lines_to(len(self._display_lines()))
 
     def action_wrap(self) -> None:
-        """Toggle between wrapping and cutting long lines."""
         self.wrap = not self.wrap
         self.redraw()
 
