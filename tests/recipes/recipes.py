@@ -14,7 +14,7 @@ from tests.recipes.catalogue import API_PAGE, DEPARTMENTS, PER_PAGE, Product, pa
 from tests.recipes.shop import Shop
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "recipes.md"
+DOCUMENTS = [ROOT / "docs" / "recipes.md", ROOT / "docs" / "recipes" / "returning.md"]
 SPIDERS = ROOT / "tests" / "bench" / "spiders"
 ADDRESS = "https://shop.example"
 """The address of the shop in the document and in the spiders."""
@@ -34,9 +34,9 @@ class Recipe:
 
     @property
     def section(self) -> str:
-        text = DOCUMENT.read_text("utf-8")
+        text = "\n".join(document.read_text("utf-8") for document in DOCUMENTS)
         match = re.search(rf"^## {re.escape(self.heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-        assert match, f"{DOCUMENT.name} has no section {self.heading!r}"
+        assert match, f"the recipes have no section {self.heading!r}"
         return match[1]
 
     def block(self, kind: str) -> str:

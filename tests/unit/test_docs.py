@@ -23,6 +23,7 @@ from .doc_pages import (
     quoted,
     section,
     table,
+    with_chapters,
 )
 
 DEMO = "python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt . && .venv/bin/crawl-console demo --no-ui"
@@ -34,7 +35,7 @@ TESTS = (
 )
 
 
-EXTENDING = (ROOT / "docs" / "extending.md").read_text("utf-8")
+EXTENDING = with_chapters("extending.md")
 YAML = [*blocks(README, "yaml"), *blocks(DEFS, "yaml"), *blocks(EXTENDING, "yaml")]
 PLUGIN = "\n".join(
     [
@@ -148,7 +149,7 @@ def test_every_test_named_as_proof_exists():
 
 
 def test_every_file_named_for_contributors_exists():
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    text = "".join((ROOT / name).read_text("utf-8") for name in ("CONTRIBUTING.md", "docs/develop/adding.md"))
     paths = [name for name in quoted(text) if re.fullmatch(r"(engine|console|tests|docs)/[\w./-]+", name)]
     assert len(paths) > 20
     missing = [path for path in paths if "NAME" not in path and not (ROOT / path).exists()]

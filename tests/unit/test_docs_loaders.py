@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from .doc_pages import ROOT, blocks
+from .doc_pages import ROOT, blocks, with_chapters
 
-PAGE = (ROOT / "docs" / "extending.md").read_text("utf-8")
+PAGE = with_chapters("extending.md")
 EXAMPLE = ROOT / "tests" / "data" / "loader"
 
 
