@@ -1,4 +1,4 @@
-"""Serves the demo shop, and the town around it, on loopback from a child process that ends with its parent.
+"""Serves the demo shop and the town on loopback, from a child that ends with its parent.
 
 The parent opens the sockets: the addresses are known, and connections queue, before the child is up.
 """

@@ -1,4 +1,4 @@
-"""The demo shop: its products, its pages, and the expected results of a crawl. No sockets, no clock, no state.
+"""The demo shop: its products, its pages, and the expected results of a crawl. Pure functions.
 
 The shop has the usual difficulties of crawling: hrefs written in many ways, pages that moved or are gone, files that
 are not pages, paths that robots.txt disallows, names in many scripts, and a price that is not a number.

@@ -1,4 +1,4 @@
-"""The demo town: two more hosts beside the shop, one slow and one with errors, to learn the console on. No sockets.
+"""The demo town: two more hosts beside the shop, one slow and one with errors.
 
 Each has a list of its pages. Their defs are in town.yml, which has one mistake on purpose.
 """

@@ -1,4 +1,4 @@
-"""The app: owns the frame, the collaborators, the polling and the dispatch of keys that no view handles."""
+"""The app: owns the frame, the collaborators, the polling, and keys that no view handles."""
 
 import asyncio
 import signal

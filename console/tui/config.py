@@ -1,4 +1,4 @@
-"""Reads the user's `console.toml` (keys, theme, mouse); keeps the last theme, and the last screen of each data dir."""
+"""Reads the user's `console.toml`; keeps the last theme, and the last screen of each data dir."""
 
 import contextlib
 import os

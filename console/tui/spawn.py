@@ -1,4 +1,4 @@
-"""Starts a supervisor detached from the terminal, in its own session, logging to `data/logs/supervisor.log`."""
+"""Starts a supervisor detached from the terminal, logging to `data/logs/supervisor.log`."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Themes: colours by meaning, for Textual's widgets and for our own lines; and plain ASCII for old terminals."""
+"""Themes: colours by meaning, for Textual's widgets and our own lines; and plain ASCII."""
 
 from msgspec import Struct
 from rich.cells import cell_len

@@ -1,4 +1,4 @@
-r"""Expands braces in URLs, and splits texts with braces: `{1..50}`, `{01..12}`, `{a,b}`, and the open range `{1..}`.
+r"""Expands braces in URLs and texts: `{1..50}`, `{01..12}`, `{a,b}`, and the open range `{1..}`.
 
 An open range stands for its first number: `series_patterns` expands it page by page.
 

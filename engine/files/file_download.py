@@ -1,4 +1,4 @@
-"""Reads the answer to a request for a file into its part on disk, within limits on size, progress and disk space."""
+"""Reads an answer into a file's part on disk, within limits of size, progress and disk space."""
 
 import asyncio
 import contextlib

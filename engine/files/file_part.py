@@ -1,4 +1,4 @@
-"""The part of a file that is on disk while it is downloaded: written, continued after an interruption, completed."""
+"""The part of a file on disk: written, continued after an interruption, completed."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""The process between the supervisor and a helper: runs the program, and ends it when the supervisor dies.
+"""The process that runs a helper's program, and ends it when the supervisor dies.
 
 It leads the process group of the program. Its stdin is the lifeline: the first line is the command as JSON, and its end
 is the death of the supervisor. It ends as the program does: with its exit code, or 128 and the number of its signal.

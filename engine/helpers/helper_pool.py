@@ -1,4 +1,4 @@
-"""Runs the command of `on_start`, then starts, monitors, restarts and stops the helpers of one supervisor."""
+"""Runs the command of `on_start`; starts, monitors, restarts and stops the helpers."""
 
 import math
 import time

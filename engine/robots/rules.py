@@ -1,4 +1,4 @@
-"""Says with protego what a robots.txt (RFC 9309) allows one crawler, and names the line that disallows a URL."""
+"""Asks protego what a robots.txt (RFC 9309) allows one crawler, and names the line that disallows."""
 
 import re
 from collections.abc import Awaitable, Callable

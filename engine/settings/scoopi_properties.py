@@ -1,4 +1,4 @@
-"""Reads a `scoopi.properties` beside the defs: settings by the names and units that Scoopi has for them."""
+"""Reads a `scoopi.properties` beside the defs: settings by Scoopi's names and units."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Screen 5, Defs: files with their problems, the accepted dataDefs, results of steps, and a live preview."""
+"""Screen 5, Defs: files with their problems, accepted dataDefs, results of steps, a live preview."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Dialogs: confirm, quit, and the choice of columns. The harmless button has the focus; no text is markup."""
+"""Dialogs: confirm, quit, and the choice of columns. The harmless button has the focus."""
 
 from collections.abc import Sequence
 

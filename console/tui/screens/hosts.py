@@ -1,4 +1,4 @@
-"""Screen 3, Hosts: pages, errors, latency, limits and waits of every host; an operator changes its limits here."""
+"""Screen 3, Hosts: pages, errors, latency, limits and waits of every host; changes their limits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One job, in tabs: payload, page, error, attempts, rows, results of steps, and a trial of the defs on its page."""
+"""One job, in tabs: payload, page, error, attempts, rows, results of steps, and a trial."""
 
 import subprocess
 import sys

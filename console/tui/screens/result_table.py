@@ -1,4 +1,4 @@
-"""What users' steps reported: a table of counts for the Defs screen, and lines for the screen of a job."""
+"""What plugin steps reported: counts for the Defs screen, lines for the screen of a job."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

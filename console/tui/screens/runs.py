@@ -1,4 +1,4 @@
-"""Screen 8, Runs: the runs of the data dir side by side, and what each gave compared with the one before."""
+"""Screen 8, Runs: the runs of the data dir side by side, each compared with the one before."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A window onto a job list too long to load: holds the lines around the cursor and rereads the visible ones.
+"""A window onto a long job list: holds the lines around the cursor, rereads the visible ones.
 
 Lines above the visible ones are kept as read; the visible ones and some below are read again at each poll. A list that
 is slow to query is polled less often.

@@ -1,4 +1,4 @@
-"""The live preview: extracts the newest stored pages of a dataDef again at each save. No network, no writes.
+"""Extracts the newest stored pages of a dataDef again at each save. No network, no writes.
 
 Each result is compared with the result before the save: a run that watches its defs has replaced the stored rows.
 """

@@ -1,4 +1,4 @@
-"""Base of all views and canvases: knows the app as a protocol, and binds keys to its `action_<key id>` methods."""
+"""Base of views and canvases: knows the app as a protocol, binds keys to `action_<key id>`."""
 
 from typing import Any, cast
 

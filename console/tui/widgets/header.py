@@ -1,4 +1,4 @@
-"""Header of two lines: the run and its progress. Parts that do not fit are left out, least important first."""
+"""The header's two lines, run and progress. Parts that do not fit are left out by importance."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""The output type `scoopi`: the values of a row in one line, with `|` between them, without header and quotes."""
+"""The output type `scoopi`: the values of a row in one line, with `|` between them."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""The process of a users' Encoder or Appender: creates the class, and gives it rows until its socket is closed.
+"""The process of a plugin encoder or appender: creates the class and gives it rows.
 
 It opens no database, and dies with the appender that started it. What the class prints goes to the appender's log.
 """

@@ -1,4 +1,4 @@
-"""Starts, asks and ends the process of a users' Encoder or Appender. A request that takes too long ends it."""
+"""Starts, asks and ends the process of a plugin encoder or appender, within a time limit."""
 
 import contextlib
 import logging

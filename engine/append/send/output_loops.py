@@ -1,4 +1,4 @@
-"""Runs a loop in a thread of its own for each sender, users' Encoder and Appender: each delays its own output alone."""
+"""Runs one thread for each sender and plugin output: each delays its own output alone."""
 
 import contextlib
 import threading

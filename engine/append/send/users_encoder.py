@@ -1,4 +1,4 @@
-"""Outputs whose files a users' Encoder makes: its process gives the bytes, and the appender writes them."""
+"""Writes the files of plugin encoders: their process gives the bytes, the appender writes them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

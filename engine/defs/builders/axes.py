@@ -1,4 +1,4 @@
-"""Reads dataDefs in axis mode: tables of items, dims and facts, with what the steps of their tasks do to them."""
+"""Reads dataDefs in axis mode: tables of items, dims and facts, and what their steps do to them."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Compiles the steps of each task into a chain: built-in sets, sets of sets, overrides, insertions, side branches."""
+"""Compiles the steps of each task into a chain: built-in sets, overrides, insertions, branches."""
 
 from collections.abc import Callable, Container, Mapping
 

@@ -1,4 +1,4 @@
-"""Expands the URL and the body of a locator with `until`, but for the range whose pages follow one another."""
+"""Expands URL and body of a locator with `until`, all but the range of the series."""
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Reads the plugins of a `DataConverter` step: they write the dates of a table's column in another form."""
+"""Reads the plugins of a `DataConverter` step, which rewrite the dates of a table's column."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

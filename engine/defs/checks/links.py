@@ -1,4 +1,4 @@
-"""Checks the links of dataDefs: what they select, send and carry, and the pages that follow one another."""
+"""Checks the links of dataDefs: what they select, send and carry, and the pages of a series."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Checks logins and cookie jars of hosts: keys that exclude each other, and requests that may log in by chance."""
+"""Checks the logins and cookie jars of hosts."""
 
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode

@@ -1,4 +1,4 @@
-"""Secrets of requests in the defs: where their files are, which cannot be read, which are written as literals."""
+"""Finds the secret files of requests, those that cannot be read, and secrets written as literals."""
 
 import os
 import re

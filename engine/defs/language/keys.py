@@ -1,4 +1,4 @@
-"""The def language: what is written in another form than the engine stores it, and the keys of each mapping.
+"""Declares the keys of the def language that are written in another form than they are stored.
 
 The structs of `engine.model` declare the keys of all other mappings.
 """

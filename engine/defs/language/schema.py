@@ -1,4 +1,4 @@
-"""The JSON Schema of the def language, for editors: the declared keys, and rules for those that exclude each other.
+"""Makes the JSON Schema for editors: the declared keys, and rules for keys that exclude each other.
 
 The schema describes one file. References between files are checked by `crawl-console check`.
 """

@@ -1,4 +1,4 @@
-"""Shortens what messages quote from defs: a typo can put a secret where a name or another value belongs."""
+"""Shortens what messages quote from defs: a typo can put a secret in the place of a name."""
 
 import re
 
