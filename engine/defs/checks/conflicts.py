@@ -4,7 +4,7 @@ import re
 
 from engine.defs.builders.bodies import check_bodies, iter_scalars
 from engine.defs.builders.definitions import canonical_host
-from engine.defs.checks import fields, logins
+from engine.defs.checks import fields
 from engine.defs.language.keys import AXES
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
@@ -28,7 +28,7 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
             _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
-    logins.check_sessions(root, problems)
+    check_sessions(root, problems)
     for name, group in root.entries_of("taskGroups"):
         _check_recrawl(group.node, problems)
         _check_documents(name, group.node, problems, keep_documents=keep_documents)
@@ -41,7 +41,7 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
         if host.node.get("drop") and not host.node.list_of("drop") and host.node.entries["drop"].node.kind == "list":
             message = "the list of query keys is empty; name keys such as `utm_*`, or remove the key"
             _add_at_key(problems, host.node, "drop", "no-keys", message)
-        logins.check(host.node, problems)
+        check_login(host.node, problems)
         for sign in host.node.list_of("blocked"):
             if sign.kind == "mapping" and not sign.entries:
                 problems.add(sign.place, "missing-key", "a sign needs `status`, `match` or both")
@@ -195,3 +195,36 @@ def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition
 
 def _add_at_key(problems: Problems, node: YamlNode, key: str, code: str, message: str) -> None:
     problems.add(node.key_place(key), code, message)
+
+
+def check_login(host: YamlNode, problems: Problems) -> None:
+    """Check `login` and `cookieJar` of one host."""
+    login = host.get("login")
+    if login is None or login.kind != "mapping":
+        return
+    form = login.get("form")
+    if form is not None and form.kind == "mapping" and not form.entries:
+        message = "the form has no field; name those of the login page, such as `user` and `password`"
+        problems.add(login.key_place("form"), "no-fields", message)
+    mode = host.text_of("cookieJar")
+    if mode in ("off", "perNode"):
+        why = "keeps no cookies" if mode == "off" else "leaves the other nodes without the cookies of the login"
+        message = f"`cookieJar: {mode}` {why}; remove it beside `login`, or write shared"
+        problems.add(host.key_place("cookieJar"), "conflict", message)
+
+
+def check_sessions(root: YamlNode, problems: Problems) -> None:
+    """Warn where a POST may log in for other pages: its cookies may stay in the node that received them."""
+    locators = [locator for _, group in root.entries_of("locatorGroups") for locator in group.node.list_of("locators")]
+    has_links = any(data_def.node.get("links") for _, data_def in root.entries_of("dataDefs"))
+    hosts = [host.node for _, host in root.entries_of("hosts")]
+    if any(host.get("login") is not None or host.text_of("cookieJar") == "shared" for host in hosts):
+        return
+    for locator in locators:
+        method = locator.get("method")
+        if method is not None and method.text.upper() == "POST" and (len(locators) > 1 or has_links):
+            message = (
+                "if this request logs in, use `login` of its host instead: a node sends only the cookies that it "
+                "received itself, unless the host has `cookieJar: shared`"
+            )
+            problems.warn(method.place, "session-cookies", message)
