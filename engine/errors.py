@@ -110,3 +110,8 @@ def one_line(text: str) -> str:
     if not words.isprintable():
         words = "".join(c if c.isprintable() else "?" for c in words)
     return words if len(words) <= _MAX_LINE_LENGTH else words[: _MAX_LINE_LENGTH - 1] + "…"
+
+
+def quote_text(text: str) -> str:
+    """A text quoted and escaped for a message, at most 60 characters."""
+    return repr(text if len(text) <= 60 else text[:59] + "…")

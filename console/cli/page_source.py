@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine import urls
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
-from engine.preview.trial_document import TrialDocument
+from engine.preview.extraction_client import TrialDocument
 from engine.settings import Settings
 from engine.store.pages.documents import robots_tags
 

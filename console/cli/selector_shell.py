@@ -16,9 +16,8 @@ from engine.extract.select.node_value import CONTENT_ATTRIBUTES
 from engine.extract.select.selection import Selection, SelectionResult
 from engine.extract.select.selector_syntax import EMBEDDED_PREFIX
 from engine.model.definition import Definitions
-from engine.preview.extraction_client import ExtractionClient
+from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
-from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 
 MODES = ("css", "xpath", "jmespath", "jsonld", "regex")

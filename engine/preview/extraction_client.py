@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from engine.errors import PageUnavailable
@@ -36,10 +37,25 @@ from engine.node.extraction.process import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.users_code import UsersCodeWorker
-from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.urls import QueryStripper
+
+
+class TrialDocument(Struct, frozen=True, kw_only=True):
+    """The bytes of a page, and their origin."""
+
+    body: bytes
+    content_type: str
+    url: str
+    status: int = 200
+    fetched_at: float
+    """Seconds since 1970."""
+    origin: str
+    """For example `fetched`, `file`, `job 12`."""
+    robots_tags: tuple[str, ...] = ()
+    """The values of its X-Robots-Tag headers."""
+
 
 SELECTORS_NEED = "Selectors need HTML, XML, JSON, CSV, or a PDF with text."
 _MAX_REJECTIONS = 10_000

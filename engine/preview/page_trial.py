@@ -19,8 +19,7 @@ from engine.model.host import product_token
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
-from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient
-from engine.preview.trial_document import TrialDocument
+from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient, TrialDocument
 from engine.robots.host_policy import host_rule_for
 from engine.settings import Settings
 

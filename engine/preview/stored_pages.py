@@ -13,10 +13,9 @@ from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
 from engine.model.link import Carried
 from engine.model.record import Rejection
-from engine.preview.extraction_client import ExtractionClient
+from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, groups_using
 from engine.preview.row_changes import RowChange, compare_rows
-from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.db.connector import Database, is_immutable
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir

@@ -4,12 +4,15 @@ A crawl spreads the hops of a page over leases, which keep each host's delay. He
 """
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
 
 from msgspec.structs import replace
 
 from engine import urls
-from engine.errors import PageUnavailable
+from engine.defs.url_list import read_urls
+from engine.defs.url_patterns import expand
+from engine.errors import PageUnavailable, UsageError
 from engine.http.client import Fetcher
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects
@@ -23,7 +26,6 @@ from engine.model.job import Request
 from engine.model.retry_policy import FOUND, classify_status
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
-from engine.preview.locator_hosts import locator_hosts
 from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.robots.rules import HostRobots, parse_robots
 from engine.settings import Settings
@@ -225,3 +227,23 @@ class _PageFetch:
         return self._definitions.allows_private(name, int(port)) or host_key in locator_hosts(
             self._definitions, self._settings.base_url
         )
+
+
+def locator_hosts(definitions: Definitions, base_url: str | None) -> frozenset[str]:
+    """The hosts (`name:port`) of all locators, and of the base of relative ones; those on stdin are not read."""
+    base = base_url or definitions.base_url
+    written = (url for group in definitions.locator_groups for each in group.locators for url in _written_urls(each))
+    resolved = (urls.resolve(url, base) for url in ("", *written))
+    return frozenset(urls.host_key(url) for url in resolved if url is not None)
+
+
+def _written_urls(locator: Locator) -> Iterator[str]:
+    for pattern in locator.urls:
+        yield from expand(pattern)
+    if locator.sitemap:
+        yield locator.sitemap
+    if locator.from_file and locator.from_file != "-":
+        try:
+            yield from (url for _, url in read_urls(locator.from_file))
+        except UsageError:
+            return  # a crawl reports it; here it only names no host

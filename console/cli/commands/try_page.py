@@ -17,8 +17,8 @@ from engine.errors import PageUnavailable, UsageError
 
 if TYPE_CHECKING:
     from engine.model.record import ExtractedLink
+    from engine.preview.extraction_client import TrialDocument
     from engine.preview.page_trial import PageOrigin, TrialResult
-    from engine.preview.trial_document import TrialDocument
 
 
 @click.command("try")

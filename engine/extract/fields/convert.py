@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from engine import urls
+from engine.errors import quote_text
 from engine.extract.fields.human_dates import ANY_FORMAT
-from engine.extract.fields.quoting import quote_text
 from engine.model.definition import Field, FieldType
 
 MAX_PRICE_CHARACTERS = 200

@@ -4,8 +4,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from engine.errors import suggest
-from engine.extract.fields.quoting import quote_text
+from engine.errors import quote_text, suggest
 
 ANY_FORMAT = "any"
 """The `format` of such dates."""

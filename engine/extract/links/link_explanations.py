@@ -6,8 +6,7 @@ from itertools import islice
 from engine import urls
 from engine.extract.links.links import LinkFinder, has_nofollow, read_href
 from engine.extract.page.budget import Budget
-from engine.extract.page.page import host_name
-from engine.extract.page.page_urls import MAX_URL_CHARACTERS
+from engine.extract.page.page import MAX_URL_CHARACTERS, host_name
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.node_value import read_node
 from engine.extract.select.scope import Scope

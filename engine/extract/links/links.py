@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from selectolax.lexbor import LexborNode
 
 from engine.extract.page.budget import Budget
-from engine.extract.page.page import host_name
-from engine.extract.page.page_urls import MAX_URL_CHARACTERS, resolve_url
+from engine.extract.page.page import MAX_URL_CHARACTERS, host_name, resolve_url
 from engine.extract.page.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.extract.select.css import Speed
 from engine.extract.select.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node

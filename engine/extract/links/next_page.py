@@ -14,8 +14,7 @@ from engine.extract.links.request_template import (
     sends_secret_elsewhere,
 )
 from engine.extract.page.context import Context
-from engine.extract.page.page import Page, host_name
-from engine.extract.page.page_urls import MAX_URL_CHARACTERS, resolve_url
+from engine.extract.page.page import MAX_URL_CHARACTERS, Page, host_name, resolve_url
 from engine.extract.page.patterns import TimeBudget
 from engine.extract.select.css import Speed
 from engine.extract.select.node_value import JsonValue, read_node

@@ -2,8 +2,7 @@
 
 from engine import urls
 from engine.extract.page.context import Context
-from engine.extract.page.page import Page
-from engine.extract.page.page_urls import resolve_url
+from engine.extract.page.page import Page, resolve_url
 from engine.model.job import link_key
 from engine.model.link import Carried, LinkDetails, LinkRequest
 from engine.model.record import ExtractedLink

@@ -12,10 +12,10 @@ from engine.errors import CrawlError
 from engine.extract.documents.json_ld import read_json_ld
 from engine.extract.documents.json_value import MISSING, parse_json, read_json_lines
 from engine.extract.documents.markup import BASE, Markup
+from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
-
 
 _SEPARATORS = re.compile("[,;]")
 _DIRECTIVES_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
@@ -262,3 +262,17 @@ def host_name(url: str) -> str:
         return urls.host_of(url)
     except ValueError:
         return ""
+
+
+MAX_URL_CHARACTERS = 16_384
+"""Of one link; no server takes a longer one."""
+
+
+def resolve_url(base: str, href: str, query_stripper: QueryStripper | None) -> str | None:
+    """The URL of an href, without credentials and dropped query keys; None: it is no http URL, or too long."""
+    url = urls.join(base, href)
+    if url is None or len(url) > MAX_URL_CHARACTERS:
+        return None
+    if "@" in url:
+        url = urls.without_credentials(url)  # a page's credentials are neither stored nor sent
+    return url if query_stripper is None else query_stripper.strip_url(url)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from engine.extract.page.budget import MAX_CHARACTERS
-from engine.extract.page.page_urls import MAX_URL_CHARACTERS
+from engine.extract.page.page import MAX_URL_CHARACTERS
 
 MAX_PAGES = 10_000
 """Of a document: reading so many takes 10 s and more."""

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from engine.extract.documents.sitemap import parse_sitemap
-from engine.extract.page.page import Page, PageTooCostly
-from engine.extract.page.page_urls import MAX_URL_CHARACTERS
+from engine.extract.page.page import MAX_URL_CHARACTERS, Page, PageTooCostly
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
 from engine.extract.select.css import LexborError

@@ -7,7 +7,7 @@ from itertools import chain
 import orjson
 
 from engine import urls
-from engine.extract.page.page_urls import resolve_url
+from engine.extract.page.page import resolve_url
 from engine.model.file import MAX_FILES, FieldPath, list_file_fields, number_urls
 from engine.model.job import KEY_BYTES, JobKind, LeasedJob, file_key
 from engine.model.record import Texts, as_text

@@ -6,8 +6,7 @@ from engine.extract.page.context import Context
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.preview import extraction_client
-from engine.preview.extraction_client import ExtractionClient
-from engine.preview.trial_document import TrialDocument
+from engine.preview.extraction_client import ExtractionClient, TrialDocument
 from engine.settings import Settings
 
 PAGE = TrialDocument(

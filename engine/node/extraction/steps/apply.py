@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
+from engine.errors import quote_text
 from engine.extract.fields.field_texts import FieldConverter
-from engine.extract.fields.quoting import quote_text
 from engine.extract.links.links import limit_links
 from engine.extract.page.page import Page, read_headers
 from engine.extract.records import RecordExtractor

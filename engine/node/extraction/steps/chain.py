@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from msgspec import Struct, field
 
+from engine.errors import quote_text
 from engine.extract.fields.fields import RecordRejected
-from engine.extract.fields.quoting import quote_text
 from engine.extract.page.patterns import TimeBudget
 from engine.extract.records import RecordFilter
 from engine.model.definition import DataDef, Task

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.extract.fields.quoting import quote_text
+from engine.errors import quote_text
 from engine.extract.page.context import Context
-from engine.extract.page.page_urls import resolve_url
+from engine.extract.page.page import resolve_url
 from engine.model.job import link_key
 from engine.model.record import ExtractedLink
 from engine.plugins.contracts import StepError

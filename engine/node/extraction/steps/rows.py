@@ -6,8 +6,8 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from engine.errors import quote_text
 from engine.extract.fields.convert import default_converter_for
-from engine.extract.fields.quoting import quote_text
 from engine.model.definition import DataDef, Field
 from engine.model.record import RecordCounts, Rejection, to_text
 

@@ -5,8 +5,7 @@ import tracemalloc
 import pytest
 
 from engine.extract.links.links import limit_links
-from engine.extract.page.page import MAX_BASE_CHARACTERS
-from engine.extract.page.page_urls import MAX_URL_CHARACTERS
+from engine.extract.page.page import MAX_BASE_CHARACTERS, MAX_URL_CHARACTERS
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef
 from engine.model.link import Link

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.model.definition import Definitions, Locator, LocatorGroup
-from engine.preview.locator_hosts import locator_hosts
+from engine.preview.visit import locator_hosts
 
 
 def _defs(base_url: str | None = None, **locator: object) -> Definitions:
