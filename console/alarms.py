@@ -1,4 +1,4 @@
-"""Derives the alarms shown to the operator from one snapshot. What an operator ordered is none."""
+"""Derives the operator's alarms from one snapshot. Operator actions raise no alarm."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ _SEVERE_WARNINGS = ("expectation", "all-rejected")
 
 
 class Alarm(Struct, frozen=True):
-    """One alarm. `key` is the same as long as its cause lasts; the text may count seconds."""
+    """An alarm. `key` stays the same while its cause lasts; the text may count seconds."""
 
     level: Literal["warn", "bad"]
     text: str
@@ -27,7 +27,7 @@ def current_alarms(
     view: Snapshot, supervisor_pid: int | None, *, stale_seconds: float | None = None, reason: str = "",
     read_only: bool = False, can_start: bool = False,
 ) -> list[Alarm]:  # fmt: skip
-    """All alarms, by area. `supervisor_pid`: None where none is alive.
+    """All alarms, by area. `supervisor_pid`: None if no supervisor is alive.
 
     `stale_seconds`: the age of the last good poll, if a later one failed for this reason. `can_start`: whether the
     console can start a supervisor.
@@ -36,7 +36,7 @@ def current_alarms(
     return [
         *_staleness_alarms(stale_seconds, reason),
         *_run_alarms(view, is_alive=is_alive, can_start=can_start),
-        *(_node_alarms(view) if is_alive else ()),  # they ended with their supervisor, which has an alarm of its own
+        *(_node_alarms(view) if is_alive else ()),  # nodes end with their supervisor, which has its own alarm
         *_defs_alarms(view, is_alive=is_alive, read_only=read_only),
         *(_output_alarms(view) if is_alive else ()),
         *(_host_alarms(view) if is_alive else ()),
@@ -75,7 +75,7 @@ def _node_alarms(view: Snapshot) -> list[Alarm]:
         if node.state in ("DEAD", "FAILED"):
             by = replaced.get(node.id)
             if node.past or node.reason == KILLED_BY_OPERATOR or (by is not None and by.state in _AT_WORK):
-                continue  # the past, an order, or made good
+                continue  # of an earlier supervisor, killed by the operator, or replaced
             outcome = f"{by.id} is starting" if by else "not replaced"
             text = f"{node.id} dead: {node.reason or 'unknown reason'}; {outcome}"
             alarms.append(Alarm("warn" if by else "bad", text, f"node-dead {node.id}"))

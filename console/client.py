@@ -71,7 +71,7 @@ def find_run(db: Database, id_: str) -> Run:
 
 
 def open_database(data: Path) -> Database | None:
-    """The database of a data dir, read-only; None where there is none yet. Raises StorageError."""
+    """The database of a data dir, read-only; None if it does not exist. Raises StorageError."""
     path = data / CRAWL
     if not _has_file(path):
         return None
@@ -112,7 +112,7 @@ def require_database_path(data: Path) -> Path:
 
 @contextlib.contextmanager
 def check_unchanged(path: Path) -> Iterator[None]:
-    """Read a database opened as immutable. Raises DatabaseBusy where a crawl wrote to it: the reads may be torn."""
+    """Read a database opened as immutable. Raises DatabaseBusy if a crawl wrote to it: the reads may be torn."""
     before = path.stat()
     try:
         yield
@@ -123,7 +123,7 @@ def check_unchanged(path: Path) -> Iterator[None]:
 
 
 def read_snapshot(data: Path) -> Snapshot:
-    """The snapshot of a data dir, EMPTY_SNAPSHOT where there is none. Raises StorageError."""
+    """The snapshot of a data dir, EMPTY_SNAPSHOT without a database. Raises StorageError."""
     db = open_database(data)
     if db is None:
         return EMPTY_SNAPSHOT
@@ -139,12 +139,12 @@ def has_supervisor(db: Database) -> bool:
 
 
 def supervisor_pid(view: Snapshot) -> int | None:
-    """The pid of the living supervisor of a snapshot; None where there is none."""
+    """The pid of the supervisor of a snapshot; None if it is not alive."""
     return _living_pid(_identity(view.epoch))
 
 
 def end_orphans(view: Snapshot) -> Snapshot:
-    """A snapshot without a living supervisor, as it is true: what was recorded as alive has ended with it."""
+    """Correct a snapshot without a living supervisor: the processes recorded as alive have ended with it."""
     if view.run is None or view.run.stage == Stage.SHUTDOWN_COMPLETE:
         return view
     return replace(
@@ -180,7 +180,7 @@ def _living_pid(identity: str | None) -> int | None:
 
 
 def supervisor_alarm(data: Path, view: Snapshot) -> str | None:
-    """The alarm of the living supervisor, from its beat file: it reports it even when no table can be written."""
+    """The alarm of the living supervisor, from its beat file, which works even when no table can be written."""
     if supervisor_pid(view) is None:
         return None
     beat = read_beat(data / "beats" / SUPERVISOR_BEAT)
@@ -190,7 +190,7 @@ def supervisor_alarm(data: Path, view: Snapshot) -> str | None:
 def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
     """Send a command to the supervisor and wait for its answer: whether it succeeded, and the supervisor's sentence.
 
-    Raises SupervisorNotRunning where no supervisor is alive, or none answers in time.
+    Raises SupervisorNotRunning if no supervisor is alive or answers in time.
     """
     view = read_snapshot(data)
     if view.epoch is None or supervisor_pid(view) is None:
@@ -229,7 +229,7 @@ def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int,
 
 
 def explain_host(db: Database, run: int, host: str) -> list[str]:
-    """Why jobs of a host (`name:port`) wait, a line for each of its first groups; empty: none waits."""
+    """Why jobs of a host (`name:port`) wait, a line for each of its first groups; empty if no job waits."""
     reasons = waits.explain_host(db, run, host, boottime(), _MAX_GROUPS_EXPLAINED)
     if reasons and not has_supervisor(db):
         return [_NO_SUPERVISOR]

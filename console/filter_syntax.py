@@ -4,7 +4,7 @@
 
 All terms must match; of several terms with the same key, one must. A bare word is a regular expression, searched in URL
 and reason, ignoring case. A leading `!` negates a term. Quotes keep spaces together and turn a key into plain text; a
-value in quotes is meant as it stands, without `*`.
+value in quotes is literal: `*` in it matches itself.
 """
 
 import re
@@ -81,7 +81,7 @@ class SearchPattern:
 
 @dataclass(frozen=True, slots=True)
 class TextSearch:
-    """A pattern that one of a row's texts matches, or none if negated. Raises UsageError if it is invalid."""
+    """A pattern that a text of a row matches; negated, that no text matches. Raises UsageError if it is invalid."""
 
     text: str
     negated: bool = False
@@ -91,7 +91,7 @@ class TextSearch:
         object.__setattr__(self, "_pattern", SearchPattern(self.text))
 
     def accepts(self, *texts: str) -> bool:
-        """Whether a row with these texts passes. Raises UsageError where a search takes too long."""
+        """Whether a row with these texts passes. Raises UsageError if a search takes too long."""
         return any(self._pattern.search(text) for text in texts if text) is not self.negated
 
 
@@ -126,7 +126,7 @@ def parse_events(text: str) -> EventFilter:
 
 
 def quote_value(text: str) -> str:
-    """A value as a filter writes it, meant as it stands."""
+    """A value in quotes, which a filter takes literally."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -151,7 +151,7 @@ def event_filter(match: str | None, levels: Sequence[str] = ()) -> EventFilter:
 
 
 def _is_pattern(text: str, keys: Sequence[str], numbers: Sequence[str]) -> bool:
-    """Whether the text is one regular expression, spaces and all: it has no quotes, no `!`, and no key that exists."""
+    """Whether the text is one regular expression, spaces included: without quotes, `!` and known keys."""
     for term in _TERM.finditer(text.strip()):
         word = term[3]
         if term[1] or word is None or word.startswith('"'):

@@ -112,7 +112,7 @@ def format_date_time(at: float) -> str:
 
 
 def count_ended(jobs: Mapping[str, int]) -> int:
-    """How many jobs have ended, from the numbers of jobs by state."""
+    """The number of ended jobs, from the numbers by state."""
     return jobs["done"] + jobs["failed"] + jobs["skipped"]
 
 
@@ -155,7 +155,7 @@ def shorten_name(text: str, width: int) -> str:
 
 
 def shorten_url(url: str, width: int) -> str:
-    """A URL without scheme in at most `width` characters, where that is possible: host, `…`, and its end."""
+    """A URL without scheme in at most `width` characters if possible: host, `…`, and its end."""
     if len(url) <= width:
         return url
     host, slash, path = url.partition("/")
@@ -164,7 +164,7 @@ def shorten_url(url: str, width: int) -> str:
 
 
 def shorten_line(text: str, width: int) -> str:
-    """A line of the log with its first URL readable, and short enough for `width` characters where it can be."""
+    """A line of the log with its first URL decoded, and shortened to `width` characters if possible."""
     match = _URL.search(text)
     if match is None:
         return text

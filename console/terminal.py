@@ -5,7 +5,7 @@ import sys
 
 
 def unsupported_reason() -> str | None:
-    """Why the console cannot be shown here; None where it can."""
+    """Why the console cannot be shown here; None if it can."""
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr)):
         if not stream.isatty():
             return f"{name} is not a terminal"
@@ -15,7 +15,7 @@ def unsupported_reason() -> str | None:
 
 
 def interactive(*, read_only: bool = False) -> bool:
-    """Whether the console can be shown; reports why not where a user at a terminal may expect it."""
+    """Whether the console can be shown; at a terminal, prints why not."""
     reason = unsupported_reason()
     if reason is not None and not read_only and (sys.stdout.isatty() or sys.stdin.isatty()):
         sys.stderr.write(f"no console here ({reason}): running headless\n")

@@ -47,7 +47,7 @@ class HeadlessOptions(Struct, frozen=True, kw_only=True):
 
 
 def run_headless(options: HeadlessOptions) -> int:
-    """Run a supervisor to the end; returns the exit code. Raises CrawlError where nothing could be started."""
+    """Run a supervisor to the end; returns the exit code. Raises CrawlError if it cannot start."""
     if not os.path.exists(options.defs):  # noqa: PTH110 - raises nothing, and the loader reports what is wrong
         from engine.defs.loader import load
 
@@ -204,7 +204,7 @@ class _Signals:
                 supervisor.request_kill("killed by signal")
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until a signal, the end of a child, or a node that runs out of work, at most `seconds`."""
+        """Sleep until a signal, the end of a child, or a node without work; at most `seconds`."""
         started = time.monotonic()
         if not self.pending:
             self.wakeup.wait(seconds)

@@ -31,14 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = _invoke(words)
     try:
         sys.stderr.flush()
-    except OSError:  # the terminal is gone; the exit code stays valid
+    except OSError:  # the terminal is gone; the exit code stays
         redirect_to_devnull(sys.stderr)
     gc.freeze()  # the final garbage collection takes 40 ms, and the system frees all memory anyway
     sys.exit(code)
 
 
 def _open_missing_streams() -> None:
-    """Open closed standard streams on /dev/null: else a database could get their file descriptor and be written to."""
+    """Open closed standard streams on /dev/null: a database could get their descriptor and receive our output."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -60,7 +60,7 @@ def _check_encoding(words: Sequence[str]) -> None:
 
 
 def _invoke(words: list[str]) -> int:
-    """The exit code of a command; no error ends in a traceback."""
+    """Run a command; returns its exit code. Errors become messages."""
     try:
         _check_encoding(words)
         return int(crawl_console.main(words, prog_name="crawl-console", standalone_mode=False, obj=words) or 0)
@@ -96,11 +96,9 @@ class LazyGroup(click.Group):
     """A group that knows its commands from a registry and imports the module of the one that is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The names of all commands."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a command; None for an unknown name."""
         if cmd_name == "convert":
             raise click.UsageError("No such command 'convert'. Scoopi's definitions run unmodified.", ctx)
         if cmd_name not in COMMANDS:

@@ -30,7 +30,7 @@ def read_source(
 ) -> TrialDocument:  # fmt: skip
     """Fetch a URL, or read a file or stdin (`-`) with `url` as its address. Raises PageUnavailable, UsageError.
 
-    A fetched page may have any status. `group`: that whose users' loader fetches it; None: that of the URL's locator.
+    A fetched page may have any status. `group`: the group whose loader fetches it; None: that of the URL's locator.
     """
     if urls.is_http_url(source):
         if url is not None:
@@ -50,12 +50,12 @@ def read_source(
 
 
 def find_start_url(source: str, document: TrialDocument) -> str:
-    """The URL that an operator wrote for a page, without credentials; redirects may have led elsewhere."""
+    """The URL that the operator wrote, without credentials; redirects may have led elsewhere."""
     return urls.without_credentials(urls.normalize(source) or "") if urls.is_http_url(source) else document.url
 
 
 def read_link(url: str, start_url: str, definitions: Definitions, settings: Settings) -> TrialDocument:
-    """Fetch what a link of a page leads to. `start_url`: that from which links led to the page; empty for a file.
+    """Fetch the target of a link. `start_url`: the URL from which links led to the page; empty for a file.
 
     Raises PageUnavailable.
     """
@@ -77,7 +77,7 @@ def _to_document(response: "FetchResponse") -> TrialDocument:
 
 
 def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:
-    """Rows as lines of JSON; for a terminal, characters that could control it become equivalent JSON escapes."""
+    """Rows as lines of JSON; for a terminal, unsafe characters become JSON escapes."""
     for row in rows:
         line = row.replace("\n", " ").replace("\r", " ")
         yield _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", line) if terminal else line

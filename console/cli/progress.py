@@ -22,7 +22,7 @@ _MAX_LISTED = 5
 _BAR = 12
 _SHOWN_KINDS = ("seed", "defs", "appender", "host")
 _LIVE_KINDS = (*_SHOWN_KINDS, "data")
-"""Kinds of events that are printed when they come; the summary of the end has those of the data itself."""
+"""Kinds of events printed during the run; the summary at the end has the warnings about data."""
 _EVENT_POLL_SECONDS = 0.5
 _REFRESH_SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 
@@ -77,7 +77,7 @@ class Progress:
             return
 
     def set_alarm(self, text: str) -> None:
-        """Print an alarm once, and once when it is over. It comes from memory: the database may be unavailable."""
+        """Print a new alarm, and its end. The alarm comes from memory: the database may be unavailable."""
         before, self._alarm = self._alarm, text
         if bool(text) != bool(before):
             self.print_message(f"PAUSED: {clean(text)}" if text else "disk space is free again: the run resumes")
@@ -116,7 +116,7 @@ class Progress:
             self._write(_line(view, rate) + "\n")
 
     def finish(self, db: Database, run: int, reason: str | None, exit_code: int) -> None:
-        """Print how the run ended, and where its rows are; in the mode quiet only why it did not end with 0."""
+        """Print how the run ended and where its rows are; in the mode quiet only why the exit code is not 0."""
         if self._db is not None:
             self._db.close()
         if self._mode == "quiet" and not exit_code:
@@ -178,7 +178,6 @@ def _line(view: Snapshot, rate: float) -> str:
 
 
 def _line_in_place(view: Snapshot, rate: float) -> str:
-    """The line with a bar before it and the estimate of the end after it."""
     eta = format_eta(view.run.eta) if view.run is not None else "-"
     return f"{progress_bar(done_ratio(view.jobs), _BAR)} {_line(view, rate)}; ETA {eta}"
 
@@ -196,7 +195,7 @@ def _pause_notes(view: Snapshot) -> list[str]:
 
 
 def report_lines(view: Snapshot) -> list[str]:
-    """Lines that are not yet cleaned; none before the first page."""
+    """The metrics of a run: a line per group, the totals, and what users' steps reported; empty before a page ended."""
     metrics = view.metrics
     if not metrics["groups"]:
         return []
@@ -227,7 +226,7 @@ def report_lines(view: Snapshot) -> list[str]:
 
 
 def _file_lines(view: Snapshot) -> list[str]:
-    """What became of the files that pages name; none if they name none."""
+    """The files that pages name, by state; empty without files."""
     if not view.files:
         return []
     counts = ", ".join(f"{count:,} {name}" for name, count in view.files.items())
@@ -236,7 +235,7 @@ def _file_lines(view: Snapshot) -> list[str]:
 
 
 def _result_lines(view: Snapshot) -> list[str]:
-    """A line a step; none without users' steps."""
+    """What users' steps reported, a line each; empty without such steps."""
     steps = [(task, step, counts) for task, by_step in view.results.items() for step, counts in by_step.items()]
     if not steps:
         return []

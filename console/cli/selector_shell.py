@@ -22,7 +22,7 @@ from engine.settings import Settings
 
 MODES = ("css", "xpath", "jmespath", "jsonld", "regex")
 MATCH_LIMIT = 10
-"""Matches that are shown without `:all`."""
+"""Matches shown without `:all`."""
 
 HELP = """\
 A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath:`, `jmespath:`, `jsonld:` or
@@ -75,11 +75,11 @@ class SelectorShell:
         write_lines("type a selector, or `:help`")
 
     def close(self) -> None:
-        """End the process that evaluates selectors."""
+        """End the extraction process."""
         self._client.close()
 
     def execute(self, line: str) -> None:
-        """Execute one line. Its errors are printed, not raised."""
+        """Execute one line; prints its errors."""
         line = line.strip()
         if not line:
             return
@@ -149,7 +149,7 @@ class SelectorShell:
         self._print_matches(result.values, result.count, matches)
 
     def _evaluate(self, selector: str, *, regex: bool = False, block: bool = True) -> SelectionResult:
-        """Evaluate in the extraction process: no selector and no page can hang the shell."""
+        """Evaluate in the extraction process, so that no selector or page can hang the shell."""
         result = self._client.select(
             self._document,
             Selection(
@@ -251,7 +251,7 @@ class SelectorShell:
         return url
 
     def _load_definitions(self) -> Definitions:
-        """The defs as they are on disk now; empty where there are none."""
+        """The defs on disk; empty if they do not exist."""
         if not self._defs.exists():
             return Definitions()
         return complete_tables(load(self._defs, self._settings.default_steps).definitions, self._settings)

@@ -76,7 +76,7 @@ def demo(
 
 
 def _serve_shop(port: int, *, pages: int, latency: float, error_share: float) -> int:
-    """Serve a shop until SIGINT or SIGTERM. Raises CrawlError where the port is taken."""
+    """Serve a shop until SIGINT or SIGTERM. Raises CrawlError if the port is taken."""
     import os
     import signal
 
@@ -99,7 +99,7 @@ def _crawl_shop(
 ) -> int:
     """Serve a shop of `pages` products, crawl it in a new run, print sample rows; returns the run's exit code.
 
-    With `as_json` stdout gets only the summary. Raises CrawlError where nothing could be started.
+    With `as_json` stdout gets only the summary. Raises CrawlError if the run cannot start.
     """
     import contextlib
 
