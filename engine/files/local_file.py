@@ -13,7 +13,7 @@ from engine.http.response import FetchResponse
 
 
 async def read_file(url: str, *, max_body: int, share: BodyShare) -> FetchResponse:
-    """The file of a normalized `file:` URL, in a thread. Raises FetchFailed; a directory or device is none."""
+    """The file of a normalized `file:` URL, in a thread. Raises FetchFailed; also for a directory or device."""
     start = perf_counter()
     path = unquote(urlsplit(url).path)
     descriptor = await asyncio.to_thread(_open, path)

@@ -71,7 +71,7 @@ def literal_address(host: str) -> str | None:
 
 @lru_cache(_MAX_CACHED)
 def guarded_category(address: str) -> str | None:
-    """Why an address is guarded, for example `private`; None: it is a public one. What is no address is guarded too.
+    """Why an address is guarded, for example `private`; None if it is public. Other texts are guarded, too.
 
     An IPv6 address that carries an IPv4 address (mapped, NAT64, 6to4, Teredo) is judged by that one. A scope id is
     ignored.
@@ -122,7 +122,7 @@ class GuardedAddress(OSError):
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names to their public addresses. A name that has none is refused."""
+    """Resolves names to their public addresses. Refuses a name whose addresses are all guarded."""
 
     def __init__(self, resolver: AbstractResolver) -> None:
         self._resolver = resolver
@@ -147,7 +147,6 @@ class GuardedResolver(AbstractResolver):
         return public
 
     async def close(self) -> None:
-        """Close the inner resolver."""
         await self._resolver.close()
 
 

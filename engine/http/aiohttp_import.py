@@ -23,8 +23,8 @@ def environment(**values: str) -> Iterator[None]:
 def import_aiohttp() -> None:
     """Import aiohttp for the first time in a process, before it has threads.
 
-    Its connector makes two TLS contexts as it is imported, which takes 40 ms. `Transport` uses neither: it makes its
-    own at the first https request.
+    Its connector makes two TLS contexts as it is imported. `Transport` uses neither: it makes its own at the first
+    https request.
     """
     with environment(SSL_CERT_FILE=os.devnull, SSL_CERT_DIR=os.devnull):  # where OpenSSL looks for certificates
         import aiohttp.connector  # noqa: F401

@@ -69,7 +69,6 @@ class ByteBudget:
             raise
 
     def give_back(self, share: "BodyShare") -> None:
-        """Return all bytes of a share."""
         with self._lock:
             if share is self._large_reader:
                 self._large_reader = None

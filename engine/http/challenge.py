@@ -1,4 +1,4 @@
-"""Recognizes answers that are no page but a site's refusal of crawlers: challenges, and what the defs name."""
+"""Recognizes a site's refusals of crawlers: challenges, and the signs that the defs name."""
 
 from engine.http.response import FetchResponse
 from engine.model.definition import BlockSign, HostRule
@@ -19,38 +19,20 @@ Sources: Cloudflare, "Detect a Challenge Page response"; AWS WAF, "How the CAPTC
 "Attack Challenge Mode"; SiteGround's anti-bot page, as served with status 202.
 """
 
-_TEXTS: tuple[tuple[bytes, tuple[bytes, ...]], ...] = (
-    (
-        b"window.",
-        (
-            b"window._cf_chl_opt",  # Cloudflare; `challenge-platform` alone stands in ordinary pages, too
-            b"window.gokuProps",  # AWS WAF
-        ),
-    ),
-    (
-        b"captcha",
-        (
-            b'id="px-captcha"',  # HUMAN, formerly PerimeterX
-            b"ct.captcha-delivery.com/c.js",  # DataDome
-        ),
-    ),
-    (b"Incapsula", (b"Request unsuccessful. Incapsula incident ID",)),  # Imperva
-    (
-        b"challenge",
-        (
-            b'id="anubis_challenge"',  # Anubis
-            b"/.well-known/ddos-guard/js-challenge/",  # DDoS-Guard
-        ),
-    ),
+_TEXTS = (
+    b"window._cf_chl_opt",  # Cloudflare; `challenge-platform` alone stands in ordinary pages, too
+    b"window.gokuProps",  # AWS WAF
+    b'id="px-captcha"',  # HUMAN, formerly PerimeterX
+    b"ct.captcha-delivery.com/c.js",  # DataDome
+    b"Request unsuccessful. Incapsula incident ID",  # Imperva
+    b'id="anubis_challenge"',  # Anubis
+    b"/.well-known/ddos-guard/js-challenge/",  # DDoS-Guard
 )
-"""Texts of challenges in the first 8 kB of a page, as their makers serve them, by what several of them contain.
-
-Every page is searched for them: for four words that few pages have, instead of seven texts, in half the time.
-"""
+"""Texts of challenges in the first 8 kB of a page, as their makers serve them."""
 
 
 def find_challenge(response: FetchResponse, rule: HostRule) -> str | None:
-    """Why the response is a challenge, by the rule of its host and the built-in signs; None: it is none."""
+    """Why the response is a challenge, by the rule of its host and the built-in signs; None for a page."""
     start: bytes | None = None
     for sign in rule.blocked:
         if sign.match is not None and start is None:
@@ -64,11 +46,9 @@ def find_challenge(response: FetchResponse, rule: HostRule) -> str | None:
             return f"challenge ({name}: {value.strip().lower()})"
     if "html" in response.content_type:
         page = response.body[:_SEARCHED_BYTES]
-        for word, texts in _TEXTS:
-            if word in page:
-                for text in texts:
-                    if text in page:
-                        return f"challenge ({text.decode()})"
+        for text in _TEXTS:
+            if text in page:
+                return f"challenge ({text.decode()})"
     return None
 
 

@@ -1,8 +1,8 @@
 """Sends one HTTP request with limits on time and size. Never follows redirects.
 
 Hosts whose rule sets a proxy, TLS or HTTP/2 have a transport of their own, which is loaded at their first request.
-The requests, responses and cookies are those of httpx. Its `AsyncClient` is left out: what it does besides
-(authentication, redirects, hooks, settings of the environment) the crawl does not use, or does by its own rules.
+The requests and responses are those of httpx. Its `AsyncClient` is not used: authentication and redirects follow the
+crawl's own rules.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ from engine.http.response import (
     FILE_STATUSES,
     FetchResponse,
     decode_header,
-    decode_header_name,
     join_values,
     parse_retry_after,
     redirect_target,
@@ -76,7 +75,6 @@ class Fetcher:
 
     @classmethod
     def from_settings(cls, settings: Settings, *, connections: int, cookies: SessionCookies | None = None) -> "Fetcher":
-        """A fetcher for these settings."""
         return cls(
             user_agent=settings.full_user_agent,
             deadline=settings.deadline,
@@ -175,7 +173,7 @@ class Fetcher:
         return FetchResponse(
             url=urls.without_credentials(url),
             status=response.status_code,
-            headers=tuple([(decode_header_name(name), decode_header(value)) for name, value in pairs]),
+            headers=tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs]),
             body=content,
             received=body.received if download is None else download.received or body.received,
             elapsed=elapsed,
@@ -205,7 +203,6 @@ class Fetcher:
             await self._digest_authenticator().wait_for_first(url, auth)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self._transport.aclose()
         if self._routed_transport is not None:
             await self._routed_transport.aclose()
@@ -218,7 +215,7 @@ class Fetcher:
 
     def _routed(self) -> "RoutedTransport":
         if self._routed_transport is None:
-            from engine.http.routed_transport import RoutedTransport  # 60 ms that few crawls need
+            from engine.http.routed_transport import RoutedTransport  # few crawls need it
 
             self._routed_transport = RoutedTransport(
                 headers=self._headers, connections=self._connections, deadline=self._deadline, resolver=self._resolver
@@ -226,7 +223,7 @@ class Fetcher:
         return self._routed_transport
 
     def _authorize(self, sent: OutgoingRequest, auth: HostAuth, authorization: str | None) -> HostAuth | None:
-        """Set the header of digest authentication. Returns what answers a challenge; None: none is to be answered."""
+        """Set the header of digest authentication. Returns what answers a challenge, if one may be answered."""
         if "Authorization" in sent.headers:
             return None
         if authorization is not None:

@@ -46,7 +46,7 @@ class Dialer:
     async def connect(self, host: str, port: int, *, exempt: bool) -> NetworkStream:
         """A connection. `host`: a name or an address as in a normalized URL, with brackets or without.
 
-        Raises OSError: GuardedAddress where all addresses of the host are guarded, socket.gaierror where it has none.
+        Raises OSError: GuardedAddress if all addresses of the host are guarded, socket.gaierror without an address.
         """
         address = literal_address(host)
         addresses = [address] if address is not None else await self._resolve(host, port, exempt=exempt)
@@ -60,7 +60,6 @@ class Dialer:
         return NetworkStream.from_socket(connected)
 
     async def aclose(self) -> None:
-        """Close the resolver."""
         if self._own_resolver is not None:
             await self._own_resolver.close()
 
@@ -131,7 +130,6 @@ class ConnectionKey(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """The host and the port."""
         return f"{self.host}:{self.port}"
 
     @property

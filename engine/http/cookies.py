@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import Request as UrllibRequest
 
-import httpx
-
 from engine import urls
 from engine.http.request import OutgoingRequest
 
@@ -217,12 +215,8 @@ class SessionCookies:
         self._shared: set[str] = set()
         """Sites whose cookies go to other nodes: a session must not end because other sites set cookies."""
 
-    def extract_cookies(self, request: httpx.Request, set_cookies: Sequence[str]) -> bool:
-        """Store the cookies of a response to an `OutgoingRequest`; returns whether that changed any.
-
-        The first cookie of a process takes 0.1 s: it loads the public suffix list.
-        """
-        assert isinstance(request, OutgoingRequest)
+    def extract_cookies(self, request: OutgoingRequest, set_cookies: Sequence[str]) -> bool:
+        """Store the cookies of a response; returns whether that changed any."""
         site = site_of(urls.host_of(request.target))
         with self._lock:
             cookies = self._sites.pop(site, None)
@@ -235,11 +229,10 @@ class SessionCookies:
                 del self._sites[next(site for site in self._sites if site not in self._shared)]
         return changed
 
-    def set_cookie_header(self, request: httpx.Request) -> None:
+    def set_cookie_header(self, request: OutgoingRequest) -> None:
         """Add the site's cookies to the Cookie header. A cookie from the defs overrides one of the same name."""
         if not self._sites:
             return
-        assert isinstance(request, OutgoingRequest)
         with self._lock:
             cookies = self._sites.get(site_of(urls.host_of(request.target)))
             stored = cookies.header(request) if cookies is not None else ""
@@ -284,6 +277,6 @@ def _is_public_suffix(domain: str) -> bool:
 @cache
 def _public_suffixes() -> "PublicSuffixList":
     """The list that the package bundles."""
-    from publicsuffixlist import PublicSuffixList  # takes 0.1 s with the list: only crawls with cookies need it
+    from publicsuffixlist import PublicSuffixList  # only crawls with cookies need it
 
     return PublicSuffixList()

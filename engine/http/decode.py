@@ -112,12 +112,12 @@ _DeclaredKind = Literal["html", "xml", "json", "ndjson", "csv", "binary", "text"
 
 
 def web_codec(codec: str | None) -> str | None:
-    """The codec, unless it is none of the encodings that browsers support."""
+    """The codec if browsers support it."""
     return codec if codec in _WEB_CODECS else None
 
 
 def detect_codec(body: bytes) -> str:
-    """The codec of a body that declares none and is not valid as UTF-8; else windows-1252. Takes milliseconds."""
+    """The codec of a body that declares none and is not valid as UTF-8; else windows-1252."""
     if _is_faulty_utf8(body):
         return "utf-8"
     sample = _detection_sample(body)
@@ -130,8 +130,8 @@ def detect_codec(body: bytes) -> str:
 
 
 def _detect(sample: bytes, names: tuple[str, ...]) -> str | None:
-    """The codec that fits best of those with these names; None: none does."""
-    import chardet  # takes 0.2 s, and few pages need it
+    """The best fitting codec of those with these names, if one fits."""
+    import chardet  # few pages need it
 
     detected = chardet.detect(sample, include_encodings=names)["encoding"]
     codec = web_codec(resolve_encoding(detected)) if detected else None
@@ -168,7 +168,7 @@ def _has_latin_words(sample: bytes, codec: str) -> bool:
 
 
 def codec_in_header(content_type: str) -> str | None:
-    """Python's name of the codec that a Content-Type names; None: it names none that browsers support."""
+    """Python's name of the codec that a Content-Type names; None if browsers support no such codec."""
     codec = web_codec(http_content_type_encoding(content_type))
     if codec is not None:
         return codec
@@ -247,7 +247,7 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
 
 
 def needs_detection(body: bytes, content_type: str) -> bool:
-    """Whether decoding the body has to detect its encoding, which takes milliseconds, and 0.2 s the first time."""
+    """Whether decoding the body has to detect its encoding, which takes long."""
     declared_kind, charset = _parse_content_type(content_type)
     if charset is not None or body.isascii() or _detect_bom(body) is not None:
         return False

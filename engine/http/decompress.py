@@ -11,7 +11,7 @@ import brotli  # type: ignore[import-untyped]
 from engine.http.errors import FetchFailed
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
-"""The value of Accept-Encoding: the encodings that `decompress` reads."""
+"""The value of Accept-Encoding: the encodings that `open_decompressor` knows."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -61,17 +61,6 @@ def open_decompressor(encoding: str, limit: int) -> Decompressor | None:
             raise FetchFailed(f"bad encoding {name} (only one layer is supported)", kind="encoding", retryable=False)
         return open_decompressor(layers[0], limit) if layers else None
     return None
-
-
-def decompress(raw: bytes, encoding: str, limit: int) -> bytes:
-    """Decompresses a complete body. Returns it unchanged if it is empty, or for an empty or unknown encoding.
-
-    Raises `FetchFailed`: invalid or truncated data, more than one layer, or more than `limit` bytes.
-    """
-    decompressor = open_decompressor(encoding, limit) if raw else None
-    if decompressor is None:
-        return raw
-    return b"".join([*decompressor.feed(raw), *decompressor.finish()])
 
 
 def decompress_start(raw: bytes, encoding: str, limit: int) -> bytes:

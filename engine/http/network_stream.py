@@ -55,15 +55,12 @@ class HeadMeter:
         self._left: int | None = None
 
     def start_exchange(self) -> None:
-        """Note that a request is about to be sent."""
         self._left = _MAX_HEAD_BYTES
 
     def end_head(self) -> None:
-        """Note that the head of its response is complete."""
         self._left = None
 
     def count(self, data: bytes) -> None:
-        """Count bytes that were read. Raises FloodDetected."""
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:
@@ -85,14 +82,12 @@ class FrameMeter:
         self._skip = 0
 
     def start_exchange(self) -> None:
-        """Note that a request is about to be sent."""
         self._allowed += _FRAMES_PER_EXCHANGE
 
     def end_head(self) -> None:
-        """Note that the head of its response is complete."""
+        pass
 
     def count(self, data: bytes) -> None:
-        """Count bytes that were read. Raises FloodDetected."""
         position, size = 0, len(data)
         while position < size:
             if self._skip:
@@ -146,16 +141,13 @@ class SocketByteStream(ByteStream):
             raise anyio.BrokenResourceError from error
 
     async def send_eof(self) -> None:
-        """Tell the other side that nothing follows."""
         self._socket.shutdown(socket.SHUT_WR)
 
     async def aclose(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        """The socket."""
         return {SocketAttribute.raw_socket: lambda: self._socket}
 
 

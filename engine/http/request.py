@@ -30,7 +30,7 @@ _NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 class OutgoingRequest(httpx.Request):
     """An httpx request that carries the exact URL to send; httpx would re-encode it.
 
-    It sets the public attributes itself: the constructor of `httpx.Request` adds headers and takes three times as long.
+    It sets the public attributes itself: the constructor of `httpx.Request` adds headers.
     """
 
     def __init__(self, method: str, target: str, headers: httpx.Headers, body: bytes, *, exempt: bool = False) -> None:
@@ -44,25 +44,12 @@ class OutgoingRequest(httpx.Request):
         """Whether the host may be at a guarded address."""
 
     @cached_property
-    def url(self) -> httpx.URL:  # type: ignore[override]  # an attribute there: parsing it again takes 10 µs
+    def url(self) -> httpx.URL:  # type: ignore[override]  # an attribute there
         """The URL for cookies; only its origin if httpx rejects a URL that browsers accept, such as a very long one."""
         try:
             return httpx.URL(self.target)
         except httpx.InvalidURL:
             return httpx.URL(urls.origin(self.target))
-
-    @property
-    def content(self) -> bytes:
-        """The body."""
-        return self.body
-
-    def read(self) -> bytes:
-        """The body."""
-        return self.body
-
-    async def aread(self) -> bytes:
-        """The body."""
-        return self.body
 
 
 def build_request(
@@ -215,7 +202,7 @@ class HostPart(NamedTuple):
     cookies: Mapping[str, str]
     auth: HostAuth | None = None
     route: HostRoute | None = None
-    """How it travels: that is no credential, and the same for robots.txt and sitemaps."""
+    """How it travels: not a credential, and the same for robots.txt and sitemaps."""
 
 
 NOTHING = HostPart(_NO_COOKIES, _NO_COOKIES)

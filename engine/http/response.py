@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -55,7 +54,7 @@ class FetchResponse(Struct):
     retry_after: float | None
     """Seconds the server asks to wait, ≥ 0, not capped."""
     refusal: str | None = None
-    """Why it is no page but a refusal of the crawler."""
+    """Why it is a refusal of the crawler, not a page."""
     refuses_host: bool = False
     """Whether that concerns all pages of the host."""
     challenge_answer: str | None = None
@@ -90,12 +89,6 @@ def decode_header(value: bytes) -> str:
 def join_values(pairs: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes:
     """The list in all headers of a name (lower case), as one header would hold it (RFC 9110, 5.3)."""
     return b", ".join([value for key, value in pairs if key.lower() == name])
-
-
-@lru_cache(maxsize=256)
-def decode_header_name(name: bytes) -> str:
-    """A header name in lower case. Cached: servers send few different ones."""
-    return decode_header(name).lower()
 
 
 def redact_headers(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
@@ -156,7 +149,7 @@ def _read_wait(text: str, now: float) -> float | None:
 
 
 def parse_http_date(text: str) -> float | None:
-    """The Unix time that the date of a header stands for; None if it is no date."""
+    """The Unix time that the date of a header stands for; None if it is not a date."""
     try:
         date = parsedate_to_datetime(text)
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()

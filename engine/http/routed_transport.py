@@ -106,7 +106,6 @@ class RoutedTransport:
         check_route(URL(url, encoded=True), route, exempt=False)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for connection in self._idle.values():
             self._close_soon(connection)
         self._idle.clear()
@@ -183,7 +182,7 @@ class RoutedTransport:
         )
 
     async def _find_alert(self, key: ConnectionKey) -> FetchFailed | None:
-        """What a server says that does not accept our certificate, or misses one; None: it says nothing.
+        """What a server says that does not accept our certificate, or misses one; None without an alert.
 
         By TLS 1.3 it does so after the handshake, and its reset, an answer to the request, overtakes the alert.
         """
@@ -402,7 +401,7 @@ class StreamBody:
             self._on_abandoned()
 
     async def _next_piece(self, limit: int | None) -> bytes | None:
-        """The next bytes as sent, which may be none; None at the end."""
+        """The next bytes as sent, possibly empty; None at the end."""
         self._count += 1
         if self._count % _PIECES_BETWEEN_PAUSES == 0:
             await asyncio.sleep(0)

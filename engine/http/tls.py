@@ -57,7 +57,6 @@ class CheckedTls(ssl.SSLObject):
         return made
 
     def do_handshake(self) -> None:
-        """As of ssl.SSLObject."""
         while True:
             try:
                 super().do_handshake()
@@ -70,7 +69,6 @@ class CheckedTls(ssl.SSLObject):
                     raise
 
     def read(self, size: int = 1024, buffer: Any = None) -> Any:
-        """As of ssl.SSLObject."""
         if not self.pending():
             self._give()
         while True:
@@ -87,7 +85,6 @@ class CheckedTls(ssl.SSLObject):
             return read
 
     def write(self, data: Any) -> int:
-        """As of ssl.SSLObject."""
         self._start_request()
         return super().write(data)
 
@@ -100,7 +97,7 @@ class CheckedTls(ssl.SSLObject):
         if len(self._partial) >= _HEADER_BYTES:
             size = _HEADER_BYTES + int.from_bytes(self._partial[3:_HEADER_BYTES])
             if size > _MOST_BYTES or self._partial[0] not in _RECORD_TYPES:
-                size = len(self._partial)  # no TLS: OpenSSL says so
+                size = len(self._partial)  # not TLS: OpenSSL says so
             self._take(size)
             if len(self._partial) == size:
                 self._given += self._record.write(self._partial)
@@ -128,7 +125,7 @@ class CheckedTls(ssl.SSLObject):
 
 
 class TlsContexts:
-    """One context for each rule: making one takes 20 ms. Files are read when a rule is first used."""
+    """One context for each rule. Files are read when a rule is first used."""
 
     def __init__(self) -> None:
         self._contexts: dict[tuple[TlsRule, bool], ssl.SSLContext] = {}

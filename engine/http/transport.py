@@ -213,10 +213,9 @@ class Transport:
         except GuardedAddress as guarded:
             raise to_refusal(parsed, guarded.address, guarded.category) from guarded
         except (OSError, UnicodeError):
-            return  # a name without an address, or that can have none, is no matter of the guard
+            return  # names that cannot resolve pass the guard; the connection fails
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for session in (self._guarded_session, self._exempt_session):
             if session is not None:
                 await session.close()
@@ -268,7 +267,7 @@ class Transport:
 
 
 class _FinalResponse(aiohttp.ClientResponse):
-    """A response that is not preceded by an endless number of interim ones (1xx).
+    """A response after a bounded number of interim ones (1xx).
 
     aiohttp skips them without letting other tasks run, and keeps all that it has read.
     """
@@ -380,7 +379,6 @@ class ResponseBody(httpx.AsyncByteStream):
         self._response.close()
 
     async def aclose(self) -> None:
-        """Called by httpx when it is done with the response."""
         self.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.http.decompress import decompress, open_decompressor
+from engine.http.decompress import open_decompressor
 from engine.http.errors import FetchFailed
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -21,6 +21,11 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "zstd": zstandard.compress,
 }
 packers = pytest.mark.parametrize("name", PACKERS)
+
+
+def decompress(raw: bytes, encoding: str, limit: int) -> bytes:
+    decompressor = open_decompressor(encoding, limit) if raw else None
+    return raw if decompressor is None else b"".join([*decompressor.feed(raw), *decompressor.finish()])
 
 
 @packers
