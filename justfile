@@ -21,7 +21,7 @@ dead:
 
 # all tests except the long sweeps; one worker more than CPUs, because many tests wait
 test *ARGS:
-    pytest -n $(({{num_cpus()}} + 1)) {{ARGS}}
+    pytest -n $(({{num_cpus()}} + 1)) --durations=25 {{ARGS}}
 
 # tests with real processes and signals
 test-process *ARGS:

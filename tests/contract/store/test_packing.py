@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import StorageError
@@ -297,6 +297,7 @@ def test_pages_with_more_dictionaries_than_are_cached_can_be_read(
     assert [pages.read(page) for page in some] == [kept[page] for page in some]
 
 
+@settings(max_examples=40)
 @given(groups=st.lists(st.lists(st.binary(max_size=9_000), min_size=1, max_size=40), max_size=8))
 def test_every_compressed_body_is_restored(tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]]) -> None:
     folder = tmp_path_factory.mktemp("packing")

@@ -4,6 +4,7 @@ import gzip
 import time
 import zlib
 from collections.abc import Callable
+from functools import partial
 
 import brotli
 import pytest
@@ -17,7 +18,7 @@ from engine.http.errors import FetchFailed
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
-    "br": brotli.compress,
+    "br": partial(brotli.compress, quality=5),
     "zstd": zstandard.compress,
 }
 packers = pytest.mark.parametrize("name", PACKERS)

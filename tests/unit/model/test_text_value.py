@@ -4,7 +4,7 @@ import json
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.model.record import to_text
@@ -46,6 +46,7 @@ plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, a
 nested = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(), nested))
 def test_objects_are_compact_json(value: dict[str, object]) -> None:
     assert json.loads(to_text(value)) == value

@@ -76,10 +76,10 @@ def test_the_worst_text_takes_milliseconds() -> None:
         "Uhr um ",
         "\ud83d",
     ):
-        began = time.perf_counter()
+        began = time.process_time()
         with contextlib.suppress(ValueError):
             dates.parse((piece * MAX_LENGTH)[:MAX_LENGTH], FETCHED_AT)
-        assert time.perf_counter() - began < 0.2, piece
+        assert time.process_time() - began < 0.2, piece
 
 
 def test_many_dates_obey_the_patience_of_the_caller() -> None:
