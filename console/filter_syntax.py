@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import regex
+from msgspec.structs import replace
 
 from engine.errors import UsageError, suggest
 from engine.model.job import JobKind
@@ -132,13 +133,21 @@ def quote_value(text: str) -> str:
 
 
 def job_filter(match: str | None, states: Sequence[str] = ()) -> JobFilter:
-    """The filter of `--match`, for jobs in one of the states. Raises UsageError."""
-    given = [f"state:{state}" for state in states]
+    """The filter of `--match`, for jobs in one of the states, which it can only narrow. Raises UsageError."""
+    given = " ".join(f"state:{state}" for state in states)
     if match is None or _is_pattern(match, JOB_KEYS, JOB_NUMERIC_KEYS):
         searches = (TextSearch(match),) if match else ()
-        text = " ".join([*given, *([match] if match else [])])
+        text = " ".join(filter(None, (given, match)))
         return JobFilter(text=text, states=GlobFilter(tuple(states)), searches=searches)
-    return parse(" ".join([*given, match]))
+    filter_ = parse(match)
+    if not states:
+        return filter_
+    included = tuple(state for state in states if state in (filter_.states.include or states))
+    if not included:
+        raise UsageError(
+            f"no job has a state of both {given} and {match}", "Leave out `state:` in --match, or --state."
+        )
+    return replace(filter_, text=f"{given} {match}", states=GlobFilter(included, filter_.states.exclude))
 
 
 def event_filter(match: str | None, levels: Sequence[str] = ()) -> EventFilter:

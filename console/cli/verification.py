@@ -1,45 +1,32 @@
-"""Verifies a run for `state --verify`, marks what is damaged where that is possible, and prints the result."""
+"""Verifies a run for `state --verify`, and prints what differs and the commands that mend it."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from console.cli.output import write_json, write_lines, write_stderr
 from console.format import align_columns, plural
 from console.sanitize import clean
 
 if TYPE_CHECKING:
-    from engine.store.db.connector import Database
     from engine.store.pages.documents import PageStore
-    from engine.store.tables.run.runs import Run
-    from engine.supervise.verification.findings import GroupResult, Verification
+    from engine.supervise.verification.verifier import GroupResult, Verification
 
 _HEADINGS = ("GROUP", "STATUS", "DOCUMENTS", "ROWS", "REASON")
 _MAX_FILES = 20
-_REPAIRED_BY_RUN = "the next `crawl-console run` repairs what is invalid"
-
-
-class _Outcome(Struct, frozen=True):
-    """A verification, whether its damage was marked now, and what the operator should know."""
-
-    verification: "Verification"
-    marked: bool = False
-    note: str = ""
 
 
 def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
     """Verify and print; returns the exit code. Raises NoRun, UsageError, StorageError, DatabaseBusy."""
     from console.client import open_latest_run
+    from engine.supervise.verification.verifier import verify
 
     with open_latest_run(data, run_id=run_id) as (db, run), _open_pages(data) as pages:
-        outcome = _verify_and_mark(db, data, run, pages)
-    result = outcome.verification
+        result = verify(db, data, run, pages)
     if as_json:
         record = {
-            "run": run.id, "valid": result.is_valid, "marked": outcome.marked, "note": outcome.note or None,
+            "run": run.id, "valid": result.is_valid, "commands": list(result.commands),
             "groups": [group.as_dict() for group in result.groups],
             "outputs": [output.as_dict() for output in result.outputs],
             "files": [file.as_dict() for file in result.files],
@@ -47,8 +34,10 @@ def verify_run(data: Path, run_id: str | None, *, as_json: bool) -> int:
         write_json(record)
     else:
         write_lines(f"run {run.id}  {run.state}", *_lines(result))
-        if outcome.note:
-            write_stderr(outcome.note)
+        if result.commands:
+            write_stderr("What differs is mended by:")
+            for command in result.commands:
+                write_stderr(clean(f"  {command}"))
     return 0 if result.is_valid else 1
 
 
@@ -67,46 +56,6 @@ def _open_pages(data: Path) -> "Iterator[PageStore | None]":
         yield pages
     finally:
         pages.close()
-
-
-def _verify_and_mark(db: "Database", data: Path, run: "Run", pages: "PageStore | None") -> _Outcome:
-    from console.client import has_supervisor
-    from engine.errors import LockHeld, StorageError
-    from engine.store.tables.run import runs
-    from engine.supervise.lock import Lock
-    from engine.supervise.verification.verifier import verify
-
-    version = db.data_version
-    result = verify(db, data, run, pages)
-    if not result.has_damage:
-        return _Outcome(result, note="" if result.is_valid else _REPAIRED_BY_RUN)
-    latest = runs.latest(db)
-    if latest is None or latest.seq != run.seq:
-        return _Outcome(result, note="nothing was marked: only the latest run can be worked again")
-    if has_supervisor(db):
-        return _Outcome(result, note="nothing was marked: a supervisor is alive; verify again when it has ended")
-    try:
-        lock = Lock.acquire(data)
-    except (LockHeld, StorageError) as error:
-        return _Outcome(result, note=f"nothing was marked: {error.message}")
-    try:
-        if db.data_version != version:  # another command wrote meanwhile
-            result = verify(db, data, run, pages)
-        if result.has_damage:
-            _mark(data, run, result)
-    finally:
-        lock.release()
-    return _Outcome(result, marked=result.has_damage, note=_REPAIRED_BY_RUN)
-
-
-def _mark(data: Path, run: "Run", result: "Verification") -> None:
-    from console.client import open_latest_run
-    from engine.supervise.checkpoints.state_file import StateFile
-    from engine.supervise.verification.repair import mark_damage
-
-    with open_latest_run(data, run_id=run.id, write=True) as (db, _):
-        mark_damage(db, run.seq, result)
-        StateFile(db, data, run).refresh()
 
 
 def _lines(result: "Verification") -> list[str]:

@@ -2,15 +2,18 @@
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from engine.append.formats.sqlite import OutputTable, fill_table
-from engine.append.formats.writer import Batch, create_encoder
-from engine.append.loop.only_new import SeenRows
+from engine.append.formats.writer import Batch, create_encoder, create_writer
+from engine.append.loop.only_new import OnlyNewFilter, SeenRows
 from engine.model.output_type import default_delimiter
 from engine.store.db.connector import Database
+from engine.store.tables.output.outputs import Output
 from engine.store.tables.row import rows
+from engine.store.tables.run.runs import Run
 
 BATCH_ROWS = 2_000
 
@@ -63,6 +66,23 @@ def export_sqlite(
     return fill_table(
         path, OutputTable(data_def, columns, joins, types), read_batches(db, run_seq, data_def, seen_rows)
     )
+
+
+def rewrite_output(db: Database, data: Path, run: Run, output: Output) -> None:
+    """Write the file of an output again, up to its cursor, as the appender of its run does. `data`: the data dir.
+
+    Raises CrawlError, OSError.
+    """
+    writer = create_writer(output, run=run.id, folder=data.absolute() / "output" / run.id)
+    with closing(OnlyNewFilter(db, run.seq, data)) as only_new, closing(writer):
+        while not only_new.load_step([output]):
+            pass
+        batches = (
+            only_new.filter_batch(output, [row for row in batch if row[0] <= output.cursor])
+            for batch in read_batches(db, run.seq, output.data_def)
+        )
+        writer.prepare(batch for batch in batches if batch)
+        writer.swap_in()
 
 
 def read_batches(db: Database, run_seq: int, data_def: str, seen_rows: SeenRows | None = None) -> Iterator[Batch]:

@@ -1,6 +1,7 @@
-"""`state --verify`: damage of rows, documents and files is named by group, and the next run repairs exactly that."""
+"""`state --verify` names damaged rows, documents and files, and the commands that mend exactly these."""
 
 import json
+import shlex
 import shutil
 import signal
 import threading
@@ -48,38 +49,27 @@ def entries_of(project: Project, group: str) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, lines) if line["group"] == group]
 
 
-@pytest.mark.sweep
+def invalid_outputs(result: dict[str, Any]) -> dict[str, str]:
+    return {
+        Path(output["path"]).name: output["reason"] for output in result["outputs"] if output["status"] == "invalid"
+    }
+
+
 def test_one_changed_row_of_two_groups_in_one_file(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
     crawl.assert_whole()
-    before = entries_of(project, "blue")
+    state = (project.data / "state.jsonl").read_bytes()
     crawl.execute("UPDATE rows SET data = replace(data, 'red', 'RED') WHERE id = ?", crawl.row_of("red", 7))
-
     result = crawl.verify()
-
     assert statuses(result) == {"red": "invalid", "blue": "valid"}
-    assert result["marked"]
-    assert steps_of(result, "red") == {
-        "page/parser": "rows: 1 of 20 differs from its checkpoint",
-        "page/filter": "depends on red/page/parser, which is damaged",
-        "page/appender": "depends on red/page/parser, which is damaged",
-    }
+    assert steps_of(result, "red") == {"page/parser": "rows: 1 of 20 differs from its checkpoint"}
     assert {output["status"] for output in result["outputs"]} == {"valid"}, "the files have what was committed"
-    assert entries_of(project, "blue") == before
-    marked = {entry["step_name"]: entry for entry in entries_of(project, "red")}
-    assert {name: entry["validation_status"] for name, entry in marked.items()} == {
-        "seeder": "valid", "loader": "valid", "parser": "invalid", "filter": "invalid", "appender": "invalid",
-    }  # fmt: skip
-    assert marked["parser"]["reason"] == "rows: 1 of 20 differs from its checkpoint"
-    again = crawl.verify()
-    assert statuses(again) == {"red": "invalid", "blue": "valid"}, "until the next run"
-    assert not again["marked"]
-    assert project.query("SELECT count(*) FROM jobs WHERE page IS NOT NULL") == [(1,)], "one page is extracted again"
-
-    crawl.run_again()
-
+    assert result["commands"] == ["crawl-console extract item"]
+    assert result["commands"][0] in project.run_with_data("state", "--verify").err
+    assert (project.data / "state.jsonl").read_bytes() == state
+    assert crawl.verify() == result, "a verification changes nothing"
+    crawl.mend(result)
     assert site.paths == [], "its document is stored"
     crawl.assert_whole()
-    assert {entry["validation_status"] for entry in entries_of(project, "red")} == {"valid"}
 
 
 TAMPERINGS = [
@@ -95,7 +85,6 @@ TAMPERINGS = [
         "rows: their sum differs from the checkpoint",
     ),
 ]
-HARMS = ["changed", "unreadable", "missing", "forgotten", "unreferenced", "status"]
 
 
 @pytest.mark.sweep
@@ -107,18 +96,8 @@ def test_rows_damaged_in_other_ways(crawl: VerifiedCrawl, site: Site, sql: str, 
     result = crawl.verify()
     assert statuses(result) == {"red": "invalid", "blue": "valid"}
     assert steps_of(result, "red")["page/parser"] == reason
-    crawl.run_again()
-    assert site.paths == []
-    crawl.assert_whole()
-
-
-@pytest.mark.sweep
-def test_rows_lost_without_counts_have_the_whole_group_extracted(crawl: VerifiedCrawl, site: Site) -> None:
-    row = crawl.row_of("red", 7)
-    crawl.execute("DELETE FROM page_health WHERE job = (SELECT job FROM rows WHERE id = ?)", row)
-    crawl.execute("DELETE FROM rows WHERE id = ?", row)
-    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "valid"}
-    crawl.run_again()
+    assert result["commands"][0] == "crawl-console extract item"
+    crawl.mend(result)
     assert site.paths == []
     crawl.assert_whole()
 
@@ -151,12 +130,8 @@ def test_a_damaged_document_is_fetched_again(crawl: VerifiedCrawl, project: Proj
         "missing": "documents: 1 of 4 is missing", "forgotten": "documents: 1 of 4 is missing",
         "unreferenced": "documents: 3 instead of 4",
     }.get(damage, "documents: 1 of 4 differs from its checkpoint")  # fmt: skip
-    steps = steps_of(result, "blue")
-    assert steps.pop("loader") == text
-    assert steps == dict.fromkeys(
-        ("page/parser", "page/filter", "page/appender"), "depends on blue/loader, which is damaged"
-    )
-    crawl.run_again()
+    assert steps_of(result, "blue") == {"loader": text}
+    assert crawl.mend(result) == ["retry", "run"]
     assert site.paths == [path], "nothing else is fetched"
     crawl.assert_whole()
 
@@ -171,21 +146,21 @@ def test_a_changed_row_whose_document_is_gone_is_fetched_again(crawl: VerifiedCr
     assert {group["group"]: group["pruned"] for group in result["groups"]} == {"red": 1, "blue": 0}
     assert "1 document is pruned" in crawl.project.run_with_data("state", "--verify").out
     crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", crawl.row_of("red", 0))
-    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "valid"}
-    crawl.run_again()
+    result = crawl.verify()
+    assert statuses(result) == {"red": "invalid", "blue": "valid"}
+    assert crawl.mend(result)[0] == "retry"
     assert site.paths == [path]
     crawl.assert_whole()
 
 
 @pytest.mark.parametrize("name", sampled(FILES, 0))
-def test_a_changed_line_is_that_of_one_group(crawl: VerifiedCrawl, site: Site, name: str) -> None:
-    group = crawl.change_file(name, "changed")
+def test_a_changed_line_is_named(crawl: VerifiedCrawl, site: Site, name: str) -> None:
+    crawl.change_file(name, "changed")
     result = crawl.verify()
-    other = "blue" if group == "red" else "red"
-    assert statuses(result) == {group: "invalid", other: "valid"}
+    assert statuses(result) == {"red": "valid", "blue": "valid"}
     place = {"item.csv": "line 8 is not row 7", "item.jsonl": "line 7 is not row 7", "item.db": "row 7 differs"}[name]
-    assert steps_of(result, group) == {"page/appender": f"output {name}: {place}"}
-    crawl.run_again()
+    assert invalid_outputs(result) == {name: place}
+    assert crawl.mend(result) == ["export"]
     assert site.paths == []
     crawl.assert_whole()
 
@@ -208,9 +183,8 @@ def test_a_damaged_file_is_written_again(
             crawl.change_file(name, how)
     result = crawl.verify()
     assert not result["valid"]
-    assert [output["path"].endswith(name) for output in result["outputs"] if output["status"] == "invalid"] == [True]
-    assert {step for group in ("red", "blue") for step in steps_of(result, group)} == {"page/appender"}
-    crawl.run_again()
+    assert list(invalid_outputs(result)) == [name]
+    assert crawl.mend(result) == ["export"]
     assert site.paths == []
     crawl.assert_whole()
 
@@ -221,16 +195,15 @@ def test_damage_of_rows_documents_and_files_at_once(crawl: VerifiedCrawl, projec
     crawl.execute("UPDATE rows SET data = '{}' WHERE job = (SELECT id FROM jobs WHERE document = ?)", page)
     crawl.execute("UPDATE rows SET data = '[' WHERE id = ?", crawl.row_of("red", 3))
     project.output("item.csv").unlink()
-    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "invalid"}
-    crawl.run_again()
+    result = crawl.verify()
+    assert statuses(result) == {"red": "invalid", "blue": "invalid"}
+    assert crawl.mend(result) == ["retry", "extract", "run"], "an extraction writes the files again"
     assert site.paths == [path]
     crawl.assert_whole()
 
 
 @pytest.mark.sweep
-def test_with_a_supervisor_alive_finished_groups_are_verified_and_nothing_is_marked(
-    project: Project, site: Site
-) -> None:
+def test_with_a_supervisor_alive_finished_groups_are_verified(project: Project, site: Site) -> None:
     crawl = VerifiedCrawl(project, site)
     hold = threading.Event()
     site["/blue/3"] = Page(site.pages["/blue/3"].content, hold=hold)  # type: ignore[union-attr]
@@ -244,8 +217,6 @@ def test_with_a_supervisor_alive_finished_groups_are_verified_and_nothing_is_mar
     crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", row)
     result = crawl.verify()
     assert statuses(result) == {"red": "invalid", "blue": "unfinished"}
-    assert not result["marked"]
-    assert "supervisor" in result["note"]
     crawl.execute("UPDATE rows SET data = ? WHERE id = ?", data, row)
     hold.set()
     assert running.wait().code == 0
@@ -253,16 +224,19 @@ def test_with_a_supervisor_alive_finished_groups_are_verified_and_nothing_is_mar
 
 
 @pytest.mark.sweep
-def test_an_earlier_run_is_verified_and_not_marked(crawl: VerifiedCrawl, project: Project) -> None:
+def test_of_an_earlier_run_only_files_are_mended(crawl: VerifiedCrawl, project: Project) -> None:
     first = crawl.verify()["run"]
     second = project.crawl("--fresh").summary["run"]
     assert first != second
     crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", crawl.row_of("red", 0))
     assert crawl.verify()["valid"], "the latest run is whole"
+    path = project.data / "output" / first / "item.csv"
+    path.unlink()
     result = crawl.verify("--run", first)
     assert statuses(result) == {"red": "invalid", "blue": "valid"}
-    assert not result["marked"]
-    assert "latest run" in result["note"]
+    assert result["commands"] == [f"crawl-console export item --run {first} -o {path}"]
+    assert project.run_with_data(*shlex.split(result["commands"][0])[1:]).code == 0
+    assert len(path.read_text("utf-8").splitlines()) == 41
 
 
 @pytest.mark.sweep
@@ -275,23 +249,35 @@ def test_files_with_only_new_rows(crawl: VerifiedCrawl, project: Project, site: 
     [(last,)] = project.query("SELECT max(id) FROM rows WHERE data GLOB '*new*'")
     crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", last)
     crawl.execute("UPDATE rows SET data = '{}' WHERE id = (SELECT max(id) FROM rows WHERE data GLOB '*blue*')")
-    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "invalid"}
-    assert {output["status"] for output in crawl.verify()["outputs"]} == {"valid"}
+    result = crawl.verify()
+    assert statuses(result) == {"red": "invalid", "blue": "invalid"}
+    assert {output["status"] for output in result["outputs"]} == {"valid"}
     site.clear_log()
-    project.crawl()
+    assert result["commands"] == ["crawl-console extract item"]
+    assert project.run_with_data("extract", "item").code == 0
     assert site.paths == []
     assert len(project.rows("item")) == 4
     assert crawl.verify()["valid"]
     path = project.output("item.csv")
-    path.write_bytes(path.read_bytes().replace(b"newer", b"Newer", 1))
-    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "valid"}
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"newer", b"Newer", 1))
+    result = crawl.verify()
+    assert list(invalid_outputs(result)) == ["item.csv"]
+    assert project.run_with_data(*shlex.split(result["commands"][0])[1:]).code == 0
+    assert path.read_bytes() == whole
+    assert crawl.verify()["valid"]
 
 
 @pytest.mark.sweep
-def test_a_kill_during_the_repair_leaves_exact_sums(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
+def test_a_kill_while_documents_are_fetched_again_leaves_exact_sums(
+    crawl: VerifiedCrawl, project: Project, site: Site
+) -> None:
     crawl.execute("UPDATE rows SET data = '{}'")
     crawl.execute("DELETE FROM pages WHERE id IN (SELECT id FROM pages LIMIT 3)", name="pages.db")
-    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "invalid"}
+    result = crawl.verify()
+    retries = [command for command in result["commands"] if " retry " in command]
+    for command in retries:
+        assert project.run_with_data(*shlex.split(command)[1:]).code == 0
     site.clear_log()
     running = project.start()
     assert until(lambda: site.paths)
@@ -299,6 +285,7 @@ def test_a_kill_during_the_repair_leaves_exact_sums(crawl: VerifiedCrawl, projec
     running.wait()
     project.assert_no_process_left()
     project.crawl()
+    assert project.run_with_data("extract", "item").code == 0
     crawl.assert_whole()
 
 

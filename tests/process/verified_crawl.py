@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shlex
 import sqlite3
 from hashlib import blake2b
 from pathlib import Path
@@ -11,7 +12,7 @@ from xxhash import xxh3_128_digest
 
 from engine.store.pages.documents import PageStore
 
-from .project import Completed, Project
+from .project import Project
 from .site import Site, html
 
 DEFS = """\
@@ -129,13 +130,18 @@ class VerifiedCrawl:
         )
         return str(group)
 
-    def run_again(self) -> Completed:
-        """The next run, which must continue the first one."""
-        [before] = self.project.query("SELECT id FROM runs")
+    def mend(self, result: dict[str, Any]) -> list[str]:
+        """Run the commands that a verification printed, and nothing else; returns their names."""
         self.site.clear_log()
-        done = self.project.crawl()
-        assert done.summary["run"] == before[0]
-        return done
+        names = []
+        for command in result["commands"]:
+            program, *arguments = shlex.split(command)
+            assert program == "crawl-console"
+            done = self.project.run_with_data(*arguments)
+            assert done.code == 0, (command, done.err)
+            names.append(arguments[0])
+        assert self.project.query("SELECT count(*) FROM runs") == [(1,)], "no other run was begun"
+        return names
 
 
 _ROWS = """rows r JOIN jobs j ON j.id = r.job JOIN sequences s ON s.id = j.sequence

@@ -23,7 +23,8 @@ from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, Seque
 from engine.store.tables.run.checkpoints import Checkpoint, to_state_record
 from engine.store.tables.run.events import Event
 from engine.store.tables.run.metrics import GroupTotals, build_metrics
-from engine.supervise.verification.findings import GroupResult, OutputResult
+from engine.supervise.verification.output_check import OutputResult
+from engine.supervise.verification.verifier import GroupResult
 
 from .doc_pages import (
     COMMANDS,
@@ -160,8 +161,8 @@ def test_the_keys_of_a_checkpoint_are_documented():
 
 def test_the_keys_of_a_verification_are_documented():
     documented = {row[0].strip("`"): row for row in table(section(COMMANDS, "Verifying"))}
-    output = OutputResult(id=1, path="", data_def="", status="valid")
-    assert set(documented) == {"run", "valid", "marked", "note", "groups", "outputs", "files"}
+    output = OutputResult(path="", data_def="", status="valid")
+    assert set(documented) == {"run", "valid", "commands", "groups", "outputs", "files"}
     for name, keys in (("groups", GroupResult(group="", status="valid").as_dict()), ("outputs", output.as_dict())):
         assert set(keys) <= set(re.findall(r"`([a-z_]+)`", documented[name][1]))
 

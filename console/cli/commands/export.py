@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from console.cli.options import FilePath, common_options, empty_without_run, run_option
 from console.cli.output import open_stdout, write_stderr
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from engine.append.loop.only_new import SeenRows
     from engine.model.definition import DataDef, Definitions
     from engine.store.db.connector import Database
+    from engine.store.tables.output.outputs import Output
     from engine.store.tables.run.runs import Run
 
 _NO_RUN = 0
@@ -46,6 +48,7 @@ def export(
 ) -> int:  # fmt: skip
     """Write the rows of a run from the database, at any time."""
     from console.client import find_run, open_latest_run
+    from engine.append.export import rewrite_output
     from engine.store.tables.run import versions
 
     if output is not None and str(output) == "-":
@@ -91,13 +94,32 @@ def export(
                 sys.stdout.flush()
             return 0
         try:
-            if rows is not None and format_ == "sqlite":
+            own = None
+            if rows is not None and since is None and not escape_formulas and len(selected) == 1:
+                own = _find_own_output(db, data, run, selected[0].name, format_, output)
+            if own is not None:
+                rewrite_output(db, data, run, own)
+            elif rows is not None and format_ == "sqlite":
                 rows.write_database(output, selected)
             else:
                 _write_files(output, selected, write)
         except OSError as error:
             raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
     return 0
+
+
+def _find_own_output(
+    db: "Database", data: Path, run: "Run", data_def: str, format_: str, path: Path
+) -> "Output | None":
+    """The output of the run with that file, whose format the appender decided."""
+    from engine.append.loop.output_dir import present_path
+    from engine.store.tables.output import outputs
+
+    for recorded in outputs.list_outputs(db, run.seq):
+        own = present_path(recorded.path, data, run.id)
+        if (recorded.data_def, recorded.type) == (data_def, format_) and Path(own).resolve() == path.resolve():
+            return replace(recorded, path=own)
+    return None
 
 
 def _write_files(output: Path, data_defs: "Sequence[DataDef]", write: "Callable[[DataDef, BinaryIO], None]") -> None:

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from engine.store.db.connector import Database, id_list
+from engine.store.db.connector import Database
 from engine.store.read.job_range import find_first_id
+from engine.store.tables.row.content_sums import ContentSum
 
 # as a blob: what was damaged need not be UTF-8. LEFT JOIN: a row whose job is gone is in the files, too
 _ROWS = """
@@ -16,22 +17,19 @@ _LAST_ROW = "SELECT max(id) FROM rows"
 _LAST_JOB = "SELECT max(id) FROM jobs"
 # CROSS JOIN: a range of ids is read once; without it, the planner may start with another table
 _DOCUMENTS = """
-SELECT j.id, s.grp, j.state = 'DONE', d.id, d.url, d.status, d.digest, coalesce(d.pruned, j.document IS NULL)
+SELECT j.id, s.grp, s.kind, j.url, j.state = 'DONE', d.id, d.url, d.status, d.digest,
+    coalesce(d.pruned, j.document IS NULL)
 FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence LEFT JOIN documents d ON d.id = j.document
 WHERE j.id > ? AND j.id < ? AND +j.run = ? AND (j.document IS NOT NULL OR (j.state = 'DONE' AND s.kind = 'page'))
 ORDER BY j.id LIMIT +?
 """
-_MISCOUNTED_PAGES = """
-SELECT job, (SELECT name FROM data_defs d WHERE d.id = data_def), expected - present FROM (
-    SELECT j.id AS job, h.data_def, h.records - h.rejected AS expected,
-        (SELECT count(*) FROM rows r WHERE r.job = j.id AND r.data_def = h.data_def) AS present
-    FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN page_health h ON h.job = j.id
-    WHERE j.id >= ? AND j.id < ? AND +j.run = ? AND j.state = 'DONE' AND s.grp = ?)
-WHERE expected <> present
+_ROW_DIGESTS = """
+SELECT s.grp, r.digest FROM rows r CROSS JOIN jobs j ON j.id = r.job CROSS JOIN sequences s ON s.id = j.sequence
+WHERE r.id >= ? AND r.id < ? AND r.run = ?
 """
-_STILL_DONE = """
-SELECT j.id FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value CROSS JOIN sequences s ON s.id = j.sequence
-WHERE j.state = 'DONE' AND s.kind = 'page'
+_DOCUMENT_DIGESTS = """
+SELECT s.grp, d.digest FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
+CROSS JOIN documents d ON d.id = j.document WHERE j.id >= ? AND j.id < ? AND +j.run = ?
 """
 
 
@@ -51,40 +49,35 @@ class JobDocument(NamedTuple):
 
     job: int
     group: str
+    kind: str
+    requested_url: str
     is_done: int
     id: int | None
     url: str | None
+    """After redirects."""
     status: int | None
     digest: bytes | None
     is_pruned: int
     """1: its body was deleted on purpose, or the job has no document."""
 
 
-class MiscountedPage(NamedTuple):
-    """A page whose rows of a dataDef are not as many as were counted."""
-
-    job: int
-    data_def: str
-    lacks: int
-    """Negative: it has more."""
-
-
-class JobRange(NamedTuple):
-    """The ids of a run's jobs: from the first up to, and without, the end."""
+class IdRange(NamedTuple):
+    """The ids of a run's jobs or rows: from the first up to, and without, the end."""
 
     first: int
     end: int
 
 
-def first_row_id(db: Database, run: int) -> int:
-    """The first id of a run's rows, or of a later run's."""
-    return find_first_id(db, run, int(db.value(_LAST_ROW) or 0), table="rows")
+def get_row_range(db: Database, run: int) -> IdRange:
+    """Where the rows of a run are."""
+    last = int(db.value(_LAST_ROW) or 0)
+    return IdRange(*(find_first_id(db, seq, last, table="rows") for seq in (run, run + 1)))
 
 
-def get_job_range(db: Database, run: int) -> JobRange:
+def get_job_range(db: Database, run: int) -> IdRange:
     """Where the jobs of a run are."""
     last = int(db.value(_LAST_JOB) or 0)
-    return JobRange(find_first_id(db, run, last), find_first_id(db, run + 1, last))
+    return IdRange(*(find_first_id(db, seq, last) for seq in (run, run + 1)))
 
 
 def list_rows(db: Database, run: int, after: int, limit: int) -> list[ContentRow]:
@@ -97,12 +90,11 @@ def list_documents(db: Database, run: int, after: int, end: int, limit: int) -> 
     return [JobDocument(*row) for row in db.all(_DOCUMENTS, (after, end, run, limit))]
 
 
-def list_miscounted_pages(db: Database, run: int, group: str) -> list[MiscountedPage]:
-    """The done pages that lack rows of a dataDef by the counts of their records, or have more."""
-    first, end = get_job_range(db, run)
-    return [MiscountedPage(*row) for row in db.all(_MISCOUNTED_PAGES, (first, end, run, group))]
-
-
-def list_still_done(db: Database, jobs: list[int]) -> list[int]:
-    """Those of these jobs that are done pages."""
-    return [int(row[0]) for row in db.all(_STILL_DONE, (id_list(jobs),))]
+def sum_contents(db: Database, run: int) -> dict[str, ContentSum]:
+    """By group: the sums of the stored digests, read again from every row and document of a run."""
+    sums: dict[str, ContentSum] = {}
+    for group, digest in db.execute(_ROW_DIGESTS, (*get_row_range(db, run), run)):
+        sums.setdefault(group, ContentSum()).add_row(digest)
+    for group, digest in db.execute(_DOCUMENT_DIGESTS, (*get_job_range(db, run), run)):
+        sums.setdefault(group, ContentSum()).add_document(digest)
+    return sums

@@ -27,7 +27,7 @@ from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.row import health, rows
 from engine.store.tables.run import checkpoints, events, runs, supervisors
 from engine.store.tables.run.events import Event
-from engine.store.transactions import logins, release, robots
+from engine.store.transactions import logins, release, robots, statistics
 
 _BATCH = 2000
 _ENDED_JOBS = """
@@ -39,6 +39,11 @@ WHERE j.id IN ({ids}) AND +j.run = ? AND + j.state IN ({states})
 """
 _ORIGINAL_SEQUENCE = """
 SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ? AND s.grp = ? AND s.kind = ? AND h.key = ?
+"""
+_HAS_LOST_DOCUMENT = """
+SELECT EXISTS (
+    SELECT 1 FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value CROSS JOIN sequences s ON s.id = j.sequence
+    WHERE j.state = 'DONE' AND s.kind = 'page' AND NOT EXISTS (SELECT 1 FROM documents WHERE id = j.document))
 """
 _ACCEPTING_STAGES = {Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING}
 
@@ -59,6 +64,7 @@ def retry_jobs(
 ) -> int:
     """Retry jobs by id; those that are no longer in one of the states are skipped."""
     count, remaining = 0, iter(chosen)
+    is_document_lost = db.value(_HAS_LOST_DOCUMENT, (id_list(chosen),))
     while batch := list(islice(remaining, _BATCH)):
         try:
             count += retry_busy(partial(_retry_batch, db, run, batch, sorted(states)))
@@ -69,6 +75,8 @@ def retry_jobs(
     if count:
         message = f"retry: {retry_message(count)}" + (f" ({text})" if text else "")
         with db.transaction():
+            if is_document_lost:
+                statistics.recount(db, run)  # nothing else knows what to subtract from the sums
             events.add(db, run, [Event(time.time(), "INFO", "operator", "command", message)])
     return count
 

@@ -7,6 +7,7 @@ from engine.model.content_digest import row_digests
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database, id_list
 from engine.store.pages import documents
+from engine.store.read import content
 from engine.store.tables.host.hosts import HostLatency
 from engine.store.tables.row import content_sums, rows
 from engine.store.tables.row.content_sums import ContentSum
@@ -15,8 +16,8 @@ from engine.store.tables.run.metrics import FetchStats
 from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 
 _DOCUMENTS_OF_JOBS = """
-SELECT j.id, d.digest FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value LEFT JOIN documents d ON d.id = j.document
-WHERE j.document IS NOT NULL
+SELECT j.id, d.digest FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value
+CROSS JOIN documents d ON d.id = j.document
 """
 
 
@@ -114,6 +115,12 @@ def add_sums(db: Database, run: int, accepted: Sequence[JobOutcome], replaced: M
         for new in outcome.rows:
             change.add_rows(new.digests, len(new.texts))
     content_sums.move(db, run, changes)
+
+
+def recount(db: Database, run: int) -> None:
+    """Count the rows of a run again and sum its contents, which were changed by hand; in the open transaction."""
+    content_sums.replace(db, run, content.sum_contents(db, run))
+    rows.recount(db, run, *content.get_row_range(db, run))
 
 
 def _with_digests(new: ExtractedRows) -> ExtractedRows:

@@ -24,7 +24,7 @@ from engine.store.tables.row import rows
 from engine.store.tables.run import events, runs, versions
 from engine.store.tables.run.events import Event, Level
 from engine.store.tables.run.runs import Run
-from engine.store.transactions import logins, placement
+from engine.store.transactions import logins, placement, statistics
 from engine.supervise.checkpoints.step_graph import StepGraph
 from engine.supervise.outputs import declare_outputs
 from engine.supervise.reload.diff import (
@@ -84,6 +84,8 @@ def publish_defs(
         return PublishResult(version=version, changed=False, text=f"defs v{version}")
     if version == run.defs_version and forced_data_def is None:
         return PublishResult(version=version, changed=False, text="nothing changed: the defs have the same meaning")
+    if forced_data_def is not None:
+        statistics.recount(db, seq)  # what is re-extracted may be damaged
     current = current or PreparedDefs.from_definitions(versions.read(db, run.defs_version))
     runs.set_version(db, seq, version)
     _apply_limits(db, seq, current.definitions, definitions, settings)

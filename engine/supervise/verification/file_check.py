@@ -1,129 +1,116 @@
-"""Compares an output file that is a stream of bytes with the rows that it must hold."""
+"""Compares one output, a stream of bytes or a table, with the rows that it must hold."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
-
-from msgspec import Struct
 
 from engine.append.formats.file_writer import FileFormat
-from engine.append.formats.writer import RowEncoder, load_format
+from engine.append.formats.sqlite import TableReader, table_of
+from engine.append.formats.writer import load_format
 from engine.store.tables.output.outputs import Output
 
 _PIECE_BYTES = 64 * 1024
 _MAX_RECORD_BYTES = 64 * 1024 * 1024
-MAX_DIFFERENCES = 100
-"""A file with more is not compared to its end: it is written again as a whole."""
+_MAX_DIFFERENCES = 100
+"""The comparison of a file with more of them ends early."""
 _LOOKAHEAD = 64
 """Rows or records that are searched for where both continue after a difference."""
+_BEFORE_ALL = -(2**63)
+
+CheckedRow = tuple[int, str | None]
+"""The id of a row, and its JSON; None if the row itself is damaged."""
 
 
-class CheckedRow(NamedTuple):
-    """A row of an output; `data`: its JSON, None if the row itself is damaged."""
+class _Differences:
+    """Where an output differs: the first place, and how many there are."""
 
-    id: int
-    group: str
-    data: str | None
-
-
-class Difference(Struct):
-    """The first place where an output differs from the rows of a group, and how many there are."""
-
-    place: str
-    count: int = 0
+    def __init__(self, output: Output) -> None:
+        self._only_new = "only_new" in output.settings
+        self._row = 0
+        self._first, self._count, self._surplus, self._problem = "", 0, "", ""
 
     @property
-    def text(self) -> str:
-        """For a reason."""
-        return self.place if self.count == 1 else f"{self.place}, and {self.count - 1:,} more"
+    def reason(self) -> str:
+        """Why the output is invalid; empty if it is valid."""
+        more = f", and {self._count - 1:,} more" if self._count > 1 else ""
+        return self._problem or ", ".join(filter(None, (self._first + more, self._surplus)))
+
+    def _add(self, place: str) -> None:
+        self._first, self._count = self._first or place, self._count + 1
+        if self._count > _MAX_DIFFERENCES:
+            self._problem = f"{self._first}, and more than {_MAX_DIFFERENCES:,} other differences"
 
 
-class FileCheck:
+class FileCheck(_Differences):
     """Compares one file with rows that come in order. Raises OSError."""
 
     def __init__(self, output: Output, *, is_final: bool) -> None:
         """`is_final`: nothing will be written behind what is recorded."""
+        super().__init__(output)
         format_ = load_format(output.type)
         self._is_quoted = isinstance(format_, FileFormat) and format_.is_quoted
         encoder = format_.create_encoder(output.settings)
         assert encoder is not None, "a database is compared by TableCheck"
-        self._encoder: RowEncoder = encoder
-        self._only_new = "only_new" in output.settings
-        self._name = Path(output.path).name
+        self._encoder = encoder
         self._size = output.bytes
+        self._at, self._line = 0, 1
         self._fd = os.open(output.path, os.O_RDONLY | os.O_CLOEXEC)
-        self._at, self._line, self._row = 0, 1, 0
-        self.differences: dict[str, Difference] = {}
-        """By group: where the file differs from its rows."""
-        self.surplus = ""
-        """What it has that is no row: whose it was is not known."""
-        self.problem = ""
-        """What concerns the whole file."""
-        self._check_start(output, is_final=is_final)
+        length, header = os.fstat(self._fd).st_size, encoder.header()
+        if length < output.bytes or (is_final and length > output.bytes):
+            self._problem = f"{length:,} bytes instead of {output.bytes:,}"
+        elif self._read(len(header), 0) != header:
+            self._problem = "its header differs"
+        else:
+            self._skip(header)
 
     def check(self, batch: Sequence[CheckedRow]) -> None:
         """Compare the next rows of the output's dataDef."""
-        if self.problem:
+        if self._problem:
             return
-        texts = [row.data for row in batch if row.data is not None]
+        texts = [text for _, text in batch if text is not None]
         if len(texts) == len(batch):
             expected = self._encoder.rows(texts)
             if self._read(len(expected), self._at) == expected:
                 self._skip(expected)
                 self._row += len(batch)
                 return
-        encoded = [None if row.data is None else self._encoder.rows([row.data]) for row in batch]
-        for position, row in enumerate(batch):
+        encoded = [None if text is None else self._encoder.rows([text]) for _, text in batch]
+        for position, expected_row in enumerate(encoded, 1):
             self._row += 1
-            if not self._check_row(row, encoded[position], encoded[position + 1 : position + 1 + _LOOKAHEAD]):
+            self._check_row(expected_row, encoded[position : position + _LOOKAHEAD])
+            if self._count > _MAX_DIFFERENCES:
                 return
 
     def finish(self) -> None:
         """Compare the end of the file with that of the rows."""
-        if not self.problem and self._at != self._size:
-            self.surplus = self.surplus or f"output {self._name}: its rows end at byte {self._at:,} of {self._size:,}"
+        if self._at != self._size:
+            self._surplus = self._surplus or f"its rows end at byte {self._at:,} of {self._size:,}"
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
 
-    def _check_start(self, output: Output, *, is_final: bool) -> None:
-        length = os.fstat(self._fd).st_size
-        header = self._encoder.header()
-        if length < output.bytes or (is_final and length > output.bytes):
-            self.problem = f"output {self._name}: {length:,} bytes instead of {output.bytes:,}"
-        elif self._read(len(header), 0) != header:
-            self.problem = f"output {self._name}: its header differs"
-        else:
-            self._skip(header)
-
-    def _check_row(self, row: CheckedRow, expected: bytes | None, following: Sequence[bytes | None]) -> bool:
-        """Compare one row, and find where the file continues; False if too much of it differs."""
+    def _check_row(self, expected: bytes | None, following: Sequence[bytes | None]) -> None:
+        """Compare one row, and find where the file continues."""
         if expected is not None and self._read(len(expected), self._at) == expected:
             self._skip(expected)
-            return True
+            return
         record = self._read_record(self._at)
-        if expected is None:  # what the line was made of is not known
+        if expected is None:  # the row is damaged, so what its line was made of is unknown
             if not (self._only_new and record in following):
                 self._skip(record)
-            return True
+            return
         passed = b"" if record in following else self._find_surplus(expected, following)
         if passed:
-            self.surplus = self.surplus or f"output {self._name}: line {self._line:,} is no row of the run"
+            self._surplus = self._surplus or f"line {self._line:,} is no row of the run"
             self._skip(passed)
-            return True
-        place = f"line {self._line:,} is not row {self._row:,}"
-        self.differences.setdefault(row.group, Difference(place)).count += 1
-        if sum(difference.count for difference in self.differences.values()) > MAX_DIFFERENCES:
-            self.problem = f"output {self._name}: more than {MAX_DIFFERENCES} lines differ, at last {place}"
-            return False
+            return
+        self._add(f"line {self._line:,} is not row {self._row:,}")
         if record not in following:  # else the file lacks the row
             self._skip(record)
-        return True
 
     def _find_surplus(self, expected: bytes, following: Sequence[bytes | None]) -> bytes:
-        """The next lines up to that of a row, where there are lines that are no rows; empty if they lead nowhere."""
+        """The lines up to that of a row, if lines of no row stand before it; empty if they lead nowhere."""
         passed = b""
         for _ in range(_LOOKAHEAD):
             record = self._read_record(self._at + len(passed))
@@ -161,3 +148,44 @@ class FileCheck:
     def _skip(self, data: bytes) -> None:
         self._at += len(data)
         self._line += data.count(b"\n")
+
+
+class TableCheck(_Differences):
+    """Compares one table of a database with rows that come in order. Raises StorageError."""
+
+    def __init__(self, output: Output, *, run: str) -> None:
+        """`run`: the run's id."""
+        super().__init__(output)
+        self._reader = TableReader(Path(output.path), table_of(output))
+        self._last, self._end = _BEFORE_ALL, output.cursor
+        if not self._reader.has_table(run):
+            self._problem = f"has no table {output.data_def} of this run"
+
+    def check(self, batch: Sequence[CheckedRow]) -> None:
+        """Compare the next rows of the output's dataDef."""
+        if self._problem or not batch:
+            return
+        expected = self._reader.expect([(id_, text) for id_, text in batch if text is not None])
+        last = batch[-1][0]
+        present = self._reader.read(self._last, last)
+        self._last = last
+        for id_, text in batch:
+            self._row += 1
+            stored = present.pop(id_, None)
+            if (text is None and (stored is not None or self._only_new)) or stored == expected.get(id_, ""):
+                continue
+            self._add(f"row {self._row:,} {'is missing' if stored is None else 'differs'}")
+        if present:
+            self._add_surplus(len(present))
+
+    def finish(self) -> None:
+        """Compare the end of the table with that of the rows."""
+        if not self._problem and (surplus := self._reader.read(self._last, self._end)):
+            self._add_surplus(len(surplus))
+
+    def close(self) -> None:
+        """Close the database."""
+        self._reader.close()
+
+    def _add_surplus(self, count: int) -> None:
+        self._surplus = f"{count:,} {'row is' if count == 1 else 'rows are'} no row of the run"

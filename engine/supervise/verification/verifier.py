@@ -1,41 +1,131 @@
-"""Verifies a run: recomputes the sums of its finished groups, and compares its files with its rows. Changes nothing.
+"""Verifies a run: what differs from its commits, and the commands that mend it. Changes nothing.
 
-A group is finished when all of its steps are complete. There is no long transaction: a crawl may be writing, and what
-changed meanwhile is not judged.
+The sums of a group are compared once all of its steps are complete. There is no long transaction: a crawl may be
+writing, and a group that changed meanwhile counts as unfinished.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from msgspec import Struct, field
+
+from engine.model.job import JobKind
 from engine.store.db.connector import Database
 from engine.store.pages.documents import PageStore
 from engine.store.read import content
 from engine.store.tables.row import content_sums
 from engine.store.tables.row.content_sums import ContentSum
-from engine.store.tables.run import versions
+from engine.store.tables.run import runs, versions
 from engine.store.tables.run.checkpoints import Checkpoint, join_key
 from engine.store.tables.run.runs import Run
-from engine.supervise.checkpoints.step_graph import APPENDER, LOADER, PARSER, StepRole, find_dependents, list_task_steps
+from engine.supervise.checkpoints.step_graph import LOADER, PARSER, list_task_steps
 from engine.supervise.checkpoints.tracker import read_checkpoints
-from engine.supervise.verification.document_check import check_documents, conclude_documents
-from engine.supervise.verification.findings import GroupFindings, GroupResult, GroupStatus, OutputResult, Verification
-from engine.supervise.verification.output_check import OutputChecks
-from engine.supervise.verification.row_check import check_rows, conclude_rows
-from engine.supervise.verification.stored_files import list_damaged_files
+from engine.supervise.verification.content_check import (
+    DamagedFile,
+    GroupFindings,
+    check_documents,
+    check_rows,
+    list_damaged_files,
+)
+from engine.supervise.verification.output_check import OutputChecks, OutputResult
 
 _BATCH_ROWS, _FIRST_ROWS, _MIN_ROWS = 1_000, 100, 4
 _BATCH_BYTES = 8_000_000
 """Batches of large rows are smaller, so that memory stays flat."""
-_CHANGED = "it changed while it was read"
+_MAX_URLS = 20
+"""More pages of a group are fetched again by one command for the whole group."""
+
+GroupStatus = Literal["valid", "invalid", "unfinished"]
 
 
-class _TaskKeys(NamedTuple):
-    """A task, and the keys of its entries that damage concerns."""
+class GroupResult(Struct, frozen=True, kw_only=True):
+    """The result of one group."""
+
+    group: str
+    status: GroupStatus
+    reason: str | None = None
+    """In one line, why it is not valid."""
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """By STEP, or TASK/STEP: what differs, or why its entry is invalid."""
+    rows: int | None = None
+    documents: int | None = None
+    pruned: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `state --verify --json` prints it."""
+        return {
+            "group": self.group, "status": self.status, "reason": self.reason, "steps": dict(self.steps),
+            "rows": self.rows, "documents": self.documents, "pruned": self.pruned,
+        }  # fmt: skip
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """The result of a run."""
+
+    groups: tuple[GroupResult, ...]
+    outputs: tuple[OutputResult, ...]
+    files: tuple[DamagedFile, ...]
+    """Downloaded files that differ."""
+    commands: tuple[str, ...]
+    """What mends the differences, in this order. Rows and pages of an earlier run cannot be mended."""
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is invalid."""
+        statuses = [result.status for result in self.groups], [result.status for result in self.outputs]
+        return not self.files and not any("invalid" in listed for listed in statuses)
+
+
+class _Task(NamedTuple):
+    """A task of a group, and the key of the step that its rows concern."""
 
     data_def: str
-    steps: Mapping[StepRole, str]
+    parser: str
+
+
+class _Mending:
+    """Collects the commands that mend what differs."""
+
+    def __init__(self) -> None:
+        self._retries: list[str] = []
+        self._extracts: list[str] = []
+
+    def add_group(self, group: str, findings: GroupFindings, recorded: ContentSum, tasks: Sequence[_Task]) -> None:
+        """The commands for a group that differs."""
+        rows, is_unknown = findings.explain_rows(recorded)
+        documents, pages = findings.explain_documents(recorded), findings.list_pages_to_fetch(recorded)
+        if len(pages) > _MAX_URLS:
+            self._retries += [
+                _kind_filter(kind, f"group:{_quote(group)}") for kind in dict.fromkeys(page.kind for page in pages)
+            ]
+        else:
+            self._retries += [_kind_filter(page.kind, _url_pattern(page.requested_url)) for page in pages]
+        # one dataDef is enough: its pages are extracted again with all of theirs
+        data_defs = [task.data_def for task in tasks if is_unknown or task.data_def in findings.damaged_rows]
+        if rows or (documents and not pages):
+            self._extracts += (data_defs or [task.data_def for task in tasks])[:1]
+
+    def list_commands(self, run: Run, outputs: Iterable[OutputResult], files: Iterable[DamagedFile]) -> tuple[str, ...]:
+        """All commands, in the order in which they must be run."""
+        retries = [*self._retries, *(_kind_filter(JobKind.FILE, _url_pattern(file.url)) for file in files)]
+        extracts = dict.fromkeys(self._extracts)
+        exports = [
+            ("export", output.data_def, "--run", run.id, "-o", output.path)
+            for output in outputs
+            if output.status == "invalid" and output.data_def not in extracts
+        ]
+        commands: list[tuple[str, ...]] = [
+            *(("retry", "--state", "done", "--match", match) for match in dict.fromkeys(retries)),
+            # before the run, which may write files again: a damaged row may be no JSON
+            *(("extract", data_def) for data_def in extracts),
+            *([("run",)] if retries else []),
+            *exports,
+        ]
+        return tuple(shlex.join(("crawl-console", *command)) for command in commands)
 
 
 def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Verification:
@@ -47,164 +137,110 @@ def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Ver
     by_group: dict[str, list[Checkpoint]] = {}
     for entry in entries.values():
         by_group.setdefault(entry.group, []).append(entry)
-    finished = [group for group, steps in by_group.items() if _status(steps, "valid") == "valid"]
-    recorded = _list_recorded(db, run.seq, finished)
-    findings = {group: GroupFindings() for group in finished}
+    findings = {group: GroupFindings() for group, steps in by_group.items() if all(e.completed for e in steps)}
+    recorded = _list_recorded(db, run.seq, findings)
+    outputs = _read_content(db, folder, run, pages, findings)
+    again, now = read_checkpoints(db, run.seq), _list_recorded(db, run.seq, findings)
     tasks = _list_tasks(db, run)
-    output_results, reasons = _read_content(db, folder, run, pages, findings, recorded, tasks)
-    again, now = read_checkpoints(db, run.seq), _list_recorded(db, run.seq, finished)
-    changed = {
-        group
-        for group, steps in by_group.items()
-        if group in findings
-        and (now[group] != recorded[group] or any(again.get(entry.key) != entry for entry in steps))
-    }
-    damaged: dict[str, str] = {}
-    for group in finished:
-        if group not in changed:
-            of_outputs = {data_def: texts for (of_group, data_def), texts in reasons.items() if of_group == group}
-            damaged |= _conclude(
-                db, run.seq, group, tasks.get(group, []), findings[group], recorded[group], of_outputs, entries
+    latest = runs.latest(db)
+    is_latest = latest is not None and latest.seq == run.seq
+    mending, groups = _Mending(), []
+    for group, steps in by_group.items():
+        of_group = findings.get(group)
+        if of_group is None:
+            groups.append(_create_result(group, "unfinished", steps, {}))
+        elif now[group] != recorded[group] or any(again.get(entry.key) != entry for entry in steps):
+            reason = "it changed while it was read"
+            groups.append(GroupResult(group=group, status="unfinished", reason=reason))
+        else:
+            of_tasks = tasks.get(group, [])
+            groups.append(
+                _create_result(group, "valid", steps, _explain(of_group, recorded[group], of_tasks), of_group)
             )
-    dependents = {
-        key: f"depends on {cause}, which is damaged"
-        for key, cause in find_dependents(damaged, {key: e.dependency_keys for key, e in entries.items()}).items()
-        if key in entries and entries[key].completed
-    }
-    invalid = {**dependents, **damaged}
+            if is_latest:
+                mending.add_group(group, of_group, recorded[group], of_tasks)
+    files = list_damaged_files(db, folder, run)
     return Verification(
-        groups=tuple(
-            GroupResult(group=group, status="unfinished", reason=_CHANGED)
-            if group in changed
-            else _result(group, _status(steps, "valid"), steps, invalid, findings.get(group))
-            for group, steps in by_group.items()
-        ),
-        outputs=tuple(output_results),
-        files=tuple(list_damaged_files(db, folder, run)),
-        findings={
-            group: of_group
-            for group, of_group in findings.items()
-            if any(entry.key in damaged for entry in by_group[group])
-        },
-        recorded=recorded,
-        damaged=damaged,
-        dependents=dependents,
+        groups=tuple(groups),
+        outputs=tuple(outputs),
+        files=tuple(files),
+        commands=mending.list_commands(run, outputs, files if is_latest else ()),
     )
 
 
 def _read_content(
-    db: Database,
-    folder: Path,
-    run: Run,
-    pages: PageStore | None,
-    findings: Mapping[str, GroupFindings],
-    recorded: Mapping[str, ContentSum],
-    tasks: Mapping[str, list[_TaskKeys]],
-) -> tuple[list[OutputResult], dict[tuple[str, str], list[str]]]:
-    """Read all rows and documents of a run; the results of its outputs, and the reasons by group and dataDef."""
+    db: Database, folder: Path, run: Run, pages: PageStore | None, findings: Mapping[str, GroupFindings]
+) -> list[OutputResult]:
+    """Read all rows and documents of a run; the results of its outputs."""
     with closing(OutputChecks(db, folder, run)) as checks:
-        last, limit = content.first_row_id(db, run.seq) - 1, _FIRST_ROWS
+        last, limit = content.get_row_range(db, run.seq).first - 1, _FIRST_ROWS
         while batch := content.list_rows(db, run.seq, last, limit):
             checks.check(batch, check_rows(batch, findings))
             last = batch[-1].id
             size = sum(len(row.data) for row in batch)
             limit = max(_MIN_ROWS, min(_BATCH_ROWS, len(batch) * _BATCH_BYTES // max(1, size)))
         check_documents(db, run.seq, pages, findings)
-        lacking = {group for group, of_group in findings.items() if of_group.present.rows < recorded[group].rows}
-        return checks.finish(_groups_by_data_def(tasks), lacking)
+        return checks.finish()
 
 
-def _conclude(
-    db: Database,
-    run: int,
-    group: str,
-    tasks: Sequence[_TaskKeys],
-    findings: GroupFindings,
-    recorded: ContentSum,
-    output_reasons: Mapping[str, list[str]],
-    entries: Mapping[str, Checkpoint],
-) -> dict[str, str]:
-    """By key: what differs in a group."""
-    documents = conclude_documents(db, run, group, findings, recorded)
-    rows = conclude_rows(db, run, group, findings, recorded, {task.data_def for task in tasks})
-    reasons = {join_key(group, "", LOADER): [documents]} if documents else {}
-    by_role: dict[StepRole, Mapping[str, list[str]]] = {
-        PARSER: {data_def: [text] for data_def, text in rows.items()},
-        APPENDER: output_reasons,
-    }
-    for role, by_data_def in by_role.items():
-        for data_def, texts in by_data_def.items():
-            of_data_def = [task for task in tasks if task.data_def == data_def]
-            for task in of_data_def or tasks:  # else of a task that the defs no longer have
-                reasons.setdefault(task.steps[role], []).extend(texts)
-    return {key: ", ".join(dict.fromkeys(texts)) for key, texts in reasons.items() if key in entries}
+def _explain(findings: GroupFindings, recorded: ContentSum, tasks: Sequence[_Task]) -> dict[str, str]:
+    """By STEP, or TASK/STEP: what differs in a group. Rows that cannot be told apart concern all tasks."""
+    reasons = {}
+    if documents := findings.explain_documents(recorded):
+        reasons[LOADER] = f"documents: {documents}"
+    rows, is_unknown = findings.explain_rows(recorded)
+    if rows:
+        concerned = [task for task in tasks if is_unknown or task.data_def in findings.damaged_rows]
+        reasons |= dict.fromkeys((task.parser for task in concerned or tasks), f"rows: {rows}")
+    return reasons
 
 
-def _list_recorded(db: Database, run: int, groups: list[str]) -> dict[str, ContentSum]:
+def _list_recorded(db: Database, run: int, groups: Iterable[str]) -> dict[str, ContentSum]:
     sums = content_sums.list_sums(db, run)
     return {group: sums.get(group, ContentSum()) for group in groups}
 
 
-def _list_tasks(db: Database, run: Run) -> dict[str, list[_TaskKeys]]:
+def _list_tasks(db: Database, run: Run) -> dict[str, list[_Task]]:
     """By group: the tasks of the run's defs."""
     if run.defs_version is None:
         return {}
     return {
         group.name: [
-            _TaskKeys(
-                task.data_def,
-                {part.role: join_key(group.name, task.name, part.step.name) for part in list_task_steps(task)},
-            )
+            _Task(task.data_def, join_key(group.name, task.name, part.step.name).removeprefix(f"{group.name}/"))
             for task in group.tasks
+            for part in list_task_steps(task)
+            if part.role == PARSER
         ]
         for group in versions.read(db, run.defs_version).task_groups
     }
 
 
-def _groups_by_data_def(tasks: Mapping[str, list[_TaskKeys]]) -> dict[str, set[str]]:
-    groups: dict[str, set[str]] = {}
-    for group, of_group in tasks.items():
-        for task in of_group:
-            groups.setdefault(task.data_def, set()).add(group)
-    return groups
-
-
-def _status(steps: Sequence[Checkpoint], complete: GroupStatus) -> GroupStatus:
-    """The status of a group by its entries; `complete`: if they are all complete."""
-    if any(entry.status == "invalid" for entry in steps):
-        return "invalid"
-    return complete if all(entry.completed for entry in steps) else "unfinished"
-
-
-def _result(
-    group: str,
-    status: GroupStatus,
-    steps: Sequence[Checkpoint],
-    invalid: Mapping[str, str] | None = None,
+def _create_result(
+    group: str, status: GroupStatus, steps: Sequence[Checkpoint], reasons: Mapping[str, str],
     findings: GroupFindings | None = None,
-) -> GroupResult:
-    """The result of a group; `invalid`: by key, what makes entries invalid."""
-    reasons = {
-        entry.key.removeprefix(f"{group}/"): (invalid or {}).get(entry.key) or _invalid_reason(entry) for entry in steps
-    }
-    reasons_by_step = {step: reason for step, reason in reasons.items() if reason}
-    read = findings or GroupFindings()
+) -> GroupResult:  # fmt: skip
+    """The result of a group. `reasons`: what differs, by step; entries that are invalid already are added."""
+    invalid = {e.key.removeprefix(f"{group}/"): e.reason or "invalid" for e in steps if e.status == "invalid"}
+    by_step = {**invalid, **reasons}
     return GroupResult(
         group=group,
-        status="invalid" if reasons_by_step else status,
-        reason=next(iter(_most_direct(reasons_by_step)), None),
-        steps=reasons_by_step,
-        rows=read.present.rows if findings else None,
-        documents=read.documents if findings else None,
-        pruned=read.pruned,
+        status="invalid" if by_step else status,
+        reason="; ".join(dict.fromkeys(by_step.values())) or None,
+        steps=by_step,
+        rows=findings.present.rows if findings else None,
+        documents=findings.present.documents if findings else None,
+        pruned=findings.pruned if findings else 0,
     )
 
 
-def _invalid_reason(entry: Checkpoint) -> str | None:
-    return (entry.reason or "invalid") if entry.status == "invalid" else None
+def _kind_filter(kind: str, match: str) -> str:
+    """The filter, which selects pages if it names no kind."""
+    return match if kind == JobKind.PAGE else f"kind:{kind} {match}"
 
 
-def _most_direct(reasons: Mapping[str, str]) -> list[str]:
-    """The reasons of steps in one line, without those that only depend on others where there is another."""
-    direct = [reason for reason in reasons.values() if not reason.startswith("depends on ")]
-    return ["; ".join(dict.fromkeys(direct or [*reasons.values()][:1]))] if reasons else []
+def _url_pattern(url: str) -> str:
+    return f"^{re.escape(url)}$"
+
+
+def _quote(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else f'"{name}"'

@@ -110,10 +110,16 @@ def test_a_match_without_keys_is_one_regular_expression(pattern: str) -> None:
 def test_a_match_with_keys_is_a_filter() -> None:
     filter_ = job_filter("time host:b attempts>2 !robots", ["failed"])
     assert filter_ == parse("state:failed time host:b attempts>2 !robots")
-    assert job_filter("state:done", ["failed"]).states == GlobFilter(("failed", "done"))
     assert event_filter("source:n1 kind:page", ["ERROR"]) == parse_events("level:error source:n1 kind:page")
     with pytest.raises(UsageError, match="unknown key 'colour'"):
         job_filter("host:b colour:red")
+
+
+def test_a_match_never_widens_the_state() -> None:
+    assert job_filter("state:done state:failed", ["failed", "skipped"]).states == GlobFilter(("failed",))
+    assert job_filter("!state:done", ["done"]).states == GlobFilter(("done",), ("done",))
+    with pytest.raises(UsageError, match="no job has a state of both"):
+        job_filter("state:done", ["failed"])
 
 
 def test_a_slow_pattern_is_stopped() -> None:

@@ -60,16 +60,12 @@ def move(db: Database, run: int, changes: Mapping[str, ContentSum]) -> None:
         return
     before = _to_sums(db.all(_READ.format(groups=placeholders(changes)), (run, *changes)))
     moved = {group: _sum_of(before.get(group), change) for group, change in changes.items()}
-    write(db, run, moved)
+    _write(db, run, moved)
 
 
-def write(db: Database, run: int, sums: Mapping[str, ContentSum]) -> None:
-    """Replace the sums of groups."""
-    values = [
-        (run, group, s.documents, sum_to_bytes(s.document_sum), s.rows, sum_to_bytes(s.row_sum))
-        for group, s in sums.items()
-    ]
-    db.execute_values(_WRITE, values)
+def replace(db: Database, run: int, sums: dict[str, ContentSum]) -> None:
+    """Replace the sums of a run, after its rows and documents were read again."""
+    _write(db, run, dict.fromkeys(list_sums(db, run), ContentSum()) | sums)
 
 
 def subtract_rows(db: Database, jobs: str, kept: str) -> None:
@@ -86,6 +82,14 @@ def subtract_rows(db: Database, jobs: str, kept: str) -> None:
 def list_sums(db: Database, run: int) -> dict[str, ContentSum]:
     """The sums of each group that has any content."""
     return _to_sums(db.all(_LIST, (run,)))
+
+
+def _write(db: Database, run: int, sums: Mapping[str, ContentSum]) -> None:
+    values = [
+        (run, group, s.documents, sum_to_bytes(s.document_sum), s.rows, sum_to_bytes(s.row_sum))
+        for group, s in sums.items()
+    ]
+    db.execute_values(_WRITE, values)
 
 
 def _sum_of(before: ContentSum | None, change: ContentSum) -> ContentSum:

@@ -13,19 +13,20 @@ SELECT f.job, f.path, f.size, f.hash, f.type FROM json_each(?) i
 CROSS JOIN jobs j ON j.id = i.value AND j.state = 'DONE' CROSS JOIN files f ON f.job = j.id ORDER BY f.id
 """
 _PATH_OF_HASH = "SELECT path FROM files WHERE run = ? AND hash = ? ORDER BY id LIMIT 1"
+# the other columns are those of the row with max()
 _LIST = """
-SELECT max(job), path, max(size), max(hash) FROM files WHERE run = ? AND path > ? GROUP BY path ORDER BY path LIMIT +?
+SELECT f.path, f.size, f.job, j.url, max(f.id) FROM files f JOIN jobs j ON j.id = f.job
+WHERE f.run = ? AND f.path > ? GROUP BY f.path ORDER BY f.path LIMIT +?
 """
-_HAS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE name = 'files'"
 
 
 class RecordedFile(NamedTuple):
-    """A file as it was downloaded, and a job that did so."""
+    """A file as it was downloaded, the newest job that did so, and its URL."""
 
-    job: int
     path: str
     size: int
-    hash: str
+    job: int
+    url: str
 
 
 def add(db: Database, run: int, downloaded: Sequence[tuple[int, StoredFile]]) -> None:
@@ -45,7 +46,5 @@ def find_path(db: Database, run: int, digest: str) -> str | None:
 
 
 def list_recorded(db: Database, run: int, after: str, limit: int) -> list[RecordedFile]:
-    """The files of a run in order of their paths, each once; none under an earlier schema."""
-    if not db.value(_HAS_TABLE):
-        return []
-    return [RecordedFile(*row) for row in db.all(_LIST, (run, after, limit))]
+    """The files of a run in order of their paths, each once."""
+    return [RecordedFile(*row[:-1]) for row in db.all(_LIST, (run, after, limit))]

@@ -34,6 +34,12 @@ SELECT r.id, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_
 WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT +?
 """
 _COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
+_RECOUNT = """
+WITH counted AS MATERIALIZED (
+    SELECT d.name, count(*) AS rows FROM rows r JOIN data_defs d ON d.id = r.data_def
+    WHERE r.id >= :first AND r.id < :end AND r.run = :run GROUP BY d.name)
+UPDATE row_counts SET rows = coalesce((SELECT c.rows FROM counted c WHERE c.name = data_def), 0) WHERE run = :run
+"""
 _DELETE_BY_JOB = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
 _COUNT_REPLACED = """
 SELECT d.name, count(*), min(r.id) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
@@ -147,6 +153,11 @@ def list_by_data_def(db: Database, run: int, data_def: str, cursor: int, limit: 
 def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
     """By dataDef: rows, records rejected."""
     return {str(name): (int(rows), int(rejected)) for name, rows, rejected in db.all(_COUNTS, (run,))}
+
+
+def recount(db: Database, run: int, first: int, end: int) -> None:
+    """Count the rows of a run again; `first`, `end`: the range of their ids."""
+    db.execute(_RECOUNT, {"run": run, "first": first, "end": end})
 
 
 def delete_by_job(db: Database, job: int) -> list[tuple[int, int]]:

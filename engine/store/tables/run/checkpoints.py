@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
-from msgspec.structs import replace
 
 from engine.model.content_digest import sum_to_bytes
 from engine.store.db.connector import Database
@@ -118,11 +117,6 @@ def delete(db: Database, run: int, removed: Sequence[Checkpoint]) -> None:
 def reopen(db: Database, run: int) -> None:
     """After a retry without a supervisor: the steps of groups with open jobs are no longer complete."""
     db.execute(_REOPEN, (REOPENED_REASON, run))
-
-
-def invalidate(checkpoint: Checkpoint, reason: str) -> Checkpoint:
-    """The checkpoint as incomplete, because its content is not what it was."""
-    return replace(checkpoint, completed_at=None, status="invalid", reason=reason)
 
 
 def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
