@@ -195,7 +195,7 @@ def _pause_notes(view: Snapshot) -> list[str]:
 
 
 def report_lines(view: Snapshot) -> list[str]:
-    """The metrics of a run: a line per group, the totals, and what users' steps reported; empty before a page ended."""
+    """The metrics of a run: a line per group, the totals, and what plugin steps reported; empty before a page ended."""
     metrics = view.metrics
     if not metrics["groups"]:
         return []
@@ -235,7 +235,7 @@ def _file_lines(view: Snapshot) -> list[str]:
 
 
 def _result_lines(view: Snapshot) -> list[str]:
-    """What users' steps reported, a line each; empty without such steps."""
+    """What plugin steps reported, a line each; empty without such steps."""
     steps = [(task, step, counts) for task, by_step in view.results.items() for step, counts in by_step.items()]
     if not steps:
         return []

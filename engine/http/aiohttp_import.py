@@ -31,7 +31,7 @@ def import_aiohttp() -> None:
 
 
 def load_certificates() -> None:
-    """Give aiohttp's own context the certificates that it lacks: users' code may send requests with it."""
+    """Give aiohttp's own context the certificates that it lacks: plugin code may send requests with it."""
     from aiohttp import connector
 
     connector._SSL_CONTEXT_VERIFIED.load_default_certs()

@@ -60,7 +60,7 @@ class FetchResponse(Struct):
     challenge_answer: str | None = None
     """The `Authorization` by which the same request answers the challenge of this response, once."""
     loaded_url: str | None = None
-    """The URL that a users' loader was led to, normalized, without credentials; None: it is `url`."""
+    """The URL that a plugin loader was led to, normalized, without credentials; None: it is `url`."""
 
     changed_cookies: bool = False
     """Whether it changed the session cookies of its site."""

@@ -195,9 +195,9 @@ class Task(Struct, frozen=True, kw_only=True):
     chain: tuple[ChainStep, ...] = ()
     """The main line, then side branches; empty: the default chain."""
     code: str = ""
-    """A hash of the users' code in the chain, without that of its loader."""
+    """A hash of the plugin code in the chain, without that of its loader."""
     loader_code: str = ""
-    """A hash of the users' code of its loader."""
+    """A hash of the plugin code of its loader."""
     place: SourcePosition = NO_POSITION
 
 
@@ -371,7 +371,7 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     kind: AppenderKind = "built-in"
-    """What `type` names: a built-in type of files, a users' class that encodes files or that rows are delivered to, or
+    """What `type` names: a built-in type of files, a plugin class that encodes files or that rows are delivered to, or
     a built-in way to send rows.
     """
     options: Annotated[Mapping[str, Any] | None, DefKey("Keyword arguments of the class.")] = None
@@ -389,7 +389,7 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     suffix: str = ""
-    """Of the files of a users' encoder."""
+    """Of the files of a plugin encoder."""
     code: str = ""
     """A hash of the code of the class."""
     place: SourcePosition = NO_POSITION

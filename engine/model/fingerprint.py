@@ -57,7 +57,7 @@ def list_units(
         chain = [replace(step, limit=None, workers=1) for step in behind_loader]
         if group.canonical:
             hash_ = definition_hash([hash_, "canonical"])
-        has_own_chain = any(step.is_users_code or step.previous for step in chain)
+        has_own_chain = any(step.is_plugin or step.previous for step in chain)
         if has_own_chain:
             hash_ = definition_hash([task.name, hash_, chain, task.code])
         unit = ExtractionUnit(data_def.name, task.name if has_own_chain else "", hash_)
@@ -133,7 +133,7 @@ def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], host
     task_group = definitions.task_group(group)
     tasks = task_group.tasks if task_group is not None else ()
     if any(task.chain for task in tasks) or any(data_def.code for data_def in used):
-        targets = sorted(other.name for other in definitions.task_groups)  # users' code may follow links into any
+        targets = sorted(other.name for other in definitions.task_groups)  # plugin code may follow links into any
     if any(data_def.next is not None for data_def in used):
         targets = sorted({*targets, group})
     if not targets:
@@ -163,7 +163,7 @@ class ChangeScope(Struct, frozen=True):
 
 
 def _is_leaf(definitions: Definitions, group: TaskGroup) -> bool:
-    """Whether pages of a group lead to no others. Users' code may, and so do the steps of a table."""
+    """Whether pages of a group lead to no others. Plugin code may, and so do the steps of a table."""
     if group.canonical or any(map(_has_own_chain, group.tasks)):
         return False
     data_defs = [definitions.data_def(task.data_def) for task in group.tasks]
@@ -171,4 +171,4 @@ def _is_leaf(definitions: Definitions, group: TaskGroup) -> bool:
 
 
 def _has_own_chain(task: Task) -> bool:
-    return any(step.is_users_code or step.previous for step in task.chain)
+    return any(step.is_plugin or step.previous for step in task.chain)

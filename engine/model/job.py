@@ -52,7 +52,7 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 }
 """An operator's retry leaves DONE, FAILED or SKIPPED; resuming a run leaves INCOMPLETE.
 
-A re-extraction may move a page between DONE and FAILED: by whether its users' steps fail.
+A re-extraction may move a page between DONE and FAILED: by whether its plugin steps fail.
 """
 
 OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})

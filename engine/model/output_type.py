@@ -42,7 +42,7 @@ def default_delimiter(type_: str) -> str:
 
 
 def is_shared_file(type_: str) -> bool:
-    """Whether the rows of several dataDefs fit in one file of a type; False for users' types."""
+    """Whether the rows of several dataDefs fit in one file of a type; False for plugin types."""
     return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].shared_file
 
 

@@ -1,4 +1,4 @@
-"""The steps of a task's chain, and the files of users' code that they may need."""
+"""The steps of a task's chain, and the plugin files that they may need."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -33,8 +33,8 @@ class ChainStep(Struct, frozen=True, kw_only=True):
     place: SourcePosition = NO_POSITION
 
     @property
-    def is_users_code(self) -> bool:
-        """Whether it runs code of the user."""
+    def is_plugin(self) -> bool:
+        """Whether it runs plugin code."""
         return self.kind != "built-in"
 
 

@@ -23,8 +23,8 @@ from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
+from engine.node.extraction.plugin_worker import PluginWorker
 from engine.node.extraction.process import ExtractionPool
-from engine.node.extraction.users_code import UsersCodeWorker
 from engine.node.fetch_loop import FetchLoop
 from engine.node.handlers.freshness import FreshnessRules
 from engine.node.handlers.login_page import LoginPageReader
@@ -223,7 +223,7 @@ def _build_pipeline(
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             pool=extraction_pool,
-            users_code=UsersCodeWorker(extraction_pool, folder / PLUGINS, answer_budget),
+            plugin_worker=PluginWorker(extraction_pool, folder / PLUGINS, answer_budget),
             db_access=db_access,
             answer_budget=answer_budget,
             run=run.id,

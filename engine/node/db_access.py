@@ -75,7 +75,7 @@ class DbAccess:
         return self._pages.read_tagged(page)
 
     def step_value(self, run: int, key: str) -> str | None:
-        """What users' steps stored under a key in a run, as JSON."""
+        """What plugin steps stored under a key in a run, as JSON."""
         return step_values.get(self._reader, run, key)
 
     def sitemap_rules(self, locator: int) -> SitemapRules | None:

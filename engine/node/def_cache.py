@@ -33,8 +33,8 @@ class CompiledDataDef(Struct, frozen=True):
     """`block`, or the first field, that selects with `jmespath:` in a document."""
     embedded_selector: str = ""
     """`block`, or the first field, that selects in the JSON of HTML pages."""
-    is_users_code: bool = False
-    """Whether it runs code of the user, and so only in an extraction process."""
+    is_plugin: bool = False
+    """Whether it runs plugin code, and so only in an extraction process."""
 
 
 class DefCache:
@@ -183,7 +183,7 @@ class DefCache:
                 ),
                 json_selector=_find_json_selector(data_def),
                 embedded_selector=_find_selector(data_def, (JSONLD_PREFIX, EMBEDDED_PREFIX)),
-                is_users_code=bool(unit.task or data_def.code),
+                is_plugin=bool(unit.task or data_def.code),
             )
         return self._compiled_by_hash[key]
 

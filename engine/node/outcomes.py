@@ -77,7 +77,7 @@ class OutcomeBuilder:
             rejected=extraction.rejected_counts,
             counts=extraction.counts,
             results=extraction.results,
-            ran_users_code=extraction.ran_users_code,
+            ran_plugins=extraction.ran_plugins,
             stored_values=extraction.stored_values if reason is None else {},  # a retry would store them again
             events=tuple(events),
             noindex=extraction.noindex,

@@ -1,1 +1,1 @@
-"""Users' code: its contracts, its files, and how it is loaded."""
+"""Plugins: their contracts, their files, and how they are loaded."""

@@ -1,4 +1,4 @@
-"""What users' classes look like: one small protocol for each kind, and the errors they may raise."""
+"""What plugin classes look like: one small protocol for each kind, and the errors they may raise."""
 
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Loads users' classes: the modules of a project from the texts of its files, installed ones by entry point."""
+"""Loads plugin classes: the modules of a project from the texts of its files, installed ones by entry point."""
 
 import asyncio
 import base64
@@ -103,7 +103,7 @@ class _PluginFinder(MetaPathFinder, Loader):
 
 
 def describe_error(error: BaseException) -> str:
-    """`ValueError: no digits (plugins/shop.py:12)`: what was raised, and the last line of users' code it passed."""
+    """`ValueError: no digits (plugins/shop.py:12)`: what was raised, and the last line of plugin code it passed."""
     place, traceback = "", error.__traceback__
     while traceback is not None:
         filename = traceback.tb_frame.f_code.co_filename
@@ -117,7 +117,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """The text of an error of users' code, whose `__str__` may be theirs, too."""
+    """The text of an error of a plugin, which may have a `__str__` of its own."""
     try:
         return str(error)
     except BaseException:
@@ -133,7 +133,7 @@ def _provide_public_module() -> None:
 
 
 class Awaiter:
-    """One event loop for all calls of a process, so that clients and connections of users' code live on in it."""
+    """One event loop for all calls of a process, so that clients and connections of plugins stay usable."""
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None

@@ -1,4 +1,4 @@
-"""One class of users' code: where it is, and what it may be used as."""
+"""A plugin class: where it is, and what it may be used as."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -25,7 +25,7 @@ ENTRY_POINT_GROUPS: Mapping[str, tuple[ClassKind, ...]] = {
 
 
 class PluginClass(Struct, frozen=True, kw_only=True):
-    """A class of users' code."""
+    """A class of a plugin, or of an installed package."""
 
     name: str
     """As defs write it."""

@@ -33,10 +33,10 @@ from engine.node.extraction.page_extraction import (
     apply_data_defs,
     parse_page,
 )
+from engine.node.extraction.plugin_worker import PluginWorker
 from engine.node.extraction.process import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
-from engine.node.extraction.users_code import UsersCodeWorker
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.urls import QueryStripper
@@ -70,7 +70,7 @@ class ExtractionClient:
         self._limits = ExtractionLimits.from_settings(settings)
         self._runner: asyncio.Runner | None = None
         self._pool: ExtractionPool | None = None
-        self._worker: UsersCodeWorker | None = None
+        self._worker: PluginWorker | None = None
         self._sent: list[Definitions] = []
         self._stack = contextlib.ExitStack()
 
@@ -100,7 +100,7 @@ class ExtractionClient:
         """
         tasks = [unit.task for unit in _units_of(definitions, context.group) if unit.data_def == data_def.name] or [""]
         if any(tasks) or data_def.code:
-            return self._run_users_code(document, definitions, data_def, context, tasks)
+            return self._run_plugins(document, definitions, data_def, context, tasks)
         with _explained(document.url):
             priorities = {group.name: group.priority for group in definitions.task_groups}
             extractor = RecordExtractor(
@@ -121,7 +121,7 @@ class ExtractionClient:
         assert isinstance(answer, wire.PageAnswer)
         return answer.page_kind, _to_extracted(answer)
 
-    def _run_users_code(
+    def _run_plugins(
         self, document: TrialDocument, definitions: Definitions, data_def: DataDef, context: Context,
         tasks: Sequence[str],
     ) -> tuple[str, ExtractedPage]:  # fmt: skip
@@ -130,7 +130,7 @@ class ExtractionClient:
         runner, pool = self._start()
         if self._worker is None:
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="crawl-console-plugins-")))
-            self._worker = UsersCodeWorker(pool, folder)
+            self._worker = PluginWorker(pool, folder)
         with _explained(document.url):
             answer = runner.run(self._worker.extract(task, Body(document.body), (key, definitions)))
         return answer.page_kind, _to_extracted(answer)

@@ -49,7 +49,7 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     rejected: tuple[Rejection, ...]
     filtered: int
     results: tuple[StepResult, ...] = ()
-    """What became of users' steps."""
+    """What became of plugin steps."""
     faults: tuple[str, ...] = ()
     """What was skipped on the page because it cannot be read."""
     unfollowed: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ _VERSION = 1
 def fetch_page(url: str, definitions: Definitions, settings: Settings, group: str | None = None) -> FetchResponse:
     """Fetch a page, of whatever final status; the response's `url` is the final one, without credentials.
 
-    The users' loader of `group` fetches it, if there is one; without a group, that of a locator with this URL.
+    The plugin loader of `group` fetches it, if there is one; without a group, that of a locator with this URL.
     Applies the host rules of the defs: headers, cookies, and whether to obey robots.txt. The host of `url` may be at
     any address, as that of a locator; a redirect may lead to a public one, or to one that the defs name.
     Raises PageUnavailable.
@@ -124,7 +124,7 @@ class _PageFetch:
             response = await self._send(chain.url, chain.request)
             elapsed += response.elapsed
             if classify_status(response.status) != "redirect":
-                if response.loaded_url is not None:  # a users' loader has followed redirects by itself
+                if response.loaded_url is not None:  # a plugin loader has followed redirects by itself
                     self._advance(chain, replace(response, status=FOUND, location=response.loaded_url))
                     await self._check_address(chain.url)
                     await self._check_robots(chain.url)
@@ -197,7 +197,7 @@ class _PageFetch:
     async def _load(
         self, loader: GroupLoader, url: str, request: Request, part: HostPart
     ) -> FetchResponse | None:  # fmt: skip
-        """The response of the users' loader; None: the built-in client is to fetch the page."""
+        """The response of the plugin loader; None: the built-in client is to fetch the page."""
         await self._check_address(url)
         outgoing = build_request(
             url, request, part.headers, part.cookies, from_defs=url == self._written_url, auth=part.auth

@@ -1,4 +1,4 @@
-"""Compares a crawl whose pages go through a users' step with one on the default chain, in turns.
+"""Compares a crawl whose pages go through a plugin step with one on the default chain, in turns.
 
 Also measures a command with eight workers that take a second for each page.
 """

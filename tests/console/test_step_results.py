@@ -1,4 +1,4 @@
-"""What users' steps reported, on the Defs screen and on the screen of a job."""
+"""What plugin steps reported, on the Defs screen and on the screen of a job."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""A shop of numbered items that a users' loader fetches; what the loader does besides depends on the number."""
+"""A shop of numbered items that a plugin loader fetches; what the loader does besides depends on the number."""
 
 import shutil
 from collections import Counter

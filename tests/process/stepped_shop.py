@@ -1,4 +1,4 @@
-"""A shop of numbered items whose rows go through users' code; what the code does depends on the number."""
+"""A shop of numbered items whose rows go through plugin code; what the code does depends on the number."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Users' loaders in real crawls: what they return is a page, and what they do wrong costs one attempt, never a node."""
+"""Plugin loaders in real crawls: what they return is a page, and what they do wrong costs one attempt, never a node."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What holds for every request holds for users' loaders: delays, robots.txt, redirects, blocks, limits, new defs."""
+"""What holds for every request holds for plugin loaders: delays, robots.txt, redirects, blocks, limits, new defs."""
 
 import contextlib
 import os

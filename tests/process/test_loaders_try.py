@@ -1,4 +1,4 @@
-"""`try` and `shell` fetch a page as a crawl would: through the users' loader of its group."""
+"""`try` and `shell` fetch a page as a crawl would: through the plugin loader of its group."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Users' steps in real crawls: what they return is written, and what they do wrong costs one job, never a node."""
+"""Plugin steps in real crawls: what they return is written, and what they do wrong costs one job, never a node."""
 
 from collections import Counter
 

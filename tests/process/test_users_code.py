@@ -1,4 +1,4 @@
-"""Parsers, converters, stored values, checkpoints and side branches of users' code, in real crawls."""
+"""Parsers, converters, stored values, checkpoints and side branches of plugin code, in real crawls."""
 
 import os
 import signal

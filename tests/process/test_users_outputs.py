@@ -1,4 +1,4 @@
-"""Users' Encoders and Appenders in a crawl: what fails, hangs, ends, leaks or prints delays its own output alone."""
+"""Plugin encoders and appenders in a crawl: what fails, hangs, ends, leaks or prints delays its own output alone."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def write_project(
 
 
 def assert_exact(project: Project, library: Library, class_: str) -> None:
-    """The CSV and the users' output have the same rows; those of the appender may have come more than once."""
+    """The CSV and the plugin output have the same rows; those of the appender may have come more than once."""
     assert project.count_rows("entry", "book") == library.rows()
     expected = [tuple(row.values()) for row in project.rows("book")]
     if class_ == "Tabs":
@@ -117,7 +117,7 @@ def journal_rows(project: Project) -> dict[int, tuple[str, ...]]:
 
 
 def class_processes(project: Project) -> list[int]:
-    """Pids of the processes of users' classes."""
+    """Pids of the processes of plugin classes."""
     return [pid for pid, line in project.live_processes().items() if "engine.append.send.class_host" in line]
 
 

@@ -5,7 +5,8 @@ import sqlite3
 from decimal import Decimal
 
 from engine.append.loop.turns import GIVE_UP_SECONDS, MAX_BACKOFF_SECONDS
-from engine.append.send import delivery, users_encoder
+from engine.append.send import delivery
+from engine.append.send import plugin_encoder as plugin_encoder
 from engine.defs.language.keys import keys_of
 from engine.defs.loader import load
 from engine.model.definition import AppenderDef
@@ -44,7 +45,7 @@ def test_the_classes_of_the_example_work(tmp_path):
 
 
 def test_the_figures_are_those_of_the_code():
-    assert f"at most {users_encoder.CHUNK_ROWS} rows" in PAGE
+    assert f"at most {plugin_encoder.CHUNK_ROWS} rows" in PAGE
     assert f"at most {delivery.BATCH_ROWS} changes" in PAGE
     assert f"… {MAX_BACKOFF_SECONDS:.0f} s" in PAGE
     assert f"at least {GIVE_UP_SECONDS:.0f} s more" in PAGE

@@ -1,4 +1,4 @@
-"""The command `results`: shows what users' steps reported about the pages of a run."""
+"""The command `results`: shows what plugin steps reported about the pages of a run."""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -149,7 +149,7 @@ def _explain_empty(db: "Database", run: "Run") -> str:
     if table.count_by_step(db, run.seq):
         return f"no such result in run {run.id}"
     groups = versions.read(db, run.defs_version).task_groups if run.defs_version else ()
-    if any(step.is_users_code for group in groups for task in group.tasks for step in task.chain):
+    if any(step.is_plugin for group in groups for task in group.tasks for step in task.chain):
         return f"no results: no page of run {run.id} has passed a step of your own yet"
     return f"no results: the defs of run {run.id} have no steps of your own; `crawl-console steps` shows their steps"
 

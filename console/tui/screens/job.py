@@ -60,7 +60,7 @@ def _trial_lines(trial: dict[str, list[dict[str, object]]], data_def: str) -> It
 
 TABS = ("Payload", "Page", "Error", "Attempts", "Links", "Rows", "Try")
 _RESULTS = "Results"
-"""The tab of a job with results of users' steps."""
+"""The tab of a job with results of plugin steps."""
 _MAX_BYTES, _MAX_LINES = 200_000, 1_500
 _KEPT_OF_FAILED = 64 * 1024
 

@@ -57,7 +57,7 @@ class AppenderLoop:
         self._lifeline = lifeline
         self._writers: dict[int, tuple[tuple[str, str, str, str], Writer]] = {}
         self._outputs = chosen or BuiltInOutputs()
-        self._retries = OutputRetries(db, heartbeat, backoff=self._outputs.runs_users_code)
+        self._retries = OutputRetries(db, heartbeat, backoff=self._outputs.runs_plugins)
         self._data_def_names: dict[int, str] = {}
         self._suspect_outputs: set[int] = set()
         """Outputs whose files may have lost bytes, until the table says so."""

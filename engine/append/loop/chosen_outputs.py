@@ -11,8 +11,8 @@ from engine.store.tables.output.outputs import Output
 class ChosenOutputs(Protocol):
     """Chooses outputs, and creates their writers."""
 
-    runs_users_code: bool
-    """Whether users' code writes them: each retry waits longer than the one before."""
+    runs_plugins: bool
+    """Whether plugin code writes them: each retry waits longer than the one before."""
 
     def choose(self, declared: Sequence[Output]) -> list[Output]:
         """Those of the declared outputs that the loop writes."""
@@ -35,9 +35,9 @@ class OtherLoops(Protocol):
 
 
 class BuiltInOutputs:
-    """The files of built-in types; other loops get the outputs of users' classes and of senders."""
+    """The files of built-in types; other loops get the outputs of plugin classes and of senders."""
 
-    runs_users_code = False
+    runs_plugins = False
 
     def __init__(self, create_others: Callable[[], OtherLoops] | None = None) -> None:
         """`create_others` is called for the first output of another kind, which most runs lack."""

@@ -37,7 +37,7 @@ class TurnResult(Enum):
 
 
 class OutputFailed(CrawlError):
-    """A receiver, a program or a users' class did not take rows, or not all of them."""
+    """A receiver, a program or a plugin class did not take rows, or not all of them."""
 
     def __init__(self, message: str, remedy: str = "", *, delivered: int = 0, retry_after: float = 0.0) -> None:
         """`delivered`: how many changes it took, from the first on. `retry_after`: seconds, if it said so."""
@@ -71,7 +71,7 @@ class Fence:
 
 
 class OutputRetries:
-    """The failed outputs of one loop. `backoff`: each retry of users' classes waits twice as long as the one before."""
+    """The failed outputs of one loop. `backoff`: each retry of plugin classes waits twice as long as the one before."""
 
     def __init__(self, db: Database, monitor: Monitor, *, backoff: bool = False) -> None:
         self._db = db

@@ -1,1 +1,1 @@
-"""Gives rows to receivers, programs and users' classes."""
+"""Gives rows to receivers, programs and plugin classes."""

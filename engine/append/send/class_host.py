@@ -151,7 +151,7 @@ def _plain(value: Any) -> Any:
 def main(argv: Sequence[str]) -> int:
     """Run the process."""
     parser = argparse.ArgumentParser(
-        prog="engine.append.send.class_host", description="Run a users' Encoder or Appender."
+        prog="engine.append.send.class_host", description="Run a plugin encoder or appender."
     )
     parser.add_argument("--socket", type=int, required=True, help="the descriptor of the socket to the appender")
     parser.add_argument("--parent", type=int, required=True, help="the appender's process id")

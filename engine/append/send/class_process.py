@@ -34,7 +34,7 @@ _log = logging.getLogger("appender")
 
 
 class ClassSpec(Struct, frozen=True, kw_only=True):
-    """What a users' class is created with."""
+    """What a plugin class is created with."""
 
     name: str
     kind: str

@@ -18,7 +18,7 @@ from engine.append.send.class_process import ClassProcess
 from engine.append.send.command_sender import CommandSender
 from engine.append.send.delivery import DeliveryLoop
 from engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget
-from engine.append.send.users_encoder import EncodedOutput, class_spec
+from engine.append.send.plugin_encoder import EncodedOutput, class_spec
 from engine.model.step import PluginFile
 from engine.plugins.files import PLUGINS, resolve_arguments
 from engine.settings import Settings
@@ -36,7 +36,7 @@ _STOP_SECONDS = 2.0
 class OutputLoops:
     """The loops of one appender process besides its own.
 
-    A users' Encoder has one for each file; a users' Appender, and a sender, one for all its dataDefs.
+    A plugin encoder has one for each file; a plugin appender, and a sender, one for all its dataDefs.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class _TargetFactory:
 
 
 class _ClassTarget:
-    """Delivers to a users' Appender."""
+    """Delivers to a plugin appender."""
 
     def __init__(self, process: ClassProcess) -> None:
         self._process = process

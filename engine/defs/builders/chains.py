@@ -68,7 +68,7 @@ def compile_chains(
 
 def stored_chain(steps: tuple[ChainStep, ...], *, is_table: bool) -> tuple[ChainStep, ...]:
     """The chain to store: empty where the extractor does all of it. `is_table`: whether its dataDef is one."""
-    return () if all(not step.is_users_code and (is_table or not step.previous) for step in steps) else steps
+    return () if all(not step.is_plugin and (is_table or not step.previous) for step in steps) else steps
 
 
 class _Misplaced(Exception):

@@ -52,7 +52,7 @@ from engine.urls import bare_host, host_of, normalize
 APPENDER_CLASSES: tuple[ClassKind, ...] = ("encoder", "appender")
 """What the class of an appender may be."""
 DEFAULT_SUFFIX = "out"
-"""Of the files of a users' encoder without `suffix`."""
+"""Of the files of a plugin encoder without `suffix`."""
 _TEXT_TYPES = frozenset({"str", "decimal", "date", "url", "price", "file"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
@@ -304,7 +304,7 @@ def kind_of(type_: str, catalog: Catalog) -> AppenderKind:
 
 
 def suffix_of(type_: str, catalog: Catalog) -> str:
-    """The suffix of the files of a users' encoder, without the dot."""
+    """The suffix of the files of a plugin encoder, without the dot."""
     plugin_class = catalog.find(type_)
     scanned = plugin_class.scanned if plugin_class is not None else None
     suffix = scanned.texts.get("suffix", "").removeprefix(".") if scanned is not None else ""

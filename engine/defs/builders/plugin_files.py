@@ -1,4 +1,4 @@
-"""Reads the files below `defs/plugins`: users' code, which becomes part of the defs."""
+"""Reads the files below `defs/plugins`, which become part of the defs."""
 
 import base64
 import os

@@ -51,7 +51,7 @@ RANKS: Mapping[str, int] = {
 }  # fmt: skip
 """The order in which built-in classes stand in a chain."""
 KIND_RANKS: Mapping[StepKind, int] = {"loader": 1, "parser": 2, "step": 3, "command": 3}
-"""The same for users' code."""
+"""The same for plugin code."""
 SUMMARIES: Mapping[str, str] = {
     LOCATOR_SEEDER: "Makes the jobs of the locators.",
     PAGE_LOADER: "Takes the stored page while it is live, else fetches it.",
@@ -73,7 +73,7 @@ _DOM_LOADER = "DomLoader"
 _STEP_KEYS = ("class", "previous", "next", "plugins", "options", "run", "limit", "workers")
 _UsersKind = Literal["step", "parser", "loader"]
 _USERS_KINDS: Mapping[str, _UsersKind] = {"step": "step", "parser": "parser", "loader": "loader"}
-"""What users' classes may be in a chain; a step of that name must be of that kind."""
+"""What plugin classes may be in a chain; a step of that name must be of that kind."""
 _MAX_WORKERS = 64
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 

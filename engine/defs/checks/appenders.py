@@ -1,4 +1,4 @@
-"""Checks the appenders: their types, which may be users' classes, and the files that they write."""
+"""Checks the appenders: their types, which may be plugin classes, and the files that they write."""
 
 from engine.defs.builders.definitions import APPENDER_CLASSES, kind_of, suffix_of
 from engine.defs.builders.steps import check_run, read_limit, read_options

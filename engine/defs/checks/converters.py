@@ -1,4 +1,4 @@
-"""Checks the fields that users' code converts or fills."""
+"""Checks the fields that plugin code converts or fills."""
 
 from engine.defs.language.keys import iter_tasks
 from engine.defs.problems import Problems

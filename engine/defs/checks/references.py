@@ -87,7 +87,7 @@ def _check_is_one_of(
 def _check_reachable(root: YamlNode, problems: Problems, mistyped: set[str | None]) -> None:
     """A task group is reachable through its own locators, or through a link from a reachable group.
 
-    Users' code may follow links into any group: with own steps, nothing is reported.
+    Plugin code may follow links into any group: with own steps, nothing is reported.
     """
     groups = dict(root.entries_of("taskGroups"))
     if any(task.node.get("steps") for group in groups.values() for _, task in iter_tasks(group.node)):

@@ -1,4 +1,4 @@
-"""What becomes of the texts of a field: white space → replace → match → split → users' converters → type.
+"""What becomes of the texts of a field: white space → replace → match → split → plugin converters → type.
 
 A field is compiled to the steps it needs, so that nothing is decided for each text.
 """
@@ -20,7 +20,7 @@ ConverterSource = Callable[[str], FieldConverter]
 
 
 def no_converters(name: str) -> FieldConverter:
-    """Raises ValueError: users' code runs in extraction processes alone."""
+    """Raises ValueError: plugin code runs in extraction processes alone."""
     raise ValueError(f"the converter {name} is not available here")
 
 
@@ -39,13 +39,13 @@ class FieldTexts:
     """
 
     def __init__(self, field: Field, converters: ConverterSource) -> None:
-        """`converters`: finds those of users' code that the field names."""
+        """`converters`: finds those of plugin code that the field names."""
         match = None if field.match is None else TimedPattern(field.match)
         replacements = [Replacement(pattern, text) for pattern, text in field.replace]
         users_converters = [converters(name) for name in field.convert]
         self._separator = field.split or ""
         self.convert_by_user = _chain(users_converters)
-        """Applies users' converters: of a field with `split` to its parts, which `edit` does not make."""
+        """Applies plugin converters: of a field with `split` to its parts, which `edit` does not make."""
         steps = [_clean_step(field), *map(_replace_step, replacements)]
         if match is not None:
             steps.append(_match_step(match))
@@ -54,7 +54,7 @@ class FieldTexts:
         if users_converters and field.split is None:
             steps.append(lambda text, _budget: self.convert_by_user(text))
         self.edit: Edit = _sequence(steps)
-        """Applies `whitespace`, `replace` and `match`, then users' converters."""
+        """Applies `whitespace`, `replace` and `match`, then plugin converters."""
         self.convert: Conversion = _conversion(field, converter_for(field))
         """Converts a text to the type of the field."""
 

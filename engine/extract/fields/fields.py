@@ -39,7 +39,7 @@ class FieldReader:
     """A compiled field. If its selector, a pattern or a converter does not compile, it rejects every record."""
 
     def __init__(self, field: Field, parent: str = "", converters: ConverterSource = no_converters) -> None:
-        """`converters`: finds those of users' code that fields name."""
+        """`converters`: finds those of plugin code that fields name."""
         self.name = field.name
         self.path = f"{parent}{field.name}"
         self._is_counted = not parent and field.value is None

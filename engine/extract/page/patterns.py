@@ -1,4 +1,4 @@
-"""Runs users' regular expressions with a time limit."""
+"""Runs regular expressions of the defs with a time limit."""
 
 import re
 import time

@@ -88,13 +88,13 @@ class ProgressSlot:
         self._cells[1] = Phase.FIELD
 
     def enter_step(self, unit: int, step: int) -> None:
-        """Note the users' step that works on the rows: the index of its unit in the task, its own in the chain."""
+        """Note the plugin step that works on the rows: the index of its unit in the task, its own in the chain."""
         self._cells[2] = unit
         self._cells[3] = step
         self._cells[1] = Phase.STEP
 
     def enter_converter(self, unit: int) -> tuple[int, int]:
-        """Note that users' converters run; returns what `leave_converter` takes."""
+        """Note that plugin converters run; returns what `leave_converter` takes."""
         before = int(self._cells[1]), int(self._cells[3])
         self.enter_step(unit, CONVERTERS)
         return before
@@ -105,7 +105,7 @@ class ProgressSlot:
 
     @property
     def step(self) -> tuple[int, int] | None:
-        """The unit and step that users' code is in; None: it is not."""
+        """The unit and step that plugin code is in; None: it is not."""
         return (int(self._cells[2]), int(self._cells[3])) if self._cells[1] == Phase.STEP else None
 
     def enter_links(self) -> None:

@@ -46,7 +46,7 @@ from engine.store.pages.body import Body
 from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
-    from engine.node.extraction.steps.apply import UsersCode
+    from engine.node.extraction.steps.apply import PluginSteps
     from engine.robots.rules import RobotsRules
 
 
@@ -98,10 +98,10 @@ class ExtractionChild:
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
         self._waste = bytearray(_WASTE_BYTES)
-        self._trim_due = self._must_end = self._ran_users_code = False
+        self._trim_due = self._must_end = self._ran_plugins = False
         self._waiting = deque[tuple[dict[str, Any], Body | None, int]]()
-        """Documents that came while users' code waited for the node."""
-        self._users_code: dict[int, UsersCode] = {}
+        """Documents that came while plugin code waited for the node."""
+        self._plugins: dict[int, PluginSteps] = {}
         self._call_lock = threading.Lock()
         self._robots: tuple[tuple[bytes, str], RobotsRules] | None = None
         """The last robots.txt, the product token for which it was parsed, and its rules."""
@@ -123,8 +123,8 @@ class ExtractionChild:
             self._slot.enter(Phase.IDLE)
             if large:
                 self._trim_due = True
-            self._ran_users_code = bool(self._users_code)
-            if self._must_end or ((large or self._ran_users_code) and self._keeps_too_much()):
+            self._ran_plugins = bool(self._plugins)
+            if self._must_end or ((large or self._ran_plugins) and self._keeps_too_much()):
                 return
 
     def _next_document(self) -> tuple[dict[str, Any], Body | None, int] | None:
@@ -182,11 +182,11 @@ class ExtractionChild:
         except (MemoryError, LexborError):
             failure = None  # the traceback still holds the tree: memory for an answer is free behind this statement
         except Exception as error:
-            if self._ran_users_code:  # that of an earlier page may have damaged the interpreter: a fresh one decides
+            if self._ran_plugins:  # that of an earlier page may have damaged the interpreter: a fresh one decides
                 os._exit(_EXIT_DAMAGED)
             _log.exception("extraction of %s", header.get("url"))
             failure = wire.Failure(kind="internal", reason=f"{type(error).__name__}: {error}"[:300])
-            self._must_end = bool(self._users_code)
+            self._must_end = bool(self._plugins)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         return self._out_of_memory_answer() if failure is None else wire.encode_failure(failure)
@@ -209,7 +209,7 @@ class ExtractionChild:
     def _extract_page(self, header: dict[str, Any], body: Body) -> list[bytes]:
         task = PageTask.from_header(header)
         if task.tasks:
-            return self._run_users_code(task, body)
+            return self._run_plugins(task, body)
         page, damaged = parse_page(
             body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
             robots_tags=task.robots_tags, page_class=self._page_class,
@@ -226,8 +226,8 @@ class ExtractionChild:
         self._slot.enter(Phase.ANSWER)
         return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, **self._answer_limits)
 
-    def _run_users_code(self, task: PageTask, body: Body) -> list[bytes]:
-        """Extract a page whose rows go through users' code; only users' parsers read what is no text."""
+    def _run_plugins(self, task: PageTask, body: Body) -> list[bytes]:
+        """Extract a page whose rows go through plugin code; only plugin parsers read what is no text."""
         content = body.read()
         page, damaged = None, 0
         try:
@@ -236,31 +236,31 @@ class ExtractionChild:
                 robots_tags=task.robots_tags, page_class=self._page_class, reads_pdf=True,
             )  # fmt: skip
         except (UnsupportedContent, UnreadablePage):
-            if not self._users_code_of(task.defs).has_parser(task):
+            if not self._plugins_of(task.defs).has_parser(task):
                 raise
-        extracted = self._users_code_of(task.defs).apply(task, page, content)
+        extracted = self._plugins_of(task.defs).apply(task, page, content)
         self._slot.enter(Phase.ANSWER)
         kind = "binary" if page is None else page.kind
         return wire.encode_page(kind, damaged, extracted, task.max_rejections, **self._answer_limits)
 
     def _resume_steps(self, header: dict[str, Any], body: Body) -> list[bytes]:
         """The steps behind a command."""
-        extracted = self._users_code_of(header["defs"]).resume(header, body.read())
+        extracted = self._plugins_of(header["defs"]).resume(header, body.read())
         return wire.encode_page("rows", 0, extracted, **self._answer_limits)
 
-    def _users_code_of(self, defs: int) -> "UsersCode":
-        from engine.node.extraction.steps.apply import UsersCode  # 10 ms, which runs without users' code need not pay
+    def _plugins_of(self, defs: int) -> "PluginSteps":
+        from engine.node.extraction.steps.apply import PluginSteps  # 10 ms, which runs without plugin code need not pay
 
-        code = self._users_code.get(defs)
+        code = self._plugins.get(defs)
         if code is None:
             definitions = self._defs.get(defs)
             if definitions is None:  # they did not fit
                 raise MemoryError
-            if not self._users_code:
+            if not self._plugins:
                 load_certificates()
-                # what users' code forks must not hold the socket: the node waits for its end
+                # what plugin code forks must not hold the socket: the node waits for its end
                 os.register_at_fork(after_in_child=self._connection.close)
-            code = self._users_code[defs] = UsersCode(definitions, self._slot, self._limits, self._call_node)
+            code = self._plugins[defs] = PluginSteps(definitions, self._slot, self._limits, self._call_node)
         return code
 
     def _read_sitemap(self, header: dict[str, Any], body: Body) -> list[bytes]:

@@ -13,7 +13,7 @@ _ABORT_SHARE = 0.5
 """The same for an abort: PDFium aborts where it cannot get a buffer twice as large as the one it has."""
 
 LONGER_THAN_LIMIT = "takes longer than its limit"
-"""The reason of a users' step that was ended for the time it took."""
+"""The reason of a plugin step that was ended for the time it took."""
 _MAX_CRASHES, _MAX_KILLS = 2, 4
 """Deaths of processes that fail a document. Who kills a process from outside does not mean its document."""
 

@@ -30,11 +30,11 @@ from engine.node.extraction.page_extraction import (
     parse_page,
     read_sitemap_text,
 )
+from engine.node.extraction.plugin_worker import PluginWorker
 from engine.node.extraction.process import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.result import PageExtraction, SitemapUrls
 from engine.node.extraction.task import PageTask
-from engine.node.extraction.users_code import UsersCodeWorker
 from engine.node.job_context import JobContexts
 from engine.node.lines import take_first
 from engine.node.seen_set import SeenSet
@@ -89,7 +89,7 @@ class PageExtractor:
         seen_set: SeenSet,
         heap_trimmer: HeapTrimmer,
         pool: ExtractionPool,
-        users_code: UsersCodeWorker,
+        plugin_worker: PluginWorker,
         answer_budget: ByteBudget,
         db_access: DbAccess,
         run: str,
@@ -101,7 +101,7 @@ class PageExtractor:
         self._child_jobs = ChildJobs(def_cache, seen_set, db_access)
         self._heap_trimmer = heap_trimmer
         self._pool = pool
-        self._users_code = users_code
+        self._plugin_worker = plugin_worker
         self._answer_budget = answer_budget
         self._db_access = db_access
         self._selector_warnings = SelectorWarnings()
@@ -129,8 +129,8 @@ class PageExtractor:
         context.check = check
         compiled = self._applicable_data_defs(job)
         without_rows = self.unchanged_data_defs(job)
-        runs_users_code = any(c.is_users_code for c in compiled)
-        if not runs_users_code and may_be_inline(body.read(), content_type):
+        runs_plugins = any(c.is_plugin for c in compiled)
+        if not runs_plugins and may_be_inline(body.read(), content_type):
             page, damaged = parse_page(
                 body.read(), content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
             )
@@ -138,7 +138,7 @@ class PageExtractor:
             if extraction is not None:
                 return extraction
         self._heap_trimmer.record_page(body.size)
-        if not runs_users_code:
+        if not runs_plugins:
             check_supported(body.read(), content_type_at(content_type, url))
         task = PageTask(
             defs=job.defs_version,
@@ -149,15 +149,15 @@ class PageExtractor:
             fetched_at=fetched_at,
             context=context,
             robots_tags=robots_tags,
-            tasks=tuple([c.task for c in compiled]) if runs_users_code else (),
+            tasks=tuple([c.task for c in compiled]) if runs_plugins else (),
         )
         await _pack_large(body)
         share = self._answer_budget.open_share()
         definitions = (job.defs_version, self._def_cache.definitions(job.defs_version))
         calls = NodeCalls(self._db_access, job)
         try:
-            if runs_users_code:
-                answer = await self._users_code.extract(task, body, definitions, share=share, on_call=calls)
+            if runs_plugins:
+                answer = await self._plugin_worker.extract(task, body, definitions, share=share, on_call=calls)
             else:
                 answer = await self._extract_elsewhere(task, body, definitions, share)
             share.finish_reading()
@@ -179,7 +179,7 @@ class PageExtractor:
             later_children,
             self._selector_warnings.warn(compiled, answer.page_kind, answer.faults),
             self._unit_results(job, compiled, answer.results),
-            runs_users_code,
+            runs_plugins,
             calls.stored_values,
             answer.replaced_by,
         )
@@ -187,7 +187,7 @@ class PageExtractor:
     async def _extract_elsewhere(
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], share: BodyShare
     ) -> wire.PageAnswer:
-        """What an extraction process makes of a page without users' code."""
+        """What an extraction process makes of a page without plugin code."""
         names = [name for name, _ in task.data_defs]
         request = ExtractionRequest(
             header=task.to_header(), body=body, definitions=definitions, data_defs=names, share=share
@@ -229,7 +229,7 @@ class PageExtractor:
 
     def close(self) -> None:
         """End the extraction processes and the commands."""
-        self._users_code.close()
+        self._plugin_worker.close()
         self._pool.close()
 
     def _applicable_data_defs(self, job: LeasedJob) -> Sequence[CompiledDataDef]:

@@ -1,4 +1,4 @@
-"""Answers what users' code asks of its node: values that the steps of a run share, and checkpoints of a job."""
+"""Answers what plugin code asks of its node: values that the steps of a run share, and checkpoints of a job."""
 
 import asyncio
 import logging
@@ -82,7 +82,7 @@ class CallReplies:
             if request.on_call is not None:
                 value = await request.on_call.answer(call)
         except Exception as error:
-            _log.warning("%s of users' code failed: %s", call.call, error)
+            _log.warning("%s of plugin code failed: %s", call.call, error)
             problem = f"{call.call} failed: {error}"[:300]
         if child.requests and child.requests[0] is request and child.is_open:
             child.clock.pause(paused=False)

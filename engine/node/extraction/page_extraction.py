@@ -66,7 +66,7 @@ class ExtractedPage(Struct):
     counts: tuple[tuple[int, RecordCounts], ...] = ()
     """How the records were filled, by index of their dataDef."""
     results: tuple[tuple[int, StepResult], ...] = ()
-    """What became of users' steps, and of parsers that failed, by index of their dataDef."""
+    """What became of plugin steps, and of parsers that failed, by index of their dataDef."""
     stops: tuple[tuple[int, int], ...] = ()
     """DataDefs whose rows a command works on next: their index, and that of the command in the chain."""
     faults: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ from engine.node.extraction.template import NOT_FORKED
 from engine.processes.frames import PREFIX, encode_frame
 
 MAX_CHILDREN = 2
-"""Processes without users' code: one that works, and one for what would wait behind a costly document."""
+"""Processes without plugin code: one that works, and one for what would wait behind a costly document."""
 QUEUED = 2
 """Documents a process has at most, so that it never waits for the next."""
 BUSY_SECONDS = 0.25
@@ -39,7 +39,7 @@ def choose_child(
 ) -> ChildState | Literal["start"] | None:
     """A process for the document, or "start": a new one. None: it waits.
 
-    A process that runs users' code serves one version of it alone. `now`: the clock of the loop.
+    A process that runs plugin code serves one version of it alone. `now`: the clock of the loop.
     """
     if request.deaths > 0:  # a document that killed a process before is worked alone
         return "start"
@@ -50,7 +50,7 @@ def choose_child(
     if request.code:
         alive = alive[: request.workers]  # the oldest ones: others were started for tasks that allow more
         prompt = sorted([child for child in prompt if child in alive], key=lambda child: len(child.requests))
-    # without users' code the oldest comes first: its memo of links, its heap and its caches are the warm ones
+    # without plugin code the oldest comes first: its memo of links, its heap and its caches are the warm ones
     chosen = next((child for child in prompt if len(child.requests) < QUEUED), None)
     if chosen is not None:
         return chosen
@@ -58,7 +58,7 @@ def choose_child(
 
 
 def children_to_retire(children: Sequence[ChildState], request: ExtractionRequest, limit: int) -> list[ChildState]:
-    """Idle processes that make room: those of another version's users' code, and one for a document worked alone.
+    """Idle processes that make room: those of another version's plugin code, and one for a document worked alone.
 
     `limit`: processes that the document's code may have.
     """

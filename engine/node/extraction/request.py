@@ -33,7 +33,7 @@ class RoomNeeded(Struct, frozen=True):
 
 
 class NodeCallAnswers(Protocol):
-    """Answers what users' code asks of its node, for one job."""
+    """Answers what plugin code asks of its node, for one job."""
 
     async def answer(self, call: wire.NodeCallRequest) -> Any:
         """The answer, as JSON value."""
@@ -46,7 +46,7 @@ class NodeCallAnswers(Protocol):
 
 
 class StepDied(Exception):
-    """Users' code took too long or too much memory, or ended its process. The text says which."""
+    """Plugin code took too long or too much memory, or ended its process. The text says which."""
 
     def __init__(self, unit: int, step: int, reason: str) -> None:
         """The index of the unit in the task, and that of the step in its chain."""
@@ -69,15 +69,15 @@ class ExtractionRequest:
     share: BodyShare | None = None
     """Counts the bytes of the answer; who opened it releases it."""
     code: str = ""
-    """The def version whose users' code it runs: a process serves one. Empty: none."""
+    """The def version whose plugin code it runs: a process serves one. Empty: none."""
     chains: Sequence[tuple[ChainStep, ...]] = ()
     """By dataDef, the chain of its task; empty: the default one."""
     workers: int = 1
-    """Processes of a node that may run this users' code at once."""
+    """Processes of a node that may run this plugin code at once."""
     step_seconds: float = 0.0
-    """What the limits of its users' steps may add to the time."""
+    """What the limits of its plugin steps may add to the time."""
     on_call: NodeCallAnswers | None = None
-    """Answers users' code that asks the node."""
+    """Answers plugin code that asks the node."""
     deaths: int = 0
     answered: "asyncio.Future[wire.Answer | RoomNeeded]" = field(init=False)
 
@@ -126,7 +126,7 @@ class ChildState:
     """One extraction process, from its start to the report of its end."""
 
     def __init__(self, number: int, slot: int, *, alone: bool, code: str = "") -> None:
-        """`code`: the def version whose users' code it runs; empty: none."""
+        """`code`: the def version whose plugin code it runs; empty: none."""
         self.number = number
         self.slot = slot
         self.code = code
@@ -201,13 +201,13 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
 
 
 def _has_step(request: ExtractionRequest, unit: int, step: int, kind: StepKind | None = None) -> bool:
-    """Whether a unit of the request has users' code at this index of its chain: a step, or its converters."""
+    """Whether a unit of the request has plugin code at this index of its chain: a step, or its converters."""
     if not request.code or unit >= len(request.chains):
         return False
     chain = request.chains[unit]
     if step == CONVERTERS:
         return kind is None
-    return step < len(chain) and chain[step].is_users_code and kind in (None, chain[step].kind)
+    return step < len(chain) and chain[step].is_plugin and kind in (None, chain[step].kind)
 
 
 def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) -> bool:
@@ -224,7 +224,7 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
     """The group, and the freedom to leave the host, of each link that the dataDefs of a page can make."""
     assert request.definitions is not None
     definitions = request.definitions[1]
-    if request.code:  # users' code follows links into any group
+    if request.code:  # plugin code follows links into any group
         leaves = {not link.same_host for data_def in definitions.data_defs for link in data_def.links}
         return {(group.name, leave) for group in definitions.task_groups for leave in (*leaves, False)}
     context = request.header["context"]
@@ -260,7 +260,7 @@ def encode_defs(definitions: Definitions) -> bytes:
 def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:
     """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for an internal error.
 
-    StepDied where users' code is to blame. ExtractionUnavailable where no process could be started.
+    StepDied where plugin code is to blame. ExtractionUnavailable where no process could be started.
     """
     if failure.unit is not None:
         reason = failure.reason or f"needs more than {memory / 1e6:,.0f} MB; the limit is parse_memory"

@@ -35,10 +35,10 @@ class PageExtraction(Struct):
     warnings: tuple[str, ...] = ()
     """What the operator should know of these dataDefs."""
     results: tuple[UnitResult, ...] = ()
-    """What became of users' steps."""
-    ran_users_code: bool = False
+    """What became of plugin steps."""
+    ran_plugins: bool = False
     stored_values: Mapping[str, str] = field(default_factory=dict)
-    """What users' steps store with the job's commit: JSON by key."""
+    """What plugin steps store with the job's commit: JSON by key."""
     replaced_by: str = ""
     """As that of `ExtractedPage`."""
     held: tuple[HeldRows, ...] = ()

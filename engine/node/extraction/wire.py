@@ -187,13 +187,13 @@ class Failure(Struct, frozen=True, kw_only=True):
     kind: FailureKind
     reason: str
     unit: int | None = None
-    """The unit in whose users' code it happened, by index in the task."""
+    """The unit in whose plugin code it happened, by index in the task."""
     step: int = 0
     """That step's index in its chain."""
 
 
 class NodeCallRequest(Struct, frozen=True, kw_only=True):
-    """Users' code asks the node for something, in the middle of a page."""
+    """Plugin code asks the node for something, in the middle of a page."""
 
     call: str
     key: str
@@ -218,7 +218,7 @@ class PageAnswer(Struct, frozen=True, kw_only=True):
     """How the records were filled, by index of their dataDef in the task."""
     noindex: bool
     results: tuple[tuple[int, StepResult], ...] = ()
-    """What became of users' steps, by index of their unit."""
+    """What became of plugin steps, by index of their unit."""
     stops: tuple[tuple[int, int], ...] = ()
     """Units whose rows a command works on next: their index, and that of the command in the chain."""
     faults: tuple[str, ...] = ()

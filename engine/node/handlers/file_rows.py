@@ -90,7 +90,7 @@ class FileRows:
     async def hold(self, job: LeasedJob, extraction: PageExtraction, url: str) -> None:
         """Move the rows with files to `held`, and add the jobs of the files. Other pages cost a look into a table.
 
-        `url`: of the page, for relative URLs that users' steps fill in.
+        `url`: of the page, for relative URLs that plugin steps fill in.
         """
         fields = self._file_fields(job.defs_version)
         if not fields or not any(made.data_def in fields for made in extraction.rows):

@@ -139,7 +139,7 @@ class PageFetcher:
     async def _follow_loader(
         self, job: LeasedJob, chain: RedirectChain, response: FetchResponse, target: str
     ) -> FetchedPage | JobOutcome:
-        """What follows from a response of a users' loader that was led to `target`, as from a redirect to it.
+        """What follows from a response of a plugin loader that was led to `target`, as from a redirect to it.
 
         On another host, the page is loaded again, under the clock and the robots.txt of that host. Raises
         RedirectRejected and FetchFailed.

@@ -1,1 +1,1 @@
-"""Users' loaders: processes that fetch pages in place of the built-in client."""
+"""Plugin loaders: processes that fetch pages in place of the built-in client."""

@@ -1,4 +1,4 @@
-"""The users' loaders of task groups, for the jobs of a node: each call waits for its process and for its host."""
+"""The plugin loaders of task groups, for the jobs of a node: each call waits for its process and for its host."""
 
 from collections.abc import Callable, Sequence
 
@@ -75,7 +75,7 @@ class GroupLoaders:
         """The results of a load as the job's commit writes them, each with the id of its task's unit."""
         ids = {(unit.data_def, unit.task): unit.id for unit in self._def_cache.compiled_data_defs(job)}
         data_defs = {task.name: task.data_def for task in self._def_cache.task_group(job.defs_version, job.group).tasks}
-        # a task whose only users' code is its loader shares the unit of the default chain
+        # a task whose only plugin code is its loader shares the unit of the default chain
         units = {task: ids.get((data_def, task)) or ids[data_def, ""] for task, data_def in data_defs.items()}
         return tuple(UnitResult(units[result.task], job.group, result) for result in results)
 

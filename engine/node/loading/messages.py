@@ -1,6 +1,6 @@
 """Messages between a node and its loader processes: the frames of extraction, with a header of their own.
 
-A process that runs users' code is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
+A process that runs plugin code is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class Ready(Struct, frozen=True, kw_only=True):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """A response of a users' loader."""
+    """A response of a plugin loader."""
 
     url: str | None
     """None: that of the request."""

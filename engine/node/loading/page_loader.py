@@ -1,4 +1,4 @@
-"""Loads pages through users' loaders, and makes responses of what they return."""
+"""Loads pages through plugin loaders, and makes responses of what they return."""
 
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -24,7 +24,7 @@ from engine.settings import Settings
 
 
 class GroupLoader(Struct, frozen=True):
-    """The users' loader of a task group."""
+    """The plugin loader of a task group."""
 
     step: ChainStep
     tasks: tuple[tuple[str, str], ...]
@@ -46,7 +46,7 @@ class LoadOutcome(Struct):
 
 
 def find_loader(group: TaskGroup | None) -> GroupLoader | None:
-    """The users' loader of a group; `check` sees to it that all tasks have the same."""
+    """The plugin loader of a group; `check` sees to it that all tasks have the same."""
     steps = [
         (task.name, step) for task in (group.tasks if group else ()) for step in task.chain if step.kind == "loader"
     ]

@@ -42,7 +42,7 @@ class LoaderLauncher(ExtractionLauncher):
 
 
 class LoaderUnavailable(Exception):
-    """No process with the users' loader can be started. The text says why."""
+    """No process with the plugin loader can be started. The text says why."""
 
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)

@@ -91,7 +91,7 @@ class LoaderChild:
             self._loader = PluginLoader(decode_files(body)).create(header["class"], header["options"])
         except PluginUnavailable as error:
             return NotLoaded(kind="unavailable", text=cut_text(error), code="unavailable")
-        except BaseException as error:  # users' code: whatever it raises is its own failure
+        except BaseException as error:  # plugin code: whatever it raises is its own failure
             return NotLoaded(kind="error", text=cut_text(describe_error(error)), code=_code_of(error))
         return Ready()
 
@@ -107,7 +107,7 @@ class LoaderChild:
             return NotLoaded(kind="not-applicable", text=cut_text(error_text(reason)))
         except StepError as error:
             return NotLoaded(kind="step", text=cut_text(error_text(error)), code=cut_text(error.code, 100))
-        except BaseException as error:  # users' code: whatever it raises is its own failure
+        except BaseException as error:  # plugin code: whatever it raises is its own failure
             return NotLoaded(kind="error", text=cut_text(describe_error(error)), code=_code_of(error))
         try:
             return _read_response(response, context, header["max_body"])
@@ -122,7 +122,7 @@ class _TooLarge(Exception):
 
 
 def _read_response(response: Any, context: RequestContext, max_body: int) -> Loaded:
-    """The answer of a users' response. Raises ValueError and _TooLarge."""
+    """The answer of a loader's response. Raises ValueError and _TooLarge."""
     if not isinstance(response, PageResponse):
         raise ValueError(f"`load` must return a PageResponse, not {type(response).__name__}")
     if not isinstance(response.body, bytes | bytearray | memoryview):
@@ -151,7 +151,7 @@ def _code_of(error: BaseException) -> str:
 
 
 class LoaderTemplate(ExtractionTemplate):
-    """Each process leads a group of its own: a helper that users' code started, such as a browser, ends with it."""
+    """Each process leads a group of its own: a helper that plugin code started, such as a browser, ends with it."""
 
     def become_child(self, descriptor: int, slot: int, parent: int) -> None:  # noqa: ARG002
         """Be a loader process, in the fork of the template with this pid; never returns."""

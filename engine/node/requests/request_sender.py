@@ -31,7 +31,7 @@ from engine.store.tables.host.host_speeds import NO_ANSWER
 from engine.store.transactions.outcome import JobOutcome
 
 _FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
-"""Other attempts are made once more: only the last one's result of a users' loader counts."""
+"""Other attempts are made once more: only the last one's result of a plugin loader counts."""
 _WITH_CREDENTIALS = (JobKind.PAGE, JobKind.FILE, JobKind.LOGIN)
 _WITHOUT_COOKIES = (JobKind.ROBOTS, JobKind.SITEMAP)
 _MIN_REFUSALS = 5
@@ -53,7 +53,7 @@ class _RequestStats(Struct):
     changed_sites: set[str] = field(default_factory=set)
     """Whose cookies nodes share."""
     loaded: tuple[StepResult, ...] = ()
-    """What became of the users' loader."""
+    """What became of the plugin loader."""
 
 
 class RequestSender:
@@ -123,7 +123,7 @@ class RequestSender:
     async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
         """Send one request for a job, with the headers and cookies the defs set for the host.
 
-        The users' loader of the job's group answers it, if there is one.
+        The plugin loader of the job's group answers it, if there is one.
         A further request of the job waits for its turn at its host, as the first one did in `admit`. Raises
         FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it,
         and HostBackingOff; in the last two cases nothing was sent. RequestLimitReached: no challenge may be answered
@@ -196,7 +196,7 @@ class RequestSender:
     async def _load(
         self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats
     ) -> FetchResponse | None:
-        """The response of a users' loader, in place of a request; None: the built-in client is to send that."""
+        """The response of a plugin loader, in place of a request; None: the built-in client is to send that."""
         assert self._group_loaders is not None
         await self.check_address(job, url)
         outgoing = build_request(

@@ -74,7 +74,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     reasons: GlobFilter = GlobFilter()
     """Why a job failed, was skipped, or is tried again."""
     outcomes: GlobFilter = GlobFilter()
-    """What users' steps reported of its page."""
+    """What plugin steps reported of its page."""
     comparisons: tuple[Comparison, ...] = ()
     searches: tuple[Search, ...] = ()
 

@@ -497,7 +497,7 @@ CREATE TABLE content_sums (                         -- of a group; they move in 
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
 
--- Users' appenders deliver rows instead of writing a file; they are never rebuilt.
+-- Plugin appenders deliver rows instead of writing a file; they are never rebuilt.
 
 CREATE TABLE deliveries (                           -- what an output without a file got; kept when it is removed
     id         INTEGER PRIMARY KEY,

@@ -198,7 +198,7 @@ class JobDetail(Struct, frozen=True):
     lineage: Lineage = NO_LINEAGE
     """On which pages it was found, and what was found on its own."""
     results: tuple[step_results.ListedResult, ...] = ()
-    """What users' steps reported of its page, oldest first."""
+    """What plugin steps reported of its page, oldest first."""
     unlisted_results: tuple[step_results.ResultCount, ...] = ()
     """The results that are counted only."""
     carried: str | None = None

@@ -152,7 +152,7 @@ class Snapshot(Struct, frozen=True):
     helpers: list[HelperRow] = field(default_factory=list)
     """Programs that run beside the crawl, if their supervisor is alive."""
     results: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
-    """What users' steps reported: by GROUP/TASK and step, the number of each outcome."""
+    """What plugin steps reported: by GROUP/TASK and step, the number of each outcome."""
 
     @property
     def failed_share(self) -> float:

@@ -1,4 +1,4 @@
-"""Reads what users' steps reported, in pages, and finds the jobs with errors."""
+"""Reads what plugin steps reported, in pages, and finds the jobs with errors."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -240,14 +240,14 @@ def _apply(
 
 
 def _add_results(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Write what users' steps reported and stored; other pages cost nothing."""
-    reporting = [f for f in outcomes if f.results or f.ran_users_code]
+    """Write what plugin steps reported and stored; other pages cost nothing."""
+    reporting = [f for f in outcomes if f.results or f.ran_plugins]
     if reporting:
         new = [NewResult(f.job.page_id, *result) for f in reporting for result in f.results]
         results.add(db, run, new)
         for f in reporting:
             step_values.set_values(db, run, f.stored_values)
-        step_values.delete_checkpoints(db, [f.job.page_id for f in reporting if f.ran_users_code])
+        step_values.delete_checkpoints(db, [f.job.page_id for f in reporting if f.ran_plugins])
     reextracted = [f.job.page_id for f in outcomes if f.is_reextracted]
     if reextracted:
         supersede.update_step_failures(db, reextracted)

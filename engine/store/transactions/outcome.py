@@ -72,7 +72,7 @@ class PageCounts(NamedTuple):
 
 
 class UnitResult(NamedTuple):
-    """What became of a users' step on a page, with the id (tables.versions) of its unit, and its group."""
+    """What became of a plugin step on a page, with the id (tables.versions) of its unit, and its group."""
 
     data_def_id: int
     group: str
@@ -131,11 +131,11 @@ class JobOutcome(Struct, kw_only=True):
     """Number of rejected records, by dataDef."""
     counts: tuple[PageCounts, ...] = ()
     results: tuple[UnitResult, ...] = ()
-    """What became of users' steps."""
-    ran_users_code: bool = False
-    """Whether its page went through users' code, which may have stored a checkpoint."""
+    """What became of plugin steps."""
+    ran_plugins: bool = False
+    """Whether its page went through plugin code, which may have stored a checkpoint."""
     stored_values: Mapping[str, str] = field(default_factory=dict)
-    """What users' steps store in the commit: JSON by key."""
+    """What plugin steps store in the commit: JSON by key."""
     kept_data_defs: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs whose rows stay."""
     children: tuple[ChildJob, ...] = ()
@@ -192,7 +192,7 @@ class JobOutcome(Struct, kw_only=True):
 
     @property
     def step_failed(self) -> bool:
-        """Whether a users' step failed on its page: the job is FAILED, and keeps the rows of its other tasks."""
+        """Whether a plugin step failed on its page: the job is FAILED, and keeps the rows of its other tasks."""
         if self.state is not JobState.FAILED or not self.results or self.page is None:
             return False
         return any(result.outcome == "error" for _, _, result in self.results)
@@ -201,7 +201,7 @@ class JobOutcome(Struct, kw_only=True):
     def leads_to_one_page(self) -> bool:
         """Whether its page leads to one further page, as those of a series do, and to nothing else.
 
-        False if that page needs what the commit of this one writes: shared cookies, values that users' steps stored,
+        False if that page needs what the commit of this one writes: shared cookies, values that plugin steps stored,
         or the next send time of its host.
         """
         return (

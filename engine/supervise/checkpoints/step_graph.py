@@ -203,7 +203,7 @@ def _loader_hash(definitions: Definitions, links: _LinkHashes, group: TaskGroup)
 def _task_step_hash(
     definitions: Definitions, task: Task, data_def: DataDef | None, part: TaskStep, output: Path | None
 ) -> str:
-    users = [definition_hash(_content(part.step)), task.code] if part.step.is_users_code else []
+    users = [definition_hash(_content(part.step)), task.code] if part.step.is_plugin else []
     match part.role:
         case "parser":
             return _hash(PARSER, data_def and definition_hash(replace(data_def, filters=())), *users)

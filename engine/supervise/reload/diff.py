@@ -136,7 +136,7 @@ def _describe_names(old: list[str], new: list[str], noun: str) -> list[str]:
 
 
 def _without_code(group: TaskGroup) -> TaskGroup:
-    """The group without the hashes of users' code: an edit of a plugin is described by its file."""
+    """The group without the hashes of plugin code: an edit of a plugin is described by its file."""
     return replace(group, tasks=tuple(replace(task, code="", loader_code="") for task in group.tasks))
 
 

@@ -109,7 +109,7 @@ def count_stale_pages(db: Database, run: int, current: PreparedDefs, new: Prepar
 
 
 def _count_worked_pages(db: Database, run: int) -> Counter[str]:
-    """Pages that may be re-extracted, by group: done ones, and those on which a users' step failed."""
+    """Pages that may be re-extracted, by group: done ones, and those on which a plugin step failed."""
     return Counter(sequences.count_done_pages(db, run)) + Counter(results.count_failed_pages(db, run))
 
 

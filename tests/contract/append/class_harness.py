@@ -1,4 +1,4 @@
-"""A data dir whose outputs are those of users' classes, and an Appender that logs what it gets."""
+"""A data dir whose outputs are those of plugin classes, and an Appender that logs what it gets."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""The process of a users' class: what it is asked, what it may do wrong, and how it ends."""
+"""The process of a plugin class: what it is asked, what it may do wrong, and how it ends."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Delivery to a users' Appender: at least once, in order, no id with two contents, whatever is killed when."""
+"""Delivery to a plugin appender: at least once, in order, no id with two contents, whatever is killed when."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A crawl whose pages report results of users' steps."""
+"""A crawl whose pages report results of plugin steps."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What users' steps reported: lists in pages, counts in the snapshot, and the filter of jobs by it."""
+"""What plugin steps reported: lists in pages, counts in the snapshot, and the filter of jobs by it."""
 
 import pytest
 

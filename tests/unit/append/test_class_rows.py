@@ -1,4 +1,4 @@
-"""Rows as users' classes get them: typed by their fields, no digit lost."""
+"""Rows as plugin classes get them: typed by their fields, no digit lost."""
 
 from decimal import Decimal
 

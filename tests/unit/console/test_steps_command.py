@@ -1,4 +1,4 @@
-"""The command `steps`: the chains of the tasks of defs, and the classes that defs may name; it runs no users' code."""
+"""The command `steps`: the chains of the tasks of defs, and the classes that defs may name; it runs no plugin code."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ taskGroups:
 dataDefs: {book: {fields: {title: {selector: h1}}, links: [{selector: a, linkGroup: wares}]}}
 """
 PLUGIN = '''\
-raise SystemExit("users' code was run")
+raise SystemExit("plugin code was run")
 from crawl_console import StepError
 
 class Many:

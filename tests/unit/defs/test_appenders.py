@@ -1,4 +1,4 @@
-"""Users' classes as the types of appenders: what is found, and what is reported where."""
+"""Plugin classes as the types of appenders: what is found, and what is reported where."""
 
 from pathlib import Path
 

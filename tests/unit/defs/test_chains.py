@@ -1,4 +1,4 @@
-"""Chains of steps: sets of sets, overrides, insertions, side branches, users' classes; and what is refused."""
+"""Chains of steps: sets of sets, overrides, insertions, side branches, plugin classes; and what is refused."""
 
 from pathlib import Path
 

@@ -82,7 +82,7 @@ def test_equal_loaders_are_the_loader_of_the_group(tmp_path: Path, second: str) 
 
 
 def test_a_loader_changes_no_unit_of_extraction(tmp_path: Path) -> None:
-    """A stored page is as good as before, and a page that only its loader knows is extracted without users' code."""
+    """A stored page is as good as before, and a page that only its loader knows is extracted without plugin code."""
     definitions = load(folder_of(tmp_path, ONE, ONE)).definitions
     group = definitions.task_group("items")
     assert group is not None
@@ -106,6 +106,6 @@ def test_the_rows_of_a_step_stay_current_when_the_loader_changes(tmp_path: Path)
     assert {unit.task for unit in units[0]} == {"first", "second"}
 
 
-def test_a_group_without_users_code_has_no_loader(tmp_path: Path) -> None:
+def test_a_group_without_plugin_code_has_no_loader(tmp_path: Path) -> None:
     assert find_loader(load(folder_of(tmp_path, "", "")).definitions.task_group("items")) is None
     assert find_loader(None) is None

@@ -47,7 +47,7 @@ def run(code: str, *arguments: str, certificates: Path | str) -> list[str]:
     return subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_it_loads_no_certificates_until_users_code_may_need_them(authority: Authority) -> None:
+def test_it_loads_no_certificates_until_plugin_code_may_need_them(authority: Authority) -> None:
     assert run(IMPORT, certificates=authority.path) == ["0", str(authority.path), "1"]
 
 

@@ -131,7 +131,7 @@ async def extractor(trimmer: HeapTrimmer) -> AsyncIterator[PageExtractor]:
     pool = ExtractionPool(ExtractionLauncher(ExtractionLimits.from_settings(Settings())))
     yield PageExtractor(
         settings=Settings(), def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool,
-        users_code=Mock(), db_access=Mock(),
+        plugin_worker=Mock(), db_access=Mock(),
         answer_budget=ByteBudget(capacity=40_000_000, largest=30_000_000), run="r", run_time="",
     )  # fmt: skip
     pool.close()

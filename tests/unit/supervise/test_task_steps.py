@@ -103,7 +103,7 @@ def test_a_change_concerns_the_steps_of_its_task_alone(what: str) -> None:
     assert {key for key in before if before[key] != after[key]} == expected
 
 
-def test_an_edited_plugin_invalidates_the_entries_of_its_task_from_the_first_step_of_users_code() -> None:
+def test_an_edited_plugin_invalidates_the_entries_of_its_task_from_the_first_step_of_plugin_code() -> None:
     written = changes(steps(replace(OWN, code="2"), PLAIN))
     assert {key: entry.reason for key, entry in written.items()} == {
         "g/own/mark": "its code or options changed with defs v2",

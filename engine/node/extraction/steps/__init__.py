@@ -1,1 +1,1 @@
-"""Runs the users' code of a task's chain."""
+"""Runs the plugin code of a task's chain."""

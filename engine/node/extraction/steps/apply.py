@@ -1,4 +1,4 @@
-"""Applies the users' code of one def version to pages, in an extraction process."""
+"""Applies the plugin code of one def version to pages, in an extraction process."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ DocumentCall = Callable[[int, str, str, Any], Any]
 """A `NodeCall` with the number of the document before its arguments."""
 
 
-class UsersCode:
+class PluginSteps:
     """The chains and converters of one def version. One for each process."""
 
     def __init__(
@@ -53,7 +53,7 @@ class UsersCode:
         self._unit = 0
 
     def apply(self, task: PageTask, page: Page | None, body: bytes) -> ExtractedPage:
-        """What all units give. `page`: None where the content is no text; only users' parsers read it then."""
+        """What all units give. `page`: None where the content is no text; only plugin parsers read it then."""
         results: list[tuple[int, StepResult]] = []
         stops: list[tuple[int, int]] = []
         group = task.context.group
@@ -69,7 +69,7 @@ class UsersCode:
             has_parser = chain is not None and chain.parser is not None
             if page is None:
                 extraction = Extraction(data_def=name)
-            elif has_parser or (chain is None and not wants_rows):  # also of a task whose users' code died on this page
+            elif has_parser or (chain is None and not wants_rows):  # also of a task whose plugin code died on this page
                 extraction = extractor.extract_links(page, task.context)
             else:
                 extraction = extractor.extract(page, task.context, self._slot)
@@ -123,7 +123,7 @@ class UsersCode:
         return work
 
     def has_parser(self, task: PageTask) -> bool:
-        """Whether a users' parser reads this page: then its content may be anything."""
+        """Whether a plugin parser reads this page: then its content may be anything."""
         tasks = [name for *_, name in task.units if name]
         return any(self._chain(task.context.group, name).parser is not None for name in tasks)
 
@@ -163,7 +163,7 @@ class UsersCode:
         self, task: PageTask, pairs: Sequence[tuple[RecordExtractor, bool]],
         extract: Callable[[int, RecordExtractor], Extraction],
     ) -> ExtractedPage:  # fmt: skip
-        """What users' parsers give where there is no page; its headers may ask not to be indexed."""
+        """What plugin parsers give where there is no page; its headers may ask not to be indexed."""
         rows: list[tuple[int, tuple[str, ...]]] = []
         links: list[ExtractedLink] = []
         rejected: list[Rejection] = []
@@ -258,7 +258,7 @@ class UsersCode:
             try:
                 value = self._awaiter.finish(instance.convert(text, self._page_context))
                 if isinstance(value, str):
-                    return str.__str__(value)  # it may have a class of its own, whose methods are users' code
+                    return str.__str__(value)  # it may have a class of its own, whose methods are plugin code
                 if not isinstance(value, list | tuple | dict | bytes):
                     return to_text(value)
             except NotApplicable:

@@ -1,4 +1,4 @@
-"""The chain of a task behind its loader, as an extraction process runs it: parser, filters, users' steps, branches."""
+"""The chain of a task behind its loader, as an extraction process runs it: parser, filters, plugin steps, branches."""
 
 import signal
 import time
@@ -45,7 +45,7 @@ class ChainWork(Struct):
 
 
 class TaskChain:
-    """The chain of one task. Instances of users' classes are made at their first use, and kept."""
+    """The chain of one task. Instances of plugin classes are made at their first use, and kept."""
 
     def __init__(self, task: Task, data_def: DataDef, create: Creator, awaiter: Awaiter, default_limit: float) -> None:
         """`default_limit`: seconds for a step that sets none."""
@@ -57,14 +57,14 @@ class TaskChain:
         self._chain = task.chain
         self._main = [(index, step) for index, step in enumerate(task.chain) if not step.previous]
         self.parser = next(((index, step) for index, step in self._main if step.kind == "parser"), None)
-        """The users' parser, with its index; None: the fields of the dataDef make the rows."""
-        late = needs_late_filters(task)  # else the extractor filters, as without users' code
+        """The plugin parser, with its index; None: the fields of the dataDef make the rows."""
+        late = needs_late_filters(task)  # else the extractor filters, as without plugin code
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters) if late else ()
         self._checker = RowChecker(data_def)
         self._instances: dict[int, Any] = {}
 
     def parse(self, document: Document, context: PageContext, on_step: OnStep) -> ChainWork:
-        """What the users' parser, and the chain after it, make of a document."""
+        """What the plugin parser, and the chain after it, make of a document."""
         assert self.parser is not None
         index, step = self.parser
         work = ChainWork([])
@@ -208,7 +208,7 @@ class TaskChain:
         self, index: int, step: ChainStep, method: str, arguments: tuple[Any, ...], context: PageContext,
         work: ChainWork, on_step: OnStep, *, unchanged: list[Row],
     ) -> list[Row]:  # fmt: skip
-        """Call users' code under the limit of its step. Raises StepFailed, and MemoryError."""
+        """Call plugin code under the limit of its step. Raises StepFailed, and MemoryError."""
         on_step(index)
         began = time.perf_counter()
         try:
@@ -286,11 +286,11 @@ class TimeLimit:
 
 
 def needs_late_filters(task: Task) -> bool:
-    """Whether the chain filters by itself: a users' step comes before the filter, or there is no filter at all."""
+    """Whether the chain filters by itself: a plugin step comes before the filter, or there is no filter at all."""
     for step in task.chain:
         if step.previous or step.kind == "loader":
             continue
-        if step.is_users_code:
+        if step.is_plugin:
             return True
         if step.class_name == DATA_FILTER:
             return False

@@ -1,4 +1,4 @@
-"""What users' code learns of its page, and what it reports of it."""
+"""What plugin code learns of its page, and what it reports of it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks the rows that users' code returns against the fields of their dataDef, and completes them."""
+"""Checks the rows that plugin code returns against the fields of their dataDef, and completes them."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -77,7 +77,7 @@ def clear_defs_version(db: Database, run: int, groups: Sequence[str], after: int
 
 
 def set_step_failures(db: Database, failed: Mapping[int, str], succeeded: Sequence[int]) -> None:
-    """After a re-extraction: FAILED are the pages on which a users' step failed, with the reason; others are DONE."""
+    """After a re-extraction: FAILED are the pages on which a plugin step failed, with the reason; others are DONE."""
     if failed:
         db.execute_values(_SET_STEP_FAILED, list(failed.items()))
     if succeeded:

@@ -1,4 +1,4 @@
-"""Writes the tables `results`, `unlisted_results` and `result_counts`: what users' steps reported."""
+"""Writes the tables `results`, `unlisted_results` and `result_counts`: what plugin steps reported."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

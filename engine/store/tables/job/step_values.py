@@ -1,4 +1,4 @@
-"""Writes the tables `step_values` and `step_checkpoints`: what users' steps store."""
+"""Writes the tables `step_values` and `step_checkpoints`: what plugin steps store."""
 
 from collections.abc import Mapping, Sequence
 

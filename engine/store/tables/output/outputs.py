@@ -74,7 +74,7 @@ class Output(Struct, frozen=True):
     path: str
     settings: dict[str, Any]
     """`columns`: names in order; `joins`: list separator by column; `delimiter`; `only_new`: key fields of a row, if
-    the file holds only rows that no earlier run has. Of users' classes: `kind` and what they are created with."""
+    the file holds only rows that no earlier run has. Of plugin classes: `kind` and what they are created with."""
     cursor: int
     bytes: int
     rows: int

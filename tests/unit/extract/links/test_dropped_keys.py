@@ -1,4 +1,4 @@
-"""Query keys that hosts drop: of links, of tables, and of URLs that users' code follows; not of fields."""
+"""Query keys that hosts drop: of links, of tables, and of URLs that plugin code follows; not of fields."""
 
 from typing import Any
 
@@ -93,7 +93,7 @@ def test_links_of_tables() -> None:
     assert [link.url for link in plain] == [f"{HOST}/a?sid=1", f"{HOST}/b?v=1&sid=1", f"{HOST}/a?utm_x=2"]
 
 
-def test_users_code_that_follows_a_url() -> None:
+def test_plugin_code_that_follows_a_url() -> None:
     def no_call(call: str, key: str, value: Any) -> Any:
         raise AssertionError
 

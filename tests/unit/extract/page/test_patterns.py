@@ -1,4 +1,4 @@
-"""Users' patterns: the same results with and without a time limit, and the limit where a search could be long."""
+"""Patterns of the defs: the same results with and without a time limit, and the limit where a search could be long."""
 
 import re
 

@@ -46,7 +46,7 @@ def test_a_document_does_not_wait_behind_a_costly_one() -> None:
     assert choose_child([late], document(), NOW) == "start"
 
 
-def test_processes_that_run_users_code_work_side_by_side() -> None:
+def test_processes_that_run_plugin_code_work_side_by_side() -> None:
     first, second = child(1, 1, code="7"), child(2, code="7")
     assert choose_child([first, second], document("7", workers=2), NOW) is second
     assert choose_child([first, second], document("7", workers=1), NOW) is first

@@ -30,7 +30,7 @@ def sitemap_handler(extractor: Any) -> SitemapHandler:
 def page_extractor(pool: Any) -> PageExtractor:
     return PageExtractor(
         settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=pool,
-        users_code=Mock(), db_access=Mock(),
+        plugin_worker=Mock(), db_access=Mock(),
         answer_budget=ByteBudget(capacity=1_000, largest=1_000), run="", run_time="",
     )  # fmt: skip
 

@@ -41,9 +41,9 @@ class UsersEncoder:
 
 
 class EncodedOutput:
-    """Chooses the output of one users' encoder. `create_process` creates the process of a class."""
+    """Chooses the output of one plugin encoder. `create_process` creates the process of a class."""
 
-    runs_users_code = True
+    runs_plugins = True
 
     def __init__(
         self, appender: str, data_def: str, create_process: Callable[[str, str, Sequence[Output]], ClassProcess]

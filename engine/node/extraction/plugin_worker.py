@@ -1,4 +1,4 @@
-"""Extracts a page whose rows go through users' code: extraction process, commands, extraction process again."""
+"""Extracts a page whose rows go through plugin code: extraction process, commands, extraction process again."""
 
 import asyncio
 import time
@@ -30,8 +30,8 @@ from engine.store.pages.body import Body
 PARSER = "parser"
 
 
-class UsersCodeWorker:
-    """Works pages with users' code, for one event loop."""
+class PluginWorker:
+    """Works pages with plugin code, for one event loop."""
 
     def __init__(self, pool: ExtractionPool, folder: Path, budget: ByteBudget | None = None) -> None:
         """`folder`: where plugin files are written for commands. `budget`: what their answers may hold."""
@@ -64,7 +64,7 @@ class UsersCodeWorker:
                     on_call.restart()
                 if task.data_defs[death.unit][1]:  # else it was asked for its links alone, and keeps its results
                     died.append((death.unit, self._describe_death(definitions[1], task, tasks[death.unit], death)))
-                task = _without_users_code(task, death.unit)
+                task = _without_plugins(task, death.unit)
                 tasks[death.unit] = None
         assert isinstance(answer, wire.PageAnswer)
         if share is not None:
@@ -215,7 +215,7 @@ def _command_line(task: Task, url: str, rows: Texts | Sequence[str]) -> bytes:
     return head[:-1] + b',"rows":[' + b",".join(texts) + b"]}"
 
 
-def _without_users_code(task: PageTask, unit: int) -> PageTask:
+def _without_plugins(task: PageTask, unit: int) -> PageTask:
     """The task with a unit that is asked for the links of its dataDef alone."""
     data_defs, tasks = list(task.data_defs), list(task.tasks)
     data_defs[unit], tasks[unit] = (data_defs[unit][0], False), ""
