@@ -55,20 +55,19 @@ _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
 
 class RecordProgress(Protocol):
-    """Learns what is worked on; each call takes about 0.1 µs."""
+    """Notes the part that is worked on."""
 
     def enter_field(self, index: int) -> None:
-        """A field is read: its index in the dataDef."""
+        """`index`: of the field in the dataDef."""
 
-    def enter_links(self) -> None:
-        """The links are collected."""
+    def enter_links(self) -> None: ...
 
 
 _Read = Callable[[Scope, Budget], Any]
 
 
 def _track(reads: Iterable[tuple[str, _Read]], progress: RecordProgress) -> Iterator[tuple[str, _Read]]:
-    """The fields of a record, each noted when it is about to be read."""
+    """The fields of a record, each noted before it is read."""
     for index, read in enumerate(reads):
         progress.enter_field(index)
         yield read
@@ -91,10 +90,9 @@ class RecordExtractor:
         self._readers = tuple(FieldReader(field, converters=converters) for field in fields)
         self._reads = tuple((reader.name, reader.read_value) for reader in self._readers)
         self.record_fields = tuple(field.name for field in fields if field.value is None and field.scope is None)
-        """The fields that each record reads for itself."""
         self._counted_fields = tuple(field.name for field in fields if field.value is None)
         self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
-        """Fields that have a default, and so may be missing."""
+        """Fields with a default, which pages may lack."""
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
         self._max_links = max_links
         self.query_stripper = query_stripper
@@ -115,7 +113,7 @@ class RecordExtractor:
 
     @property
     def has_fields(self) -> bool:
-        """Whether it makes rows at all, and not links alone."""
+        """Whether it makes rows, not only links."""
         table = self._data_def.axis
         return bool(self._readers) or (table is not None and not table.makes_links)
 
@@ -162,7 +160,7 @@ class RecordExtractor:
             unread = iter(self._reads) if progress is None else _track(self._reads, progress)
             try:
                 row = {name: read(scope, budget) for name, read in unread}
-                if self._filters and self._is_dropped(row, budget):
+                if self._filters and any(rule.drops(row, budget.time_budget) for rule in self._filters):
                     filtered += 1
                     continue
                 if row:
@@ -173,7 +171,7 @@ class RecordExtractor:
                     record_links.add_record(scope, row)
             except RecordRejected as error:
                 rejected.append(self._rejection(error.field, error.reason, str(error.place)))
-                for _, read in unread:  # to see whether they are missing, too
+                for _, read in unread:  # counts those that are missing, too
                     with suppress(RecordRejected):
                         read(scope, budget)
             for name in budget.missing:
@@ -195,14 +193,10 @@ class RecordExtractor:
             counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items())),
         )
 
-    def _is_dropped(self, row: Mapping[str, Any], budget: Budget) -> bool:
-        """Whether a filter drops the record. Raises `RecordRejected`."""
-        return any(record_filter.drops(row, budget.time_budget) for record_filter in self._filters)
-
     def _find_links(
         self, budget: Budget, record_links: PageRecordLinks | None
     ) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
-        """The links, those that failed, and how many were dropped; of two to one page, that of a record stays."""
+        """Links, rejections, and how many links were dropped. Of two links to one page, that of a record stays."""
         links, rejected, dropped = self._link_extractor.extract(budget)
         if record_links is None:
             return links, rejected, dropped
@@ -216,7 +210,7 @@ class RecordExtractor:
         return self.extract(page, context, links_only=True)
 
     def _read_table(self, budget: Budget, *, links_only: bool) -> Extraction:
-        """The rows and links of a table; none at all if the page does not have it."""
+        """The rows and links of a table; empty if the page lacks it."""
         assert self._table is not None
         read = TableRows([], [], 0, ())
         rejected: list[Rejection] = []
@@ -239,7 +233,7 @@ class RecordExtractor:
         )
 
     def _scopes(self, page: Page) -> Iterator[Scope]:
-        """The page, or its blocks; one at a time, since a scope keeps the trees it made of its block."""
+        """The page, or its blocks one at a time: a scope keeps the trees of its block."""
         if self._compile_error or not (self._readers or self._record_links):
             return
         if self.block is None:
@@ -255,7 +249,7 @@ class RecordExtractor:
 def _table_reader(
     data_def: DataDef, priorities: Mapping[str, int], query_stripper: QueryStripper | None
 ) -> "AxisTableReader | None":
-    """What reads the table of the dataDef; None where it has none: most do not, and load nothing for it."""
+    """The reader of the dataDef's table, or None; most dataDefs have no table and load nothing."""
     if data_def.axis is None:
         return None
     from engine.extract.tables.axis_table import AxisTableReader

@@ -43,7 +43,7 @@ from engine.urls import QueryStripper
 
 
 class TrialDocument(Struct, frozen=True, kw_only=True):
-    """The bytes of a page, and their origin."""
+    """A page that defs are tried on."""
 
     body: bytes
     content_type: str
@@ -81,7 +81,6 @@ class ExtractionClient:
         self.close()
 
     def close(self) -> None:
-        """End the process, if it was started."""
         if self._runner is not None and self._pool is not None:
             if self._worker is not None:
                 self._runner.run(self._worker.wait_closed())
@@ -96,7 +95,7 @@ class ExtractionClient:
     ) -> tuple[str, ExtractedPage]:
         """The kind of the page, and what the dataDef gives. Raises PageUnavailable, also at a limit.
 
-        Where several tasks of the context's group apply it, with chains of their own, the rows of all.
+        If several tasks of the context's group apply it with chains of their own, the rows of all.
         """
         tasks = [unit.task for unit in _units_of(definitions, context.group) if unit.data_def == data_def.name] or [""]
         if any(tasks) or data_def.code:
@@ -174,7 +173,7 @@ class ExtractionClient:
         return self._runner, self._pool
 
     def _key_of(self, definitions: Definitions) -> int:
-        """A number for these defs, as long as the process lives."""
+        """A number for these defs during the life of the process."""
         if not any(sent is definitions for sent in self._sent):
             self._sent.append(definitions)
         return next(number for number, sent in enumerate(self._sent) if sent is definitions)

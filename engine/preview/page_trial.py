@@ -25,7 +25,7 @@ from engine.settings import Settings
 
 
 class PageOrigin(Struct, frozen=True, kw_only=True):
-    """How a crawl reached a page: the values of the variables in its rows."""
+    """How a crawl reached a page: values for the variables in its rows."""
 
     group: str
     locator: str
@@ -34,12 +34,10 @@ class PageOrigin(Struct, frozen=True, kw_only=True):
     run: str = ""
     run_time: str = ""
     carried: Mapping[str, str] = field(default_factory=dict)
-    """What the page that leads to it gave it."""
+    """Values from the page that leads to it."""
 
 
 class TrialResult(Struct, frozen=True, kw_only=True):
-    """The result of a dataDef on one page."""
-
     page_kind: str
     """`html`, `xml`, `json`, `ndjson` or `csv`."""
     rows: tuple[str, ...]

@@ -73,9 +73,9 @@ class Plan(Struct, kw_only=True):
     unreadable: int = 0
     """Pages that could not be extracted, and so keep their rows."""
     pruned: Counter[str] = field(default_factory=Counter)
-    """Those of them whose documents were deleted, by group: it keeps none."""
+    """By group: unreadable pages whose documents were deleted, since the group keeps none."""
     emptied: dict[str, Counter[str]] = field(default_factory=dict)
-    """By dataDef and field: rows in which it had a value and has none now."""
+    """By dataDef and field: rows in which it lost its value."""
     examples: list[ExamplePage] = field(default_factory=list)
     """The first pages with a difference."""
 

@@ -19,7 +19,7 @@ class RowChange(Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
     """Fields that differ."""
     emptied: tuple[str, ...] = ()
-    """Fields that had a value and have none now."""
+    """Fields that lost their value."""
 
     @property
     def kind(self) -> str:
@@ -36,7 +36,7 @@ def compare_rows(before: Sequence[str], after: Sequence[str], key: Sequence[str]
     pairs: list[int | None]
     if key:
         pairs, unpaired = [None] * len(after), list(range(len(before)))
-        _pair_equal(pairs, unpaired, before, after)  # the rows of one key may be several
+        _pair_equal(pairs, unpaired, before, after)  # several rows may have one key
         _pair_equal(pairs, unpaired, *([_key_values(row, key) for row in rows] for rows in (before, after)))
     else:
         pairs = [index if index < len(before) else None for index in range(len(after))]

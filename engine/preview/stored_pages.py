@@ -59,7 +59,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
     @property
     def emptied(self) -> dict[str, int]:
-        """By field: the number of rows in which it had a value and has none now."""
+        """By field: the number of rows in which it lost its value."""
         return dict(Counter(name for page in self.pages for change in page.changes for name in change.emptied))
 
 
@@ -69,10 +69,9 @@ def preview_stored_pages(
 ) -> Preview:  # fmt: skip
     """Extract the newest `pages` stored pages of the latest run, or the page of one `job`, and compare their rows.
 
-    `before` holds rows by job to compare with. Given, its jobs are the pages, so that two previews show the same pages;
-    else the committed rows are compared. `client` extracts what is costly; None: one with the default settings.
-
-    Raises UsageError on an unknown dataDef or job, and where nothing was crawled; StorageError.
+    `before`: rows by job to compare with, whose jobs are then the pages, so that two previews show the same ones; None:
+    the committed rows. `client`: None for one with the default settings. Raises UsageError on an unknown dataDef or
+    job, or if nothing was crawled; StorageError.
     """
     started_at = time.monotonic()
     client_settings = client.settings if client is not None else Settings()
@@ -123,7 +122,7 @@ def preview_stored_pages(
 
 
 def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
-    """The document of a job's page. Raises PageUnavailable where none is stored."""
+    """The document of a job's page. Raises PageUnavailable if none is stored."""
     if page.pruned:
         raise PageUnavailable(f"job {page.job}: {keeps_none_message(page.group)}", _KEEPS_NONE_REMEDY)
     stored = page.stored

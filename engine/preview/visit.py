@@ -32,7 +32,7 @@ from engine.settings import Settings
 from engine.urls import QueryStripper
 
 _VERSION = 1
-"""Of the defs, for the one page that is loaded."""
+"""Of the defs, during one visit."""
 
 
 def fetch_page(url: str, definitions: Definitions, settings: Settings, group: str | None = None) -> FetchResponse:
@@ -60,10 +60,10 @@ def fetch_page(url: str, definitions: Definitions, settings: Settings, group: st
 
 
 def fetch_linked_page(url: str, start_url: str, definitions: Definitions, settings: Settings) -> FetchResponse:
-    """Fetch a page that a link leads to: as little is trusted as by a crawl, for the site wrote the URL.
+    """Fetch a page that a link leads to, with no more trust than a crawl has: the site wrote the URL.
 
-    `start_url`: that from which the operator came by links; its host may be at any address, and if it has `http:`,
-    its credentials go over it. Empty: it is not a page of the web. Raises PageUnavailable.
+    `start_url`: where the operator began; its host may have any address, and `http:` may carry its credentials.
+    Empty: not a page of the web. Raises PageUnavailable.
     """
     normalized = urls.normalize(url)
     if normalized is None:
@@ -88,7 +88,7 @@ class _PageFetch:
     def __init__(
         self, definitions: Definitions, settings: Settings, start_url: str, group: str, *, from_defs: bool = True
     ) -> None:
-        """`start_url`: what the operator wrote, without credentials; `from_defs`: so is the URL of the page."""
+        """`start_url`: what the operator wrote, without credentials. `from_defs`: so is the URL of the page."""
         self._definitions = definitions
         self._settings = settings
         self._start_url = start_url

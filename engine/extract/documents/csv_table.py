@@ -10,18 +10,18 @@ _SAMPLE_CHARACTERS = 16_384
 _SAMPLE_ROWS = 20
 _MAX_CELL = 2**31 - 1
 _LARGE_CELL = 131_072
-"""Characters from which a cell may have no closing quote; then its row is skipped, and the next lines are read."""
+"""A longer cell may lack its closing quote; then its row is skipped and reading continues on the next line."""
 _LAST_CHARACTERS = 100
 """Characters of such a cell that are compared with the end of the document."""
 _MAX_COLUMNS = 10_000
-"""More are no table: each row has a mapping of them."""
+"""A wider header is not read as a table: each row has a mapping of its columns."""
 
 
 def read_csv(text: str) -> tuple[list[dict[str, str]], int]:
     """The rows by the names of their columns, and the number of faulty rows.
 
-    Faulty is a row that cannot be read, and is skipped, and one of another length than the header: further cells are
-    dropped, missing ones absent. A column without a name, or with that of an earlier one, is `column3` by its number.
+    Faulty rows: those that cannot be read, which are skipped, and those of another length than the header. Extra cells
+    are dropped, missing ones absent. A column without a name of its own is `column3` by its number.
     """
     text = text.removeprefix("\ufeff").replace("\0", "\ufffd")
     delimiter, text = _split_delimiter(text)
@@ -42,7 +42,7 @@ def read_csv(text: str) -> tuple[list[dict[str, str]], int]:
 
 
 def _read_rows(text: str, delimiter: str) -> Iterator[list[str] | None]:
-    """The cells of each row; none of a blank one, None for a row that cannot be read."""
+    """The cells of each row: empty for a blank row, None for one that cannot be read."""
     lines = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
     read = 0
     for row in _read_all(lines, _MAX_CELL):
@@ -67,7 +67,7 @@ def _read_all(reader: Iterator[list[str]], most: int) -> Iterator[list[str] | No
 
 
 def _is_open_at_end(cell: str, text: str) -> bool:
-    """Whether a cell is as long as it is because its quote never ends: it has the end of the document."""
+    """Whether the quote of a cell never ends: the cell reaches the end of the document."""
     return not text.rstrip("\r\n").endswith('"') and text.endswith(cell[-_LAST_CHARACTERS:])
 
 

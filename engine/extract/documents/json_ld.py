@@ -85,7 +85,7 @@ def _type_names(one: dict[str, Any]) -> set[str]:
 
 
 def _flatten(values: list[Any]) -> Iterator[Any]:
-    """The values, and in the place of a list what is in it, at any depth."""
+    """The values, with lists replaced by their items at any depth."""
     todo = values[::-1]
     while todo:
         one = todo.pop()

@@ -21,7 +21,6 @@ class JsonNumber(float):
 
     @classmethod
     def from_digits(cls, digits: str) -> "JsonNumber":
-        """The number, with the digits as written."""
         number = cls(digits)
         number.digits = digits
         return number
@@ -34,7 +33,7 @@ _STRICT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=la
 _LENIENT = json.JSONDecoder(parse_float=JsonNumber.from_digits, parse_constant=lambda _: None, strict=False)
 
 _WRAPPERS = ("<!--", "-->"), ("//<![CDATA[", "//]]>"), ("/*<![CDATA[*/", "/*]]>*/"), ("<![CDATA[", "]]>")
-"""Comments in which pages hide a script from browsers of the nineties."""
+"""Comments in which old pages wrap a script."""
 
 
 def parse_json(text: str) -> Any:
@@ -43,7 +42,7 @@ def parse_json(text: str) -> Any:
 
 
 def parse_embedded_json(text: str) -> Any:
-    """The same of a text inside an HTML page.
+    """The value of a JSON text inside an HTML page, as `parse_json`.
 
     A byte order mark before it, comments around it, a `;` behind it and raw line breaks are allowed.
     """

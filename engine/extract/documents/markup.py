@@ -8,37 +8,25 @@ _FORMATTING = re.compile(rb"<[bceinstuf](?:[\s/]|(?:m|t|ig|ode|ont|obr|mall|trik
 
 FORBIDDING = (b"nofollow", b"noindex", b"none")
 BASE = b"<base"
-
-
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 
 
 class Markup:
-    """HTML in lower case. Each count is taken once.
+    """The bytes of one page. `tags` and `head` are computed once."""
 
-    Plain slots: a `cached_property` takes a lock, which for small pages costs more than a count.
-    """
-
-    __slots__ = ("_formatting_tags", "_head", "_kept", "_mentions", "_start_tags", "_tags", "_text")
+    __slots__ = ("_head", "_kept", "_mentions", "_tags", "_text")
 
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._kept = text.lower() if len(text) <= _KEPT_BYTES else None
         self._mentions: frozenset[bytes] | None = None
         self._tags: int | None = None
-        self._start_tags: int | None = None
-        self._formatting_tags: int | None = None
         self._head: bytes | None = None
 
     @property
-    def text(self) -> bytes:
-        """The markup as it was written."""
-        return self._text
-
-    @property
     def lower(self) -> bytes:
-        """The markup in lower case; of a large page a new copy each time, which must not stay beside its tree."""
+        """The markup in lower case. Of a large page a new copy each time, so that none stays beside its tree."""
         return self._text.lower() if self._kept is None else self._kept
 
     def mentions(self, word: bytes) -> bool:
@@ -50,7 +38,7 @@ class Markup:
         return word in self._mentions
 
     def _find_words(self) -> Iterator[bytes]:
-        """Those words that occur in a large page, which is put into lower case piece by piece."""
+        """The words that occur in a large page, which is lowered piece by piece."""
         missing, overlap = {BASE, *FORBIDDING}, max(map(len, (BASE, *FORBIDDING)))
         for at in range(0, len(self._text), _SLICE_BYTES):
             piece = self._text[at : at + _SLICE_BYTES + overlap].lower()
@@ -59,7 +47,7 @@ class Markup:
             yield from occurring
 
     def forget(self) -> bool:
-        """Drop the text of a large page, but for what is still asked; whether that was possible."""
+        """Drop the text of a large page, except its head if needed; False if the head is as large."""
         if any(map(self.mentions, (BASE, *FORBIDDING))) and len(self.head) > _KEPT_BYTES:
             return False
         self._text = b""
@@ -67,27 +55,22 @@ class Markup:
 
     @property
     def tags(self) -> int:
-        """Start tags, end tags, comments: every `<`. About 0.4 µs a KB."""
+        """Every `<`: start tags, end tags, comments."""
         if self._tags is None:
             self._tags = self._text.count(b"<")
         return self._tags
 
     @property
     def start_tags(self) -> int:
-        """Tags but for end tags. About 0.9 µs a KB."""
-        if self._start_tags is None:
-            self._start_tags = self.tags - self._text.count(b"</")
-        return self._start_tags
+        return self.tags - self._text.count(b"</")
 
     @property
     def formatting_tags(self) -> int:
         """Formatting tags with attributes, which the parser repeats without limit."""
-        if self._formatting_tags is None:
-            self._formatting_tags = len(_FORMATTING.findall(self.lower))
-        return self._formatting_tags
+        return len(_FORMATTING.findall(self.lower))
 
     def mentions_robots(self, agent: bytes) -> bool:
-        """Whether a `<meta>` of the head may forbid something to robots, or to the one with that product token."""
+        """Whether a `<meta>` of the head may forbid something to all robots, or to this product token."""
         if self._kept is None and not any(map(self.mentions, FORBIDDING)):  # else the head is quicker to search
             return False
         head = self.head

@@ -17,15 +17,15 @@ _W3C_DATE = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)? ?(Z|[+-]\d\d:?\d\d))?)?)?", re.ASCII
 )
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?", re.ASCII)
-"""A time without an offset: of some zone, so only its date counts."""
+"""A time without an offset: its zone is unknown, so only its date counts."""
 _FIRST_YEAR = 1990
-"""Programs write the year 1 or 1970 for a date they do not know; there were no pages before this one."""
+"""Earlier years stand for an unknown date: programs write 1 or 1970."""
 _MAX_DATE_CHARACTERS = 64
 _KINDS = ("url", "sitemap")
 _CUT_LOCATION = re.compile(r"<(?:[\w.-]+:)?loc(?:\s[^>]*)?>|<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
 """The last markup of a document that ends within the URL of an entry."""
 UNKNOWN = 0
-"""The moment of an entry that says none, or none that can be true."""
+"""The moment of an entry without a credible date."""
 
 
 class SitemapEntries(Struct, frozen=True):
@@ -39,10 +39,7 @@ class SitemapEntries(Struct, frozen=True):
     """Whether the document ends too early. A URL that its end cuts is left out."""
 
     def cut(self, most: int, most_characters: int) -> tuple["SitemapEntries", int]:
-        """At most so many entries, without those that are too long for any server; and how many are left out.
-
-        Line feeds do not count in a URL.
-        """
+        """The first `most` entries, without overlong URLs and line feeds in them; and how many are left out."""
         kept = [index for index, page in enumerate(self.pages) if len(page) <= most_characters][:most]
         sitemaps = [url.replace("\n", "") for url in self.sitemaps if len(url) <= most_characters][: most - len(kept)]
         entries = SitemapEntries(
@@ -57,7 +54,7 @@ class SitemapEntries(Struct, frozen=True):
 def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
     """The entries of a sitemap. A plain text file lists pages, one URL a line.
 
-    `now`: the wall-clock second, to read when pages were modified; None: that is not read.
+    `now`: the wall-clock second, to read when pages were modified; None: skip that.
     """
     if "<" not in text:
         pages = [line.strip() for line in text.splitlines() if line.strip()]
@@ -84,7 +81,7 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
 
 
 def _parse(markup: bytes) -> "tuple[_Element | None, XMLParser]":
-    """The root element, and the parser, which has the errors. Whatever encoding the UTF-8 declares does not count."""
+    """The root element, and the parser, which has the errors. A declared encoding is ignored: it is UTF-8."""
     from lxml import etree
 
     parser = etree.XMLParser(
@@ -139,9 +136,9 @@ def _local_name(element: Any) -> str:
 
 
 def read_lastmod(text: str, now: float) -> int:
-    """The wall-clock second by which what a W3C date names was over: that of a day ends with it, in UTC.
+    """The wall-clock second at which the year, month, day, minute or second of a W3C date ends, in UTC.
 
-    UNKNOWN where it is no such date, or begins in the future.
+    UNKNOWN if it is not such a date, or begins in the future.
     """
     without_offset = _DATE.fullmatch(text)
     parts = _W3C_DATE.fullmatch(text if without_offset is None else without_offset[1])

@@ -12,13 +12,13 @@ _REFERENCE = re.compile(
     rb"<!\[CDATA\[(?:.*?\]\]>|.*)|<!--(?:.*?-->|.*)|<\?(?:.*?\?>|.*)|&(?:#(?:[0-9]+|x[0-9a-fA-F]+);|([A-Za-z][A-Za-z0-9]{0,31});)?",
     re.DOTALL,
 )
-"""A reference by number or name, or an `&` that is none; sections that have no references match, to be passed over."""
+"""A reference by number or name, or a bare `&`. Sections without references match too, and are skipped."""
 _SURROGATE = re.compile(
     rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
     re.IGNORECASE,
 )
 _MAX_REFERENCES = 1_000_000
-"""More take over 100 MB while they are resolved."""
+"""More would take too much memory while they are resolved."""
 _DECLARATION = b"<!ENTITY"
 _PREFIX = re.compile(r"Namespace prefix ([A-Za-z_][\w.-]*) ", re.ASCII)
 _MAX_PREFIXES = 50
@@ -30,12 +30,12 @@ def replace_surrogates(markup: bytes) -> bytes:
 
 
 def may_drop_references(markup: bytes) -> bool:
-    """Whether a well-formed document declares entities: those of HTML are then resolved, and the others dropped."""
+    """Whether a document declares entities: those of HTML are then resolved, the others dropped."""
     return _DECLARATION in markup
 
 
 def resolve_references(markup: bytes) -> bytes:
-    """The markup with references by number in the place of those by name, as HTML names them; itself: it has none."""
+    """The markup with HTML's references by name replaced by numbers; the same object if it has no reference."""
     if not 0 < markup.count(b"&") <= _MAX_REFERENCES:
         return markup
     has_others = may_drop_references(markup)
@@ -51,7 +51,7 @@ def resolve_references(markup: bytes) -> bytes:
 
 @lru_cache(maxsize=512)
 def _by_number(name: bytes, *, keep: bool) -> bytes:
-    """References to the characters that HTML names so; another name is kept, or becomes text as it is written."""
+    """References by number for a name of HTML. Another name is kept, or becomes text as written."""
     text = html5.get(f"{name.decode()};")
     if text is not None:
         return "".join([f"&#{ord(character)};" for character in text]).encode()

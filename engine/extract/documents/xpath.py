@@ -17,7 +17,7 @@ from engine.extract.documents.xml_repair import (
 )
 
 _MAX_ERRORS = 1_000
-"""Errors of a document that are read: its first ones name the prefixes that it uses."""
+"""Errors that are searched for undeclared prefixes."""
 
 XPathMatch = etree._Element | str
 
@@ -31,11 +31,11 @@ def parse_markup(
     on_limit: Callable[[str], None] | None = None,
     on_malformed: Callable[[], None] | None = None,
 ) -> etree._Element | None:
-    """The root element of UTF-8 markup, malformed or not; None if there is none. No network.
+    """The root element of UTF-8 markup, malformed or not; None if it has no element. No network.
 
-    Of entities only those of HTML are resolved, which feeds use without a declaration. `on_limit` is called where the
-    parser stops at a limit of its own, and gives what is before that place: XML of more than 256 levels, HTML of more
-    than 2,048, a text of XML of more than 10 MB. `on_malformed`: of XML, parts may be missing. Raises MemoryError.
+    Only the entities of HTML are resolved, which feeds use without a declaration. `on_limit` is called if the parser
+    stops at a limit of its own and gives only what is before: XML of more than 256 levels, HTML of more than 2,048,
+    an XML text of more than 10 MB. `on_malformed` is called if parts of XML may be missing. Raises MemoryError.
     """
     markup = replace_surrogates(markup)
     if xml:
@@ -77,7 +77,6 @@ def _parse(markup: bytes, *, xml: bool) -> tuple[etree._Element | None, etree.XM
 
 
 def _name_of(element: etree._Element) -> str:
-    """The name of an element as written."""
     local = str(element.tag).rpartition("}")[2]
     return f"{element.prefix}:{local}" if element.prefix else local
 

@@ -16,11 +16,10 @@ from engine.extract.fields.human_dates import ANY_FORMAT
 from engine.model.definition import Field, FieldType
 
 MAX_PRICE_CHARACTERS = 200
-"""Characters of a text with a price. The worst takes the library 0.5 ms, and a longer one its square."""
-
+"""Characters of a text with a price: the library takes the square of its length."""
 
 _PLAIN_MARKS = str.maketrans({**dict.fromkeys("\u2018\u2019\u02bc\u2032", "'"), "\u066b": ".", "\u066c": ","})
-"""Marks that the library does not know: typographers' forms of the group mark of Switzerland, and Arabic ones."""
+"""Marks that the library does not know: typographic forms of the Swiss group mark, and Arabic marks."""
 _BELOW_ONE = re.compile(r"\D*0([.,])\d{3}(?![\d.,])")
 """No group follows a zero: the mark in `0,500` is a decimal one."""
 
@@ -29,7 +28,7 @@ def price_converter(decimal_mark: str | None, group_mark: str | None) -> Callabl
     """A converter from a text to `{"amount": Decimal, "currency": str or None}`; the marks are guessed if not given.
 
     The amount has the places as written, the currency is the sign or code as written. Raises `ValueError` for a text
-    without a price. Imports the library, 10 ms.
+    without a price.
     """
     from price_parser import Price
 
@@ -141,7 +140,7 @@ def _exceeds_exponent(text: str, number: Decimal) -> bool:
 
 
 def _marked_converter(convert: Converter, decimal_mark: str, group_mark: str | None) -> Converter:
-    """Converts numbers written with these marks. Groups have three digits, or two before the last, as in India."""
+    """Converts numbers written with these marks. Groups have three digits; in India, two before the last."""
     group = "" if group_mark is None else _mark_pattern(group_mark)
     grouped = f"[0-9]{{1,3}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}|" if group else ""
     mark = _mark_pattern(decimal_mark)
@@ -160,7 +159,7 @@ def _marked_converter(convert: Converter, decimal_mark: str, group_mark: str | N
 
 
 def _mark_pattern(mark: str) -> str:
-    """A blank stands for any: a no-break space is one once the text is normalized."""
+    """The pattern of a mark. A blank matches any white space: normalizing turns no-break spaces into blanks."""
     return r"\s" if mark.isspace() else re.escape(mark)
 
 
@@ -175,7 +174,7 @@ def _bool(text: str, _base: str) -> bool:
 
 def _date(text: str, _base: str) -> str:
     _check_date_length(text)
-    from dateutil.parser import isoparser  # 7 ms, which defs without dates need not pay
+    from dateutil.parser import isoparser  # defs without dates do not load it
 
     parser = isoparser()
     try:
@@ -219,7 +218,7 @@ def _file(text: str, base: str) -> str:
 
 
 _PRECISE_NUMBER = re.compile(r"[0-9](?:[0-9]{15}|\.[0-9])")
-"""What may be a number with a fraction, or of more digits than 64 bits hold."""
+"""Finds any number with a fraction, or with more digits than 64 bits hold."""
 
 
 def _json(text: str, _base: str) -> Any:
@@ -233,7 +232,7 @@ def _json(text: str, _base: str) -> Any:
 
 
 def _with_all_digits(text: str, value: Any) -> Any:
-    """The JSON text with numbers as written; its `value` where one has more digits than Python reads."""
+    """The value of a JSON text with numbers as written; `value` if one has more digits than Python reads."""
     try:
         return json.loads(text, parse_float=_read_fraction)
     except ValueError:

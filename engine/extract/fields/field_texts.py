@@ -56,7 +56,6 @@ class FieldTexts:
         self.edit: Edit = _sequence(steps)
         """Applies `whitespace`, `replace` and `match`, then plugin converters."""
         self.convert: Conversion = _conversion(field, converter_for(field))
-        """Converts a text to the type of the field."""
 
     def split(self, text: str, budget: Budget) -> Iterator[str]:
         """The parts of a text that are not blank, normalized."""
@@ -68,7 +67,7 @@ class FieldTexts:
 
 
 def _sequence(steps: list[Edit]) -> Edit:
-    """All steps as one; those behind one that leaves nothing are left out."""
+    """All steps as one. After a step that leaves nothing, the others are skipped."""
     if len(steps) == 1:
         return steps[0]
 
@@ -83,7 +82,7 @@ def _sequence(steps: list[Edit]) -> Edit:
 
 
 def _clean_step(field: Field) -> Edit:
-    """The first step: it counts the text, and makes of its white space what the field wants."""
+    """The first step: charges the text to the budget, and treats its white space as the field asks."""
     if field.whitespace is not None:
         return _keep
     return _trim if field.type == "json" or field.attribute in MARKUP_ATTRIBUTES else _normalize
@@ -154,7 +153,7 @@ def _conversion(field: Field, convert: Converter) -> Conversion:
     if field.type == "price":
 
         def convert_slowly(text: str, budget: Budget) -> Any:
-            # takes up to milliseconds: a list of such texts is one value, and would take longer than a page may
+            # slow: a list of such texts is one value, and could take longer than a page may
             budget.time_budget.check_patience()
             return convert(text, "")
 

@@ -122,7 +122,7 @@ class FieldReader:
         return node
 
     def _read_json_value(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
-        """As `_read_first` does, in half the time: API answers have hundreds of records."""
+        """A faster `_read_first`: API answers have hundreds of records."""
         document = scope.value
         value = None if document is MISSING else search(document)
         if type(value) is list:
@@ -130,7 +130,7 @@ class FieldReader:
         return self._make_value(value if type(value) is str else json_value_text(value), budget)
 
     def _read_json_values(self, search: Callable[[Any], Any], scope: Scope, budget: Budget) -> Any:
-        """As `_read_all` does, in half the time."""
+        """A faster `_read_all`."""
         document = scope.value
         found = None if document is MISSING else search(document)
         return self._make_list(map(json_value_text, found if isinstance(found, list) else (found,)), budget)
@@ -143,7 +143,6 @@ class FieldReader:
         return self._make_list([text], budget) if self._field.all else self._make_value(text, budget)
 
     def _make_value(self, text: str | None, budget: Budget) -> Any:
-        """The value of a text, or the default."""
         try:
             if text and (text := self._edit(text, budget)):
                 return self._convert(text, budget)
@@ -152,8 +151,7 @@ class FieldReader:
         return self._or_default(None, budget)
 
     def _make_list(self, texts: Iterable[str | None], budget: Budget) -> Any:
-        """The values of texts, or the default."""
-        budget.time_budget.check_patience()  # the search has taken its time, even where it found nothing
+        budget.time_budget.check_patience()  # a search takes time even if it finds nothing
         edited: list[str] = []
         try:
             for text in texts:
@@ -187,7 +185,6 @@ class FieldReader:
             yield self._read_node(node)
 
     def _make_parts(self, text: str, budget: Budget) -> list[Any]:
-        """The values of the parts of a text."""
         values = []
         try:
             for part in map(self._texts.convert_by_user, self._texts.split(self._edit(text, budget), budget)):

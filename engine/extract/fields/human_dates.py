@@ -10,7 +10,7 @@ ANY_FORMAT = "any"
 """The `format` of such dates."""
 
 MAX_LENGTH = 100
-"""Characters of a text with a date. The worst takes the library 7 ms."""
+"""Characters of a text with a date."""
 
 _SETTINGS = (
     ("TIMEZONE", "UTC"),
@@ -27,7 +27,7 @@ _ANY_DAY = datetime(2024, 1, 31)
 
 
 class HumanDates:
-    """Dates of one locale. Loads the library, 50 ms, and the locale, 10 to 90 ms."""
+    """Dates of one locale. Creating one loads the library and the locale."""
 
     def __init__(self, locale: str) -> None:
         """Raises `ValueError` for an unknown locale."""
@@ -36,7 +36,7 @@ class HumanDates:
         self._create = DateDataParser
         self._locale = locale
         self._find(locale, _ANY_DAY)  # loads the locale now, not within the time of the first page
-        # A page shows the same date in many records, and a site those of a year on many pages.
+        # The same dates occur in many records and on many pages.
         self._parse = lru_cache(_CACHED_TEXTS)(self._parse_relative)
         self._parse_with_year = lru_cache(_CACHED_TEXTS)(self._parse_absolute)
 
@@ -58,19 +58,18 @@ class HumanDates:
         return date
 
     def _parse_absolute(self, text: str) -> str | None:
-        """The date of a text with a year, which refers to no other time: in half the time."""
+        """The date of a text with a year, which needs no other time to refer to."""
         return self._find(text, _ANY_DAY, _ABSOLUTE)
 
     def _parse_relative(self, text: str, fetched_at: float) -> str | None:
         return self._find(text, datetime.fromtimestamp(fetched_at, UTC).replace(tzinfo=None))
 
     def _find(self, text: str, base: datetime, *parsers: str) -> str | None:
-        """The date; None: the text is none."""
-        # A parser has one base; to create one takes 13 µs.
+        # a parser has one base
         settings = {**dict(_SETTINGS), "PARSERS": [*parsers] or [_RELATIVE, _ABSOLUTE], "RELATIVE_BASE": base}
         try:
             parsed = self._create(locales=[self._locale], settings=settings).get_date_data(text)
-        except Exception:  # it guesses from any text of a page: whatever it raises, the text is no date
+        except Exception:  # it guesses from any text of a page: whatever it raises, the text is not a date
             return None
         if parsed.date_obj is None:
             return None
@@ -79,7 +78,7 @@ class HumanDates:
 
 
 def locale_problem(locale: str) -> str | None:
-    """Why a locale cannot be used; None when it can. Imports the library, 0.1 s."""
+    """Why a locale cannot be used; None when it can. Imports the library."""
     from dateparser.data.languages_info import language_locale_dict
 
     language = locale.partition("-")[0]

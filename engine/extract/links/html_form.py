@@ -21,7 +21,7 @@ _CHECKED = frozenset(("checkbox", "radio"))
 
 
 class HtmlForm(Struct, frozen=True):
-    """What a form sends: `action` is a URL as written, empty for that of the page."""
+    """What a form sends. `action`: a URL as written; empty: the URL of the page."""
 
     action: str
     method: str
@@ -30,7 +30,6 @@ class HtmlForm(Struct, frozen=True):
 
 
 def is_form(node: "SelectedNode") -> bool:
-    """Whether a selected node is a form."""
     tag = node.tag if isinstance(node, LexborNode) else getattr(node, "tag", None)
     return isinstance(tag, str) and tag.lower() == "form"
 
@@ -60,7 +59,7 @@ def read_form(node: "SelectedNode", page: Page) -> HtmlForm:
 
 
 def with_query(url: str, fields: str) -> str:
-    """The URL that a form with GET asks for: its fields, encoded, replace the query of its action."""
+    """The URL of a GET form: its encoded fields replace the query of its action."""
     bare = url.partition("#")[0].partition("?")[0]
     return f"{bare}?{fields}" if fields else bare
 
@@ -81,7 +80,7 @@ def _find_element(node: "SelectedNode", page: Page) -> "_Element | None":
 
 
 def _parse_alone(node: LexborNode) -> "_Element | None":
-    """The form of a page that the parsers read in different ways, from its own markup."""
+    """The form parsed from its own markup, for a page that the two parsers read differently."""
     from engine.extract.documents.xpath import parse_outer_html
 
     return parse_outer_html(node.html or "", "form")

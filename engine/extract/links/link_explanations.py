@@ -12,13 +12,13 @@ from engine.extract.select.node_value import read_node
 from engine.extract.select.scope import Scope
 
 NOT_FOLLOWED = "not followed: "
-"""Begins what a page says of such links, among its faults."""
+"""Prefix of such links among the faults of a page."""
 _MAX_EXPLAINED = 1_000
 _MAX_SHOWN = 200
 
 
 def explain_links(finders: Iterable[LinkFinder], scope: Scope, budget: Budget) -> None:
-    """Add what is not followed to the faults of the page: each link with the reason, and the place of its rule."""
+    """Add each link that is not followed to the faults of the page, with the reason and the place of its rule."""
     faults = budget.page.faults
     for finder in finders:
         try:
@@ -51,7 +51,6 @@ def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[
 
 
 def _reason(finder: LinkFinder, href: str, budget: Budget) -> str:
-    """Why a URL is not followed."""
     url = urls.join(budget.page.base, href)
     if url is None:
         return "it is no http URL"

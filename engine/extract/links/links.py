@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from engine.extract.select.node_value import SelectedNode
 
 MAX_CACHED_LINKS = 40_000
-"""hrefs cached for each link of a dataDef; about 0.3 KB each."""
+"""hrefs cached for each link of a dataDef."""
 
 _MAX_CACHED_OF_PAGE = MAX_CACHED_LINKS // 4
-"""Links of a page with more are not cached: there is no room for them beside its tree."""
+"""Links of a page with more are not cached: memory is short beside its tree."""
 
 MAX_PAGE_URL_CHARACTERS = 20_000_000
-"""Of all links of a page: each of 50,000 relative ones repeats a base of up to 8 KB."""
+"""Characters of the URLs of all links of a page: each relative one repeats the base."""
 
 _NODES_PER_STEP = 2_000
-"""Elements whose links are resolved before their number is compared with the limit."""
+"""Elements whose links are resolved before the limits are checked."""
 
 _ABSOLUTE = ("http://", "https://")
 _BLANK_CHARACTERS = "".join(map(chr, range(33)))
@@ -79,14 +79,14 @@ class LinkFinder:
         return self._selector.each(scope)
 
     def select_followed(self, scope: Scope, budget: Budget) -> "Iterator[SelectedNode]":
-        """The elements that are not marked nofollow, or all where that does not count. Raises `ValueError`."""
+        """The elements that are not marked nofollow, or all if that is ignored. Raises `ValueError`."""
         check_rel = budget.context.nofollow and budget.page.mentions_nofollow
         return (node for node in self.select(scope) if not (check_rel and has_nofollow(read_node(node, "rel"))))
 
     def find_links(
         self, budget: Budget, max_links: int, scope: Scope | None = None
     ) -> tuple[dict[str, ExtractedLink], int]:
-        """The first links by URL, in document order, and how many elements beyond `max_links` were left.
+        """The first links by URL, in document order, and how many elements beyond `max_links` were dropped.
 
         `scope`: the block to search; None: the page. Raises `ValueError` (does not compile) and `PatternTimeout`.
         """
@@ -102,13 +102,13 @@ class LinkFinder:
                 self._resolve_hrefs(hrefs, links, budget)
             if len(links) > max_links or len(links) * len(page.base) > MAX_PAGE_URL_CHARACTERS:
                 return links, _drop_last_links(links, max_links) + sum(1 for _ in nodes)
-        budget.time_budget.check_patience()  # the search has taken its time, even where it found nothing
+        budget.time_budget.check_patience()  # a search takes time even if it finds nothing
         return links, 0
 
     def _collect_hrefs(
         self, nodes: "Sequence[SelectedNode]", check_rel: bool, time_budget: TimeBudget
     ) -> dict[str, None]:
-        """The distinct hrefs of the elements without fragments, in document order."""
+        """The distinct hrefs of the elements, without fragments, in document order."""
         name = self.link.attribute
         hrefs: dict[str, None] = {}
         if name in CONTENT_ATTRIBUTES or not (nodes and isinstance(nodes[0], LexborNode)):
@@ -119,7 +119,7 @@ class LinkFinder:
                     hrefs[text.partition("#")[0]] = None
             return hrefs
         for node in nodes:
-            # Hot path, about a hundred times a page: a CSS selector returns elements only, so no check of the kind.
+            # Hot path: a CSS selector returns only elements, so their kind is not checked.
             attributes = node.attrs  # type: ignore[union-attr]
             href = attributes.get(name)
             if href is not None and not (check_rel and has_nofollow(attributes.get("rel"))):
@@ -127,7 +127,6 @@ class LinkFinder:
         return hrefs
 
     def _resolve_hrefs(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
-        """Adds the links of the hrefs to `links`."""
         page, group = budget.page, self.link.group or budget.context.group
         base = page.base
         folder = base.partition("?")[0].rpartition("/")[0]
@@ -138,7 +137,7 @@ class LinkFinder:
             cache = absolute_cache if href.startswith(_ABSOLUTE) else relative_cache
             link = cache.get(href, _NOT_CACHED)
             if link is _NOT_CACHED:
-                # most URLs are cached under another spelling; joining text costs less than the rules of URLs
+                # most URLs are cached under another spelling; joining texts is cheaper than resolving
                 link = absolute_cache.get(_join_plainly(folder, href), _NOT_CACHED)
                 if link is _NOT_CACHED:
                     link = self.resolve_href(href, budget, absolute_cache if is_cached else {})
@@ -162,10 +161,7 @@ class LinkFinder:
     def resolve_href(
         self, href: str, budget: Budget, absolute_cache: "dict[str, ExtractedLink | None]"
     ) -> ExtractedLink | None:
-        """The link of an href; None: it is not followed. Raises `PatternTimeout`.
-
-        `absolute_cache` is keyed by absolute URL: most URLs are written in several forms.
-        """
+        """The link of an href; None: not followed. `absolute_cache`: by absolute URL. Raises `PatternTimeout`."""
         budget.time_budget.check_patience()
         page, group = budget.page, self.link.group or budget.context.group
         url = resolve_url(page.base, href, self._query_stripper)
@@ -190,7 +186,7 @@ class LinkFinder:
         )
 
     def allows(self, url: str, budget: Budget) -> bool:
-        """Whether one of `allow` matches, or there are none. Raises `PatternTimeout`."""
+        """Whether one of `allow` matches, or `allow` is empty. Raises `PatternTimeout`."""
         return not self._allow or any(pattern.has_match(url, budget.time_budget) for pattern in self._allow)
 
 
@@ -209,7 +205,6 @@ class LinkExtractor:
 
     @property
     def speed(self) -> Speed:
-        """That of the slowest link."""
         return max((finder.speed for finder in self.finders), default=Speed.QUICK)
 
     def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
@@ -239,7 +234,7 @@ class LinkExtractor:
 
 
 def reject_link(data_def: DataDef, link: Link, reason: str) -> Rejection:
-    """A link that cannot be searched for on a page."""
+    """The rejection of a link that cannot be searched for."""
     return Rejection(data_def=data_def.name, field="links", reason=reason, place=str(link.place))
 
 
@@ -272,7 +267,7 @@ def _fits(links: Sequence[ExtractedLink]) -> bool:
 
 
 def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
-    """Keep as many as are allowed, by number and by the length of their URLs; returns how many were dropped."""
+    """Drop links beyond `max_links` and the limit of all URLs; returns how many."""
     before = len(links)
     excess = sum(map(len, links)) - MAX_PAGE_URL_CHARACTERS
     while len(links) > max_links or excess > 0:
@@ -281,7 +276,7 @@ def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
 
 
 def read_href(node: "SelectedNode", name: str) -> str | None:
-    """The URL as written; a blank text is none, while a blank `href` is the page itself."""
+    """The URL as written; None if missing. A blank text is missing; a blank `href` is the page itself."""
     if isinstance(node, str) or (isinstance(node, JsonValue) and not isinstance(node.value, dict)):
         name = "text"
     text = read_node(node, name)
@@ -289,10 +284,7 @@ def read_href(node: "SelectedNode", name: str) -> str | None:
 
 
 def _join_plainly(folder: str, href: str) -> str:
-    """The URL of an href that is a plain path below its base, as text; other texts are no normalized URL, or empty.
-
-    If the result is a normalized URL, it is that of the href.
-    """
+    """A guess at the URL of an href that is a plain path; if the guess is a normalized URL, it is right."""
     if not href or href[0] in "/?" or ":" in href:
         return ""
     if href[0] == ".":
@@ -316,5 +308,4 @@ def _is_cacheable(href: str) -> bool:
 
 
 def has_nofollow(rel: str | None) -> bool:
-    """Whether the `rel` of an element says nofollow."""
     return rel is not None and "nofollow" in rel.lower().split()

@@ -93,7 +93,7 @@ class NextPageFinder:
         )
 
     def _select(self, name: str, page: Page) -> Any:
-        """The value of a variable; of JSON with its type. None: it is missing, blank or false."""
+        """The value of a variable, of JSON with its type. None: missing, blank or false."""
         node = self._selectors[name].first(Scope(page))
         if node is None:
             return None

@@ -59,7 +59,6 @@ class RecordLinks:
         return bool(self._of_records or self._of_page)
 
     def begin(self, budget: Budget) -> "PageRecordLinks":
-        """Collects the links of one page."""
         return PageRecordLinks(self._data_def, self._of_records, budget, self._max_links)
 
     def add_page_links(self, collected: "PageRecordLinks", budget: Budget) -> None:
@@ -77,7 +76,7 @@ class RecordLinks:
 
 
 class PageRecordLinks:
-    """The links of the records of one page: each page once, the first record that leads to it counts."""
+    """The links of the records of one page. Of links to the same page the first counts."""
 
     def __init__(
         self, data_def: DataDef, finders: "Sequence[_RecordLinkFinder]", budget: Budget, max_links: int
@@ -93,23 +92,19 @@ class PageRecordLinks:
 
     @property
     def links(self) -> Collection[ExtractedLink]:
-        """In the order of the records."""
         return self._by_key.values()
 
     @property
     def rejected(self) -> tuple[Rejection, ...]:
-        """The links that failed."""
         return tuple(self._rejected.values())
 
     def add_record(self, scope: Scope, row: Mapping[str, Any]) -> None:
-        """Add the links of a record."""
         if self._budget.context.explains_links:
             plain = [finder.finder for finder in self._finders if finder.link.request is None]
             explain_links(plain, scope, self._budget)
         self.add(self._finders, scope, row)
 
     def add(self, finders: "Sequence[_RecordLinkFinder]", scope: Scope, row: Mapping[str, Any]) -> None:
-        """Add what these links find."""
         for finder in finders:
             if finder.link in self._rejected:
                 continue
@@ -135,7 +130,6 @@ class _RecordLinkFinder:
 
     @property
     def field_names(self) -> set[str]:
-        """The fields whose values it may need."""
         return set(self.link.carry) if self.link.request is None else set(self._joins)
 
     def find(self, scope: Scope, row: Mapping[str, Any], budget: Budget, max_links: int) -> Iterator[ExtractedLink]:
@@ -171,7 +165,7 @@ class _RecordLinkFinder:
     def _find_requests(
         self, template: RequestTemplate, scope: Scope, look_up: Lookup, budget: Budget
     ) -> Iterator[ExtractedLink]:
-        """A link for each element, or for the URL of the template; none where a value is missing."""
+        """A link for each element, or for the URL of the template. A missing value gives no link."""
         nodes: Iterator[SelectedNode | None] = iter((None,))
         if template.url is None:
             nodes = self.finder.select_followed(scope, budget)

@@ -14,10 +14,10 @@ from engine.model.variables import SECRET_PREFIXES, has_secrets
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 
 _WRITTEN_ORIGIN = re.compile(r"\s*https?://[^/?#%{}@\s]+(?:[/?#]|\s*$)", re.IGNORECASE)
-"""The start of a URL whose site the defs write; of others a page decides about it."""
+"""The start of a URL whose site stands in the defs; the site of another depends on the page."""
 
 Lookup = Callable[[str], Any]
-"""The value of a variable by its name; None: it is missing."""
+"""The value of a variable by its name; None if missing."""
 
 
 class MissingValue(Exception):
@@ -25,8 +25,6 @@ class MissingValue(Exception):
 
 
 class RequestBody(NamedTuple):
-    """A request body and its content type."""
-
     text: str
     content_type: str
 
@@ -50,7 +48,7 @@ def fill_url(template: str, lookup: Lookup) -> str:
 
 
 def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequence[str]] = ()) -> RequestBody | None:
-    """The body; None: it has none. `fields`: of a form, before those of the template. Raises MissingValue.
+    """The body, or None. `fields`: of a form, before those of the template. Raises MissingValue.
 
     Variables with secrets stay as written: they are filled in when the request is sent.
     """
@@ -64,10 +62,9 @@ def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequen
 def sends_secret_elsewhere(
     template: RequestTemplate, body: str | None, url: str, page_url: str, locator_url: str
 ) -> bool:
-    """Whether the body has a variable with a secret, and a page decides to which other site it goes.
+    """Whether the body has a variable with a secret, and a page, not the defs, sends it to another site.
 
-    That is so, too, where a redirect or a link has led from the site of the locator to another one, or from https to
-    unencrypted pages.
+    A site is other, too, if redirects or links led away from the locator's site, or from https to http.
     """
     if body is None or not has_secrets(body) or _WRITTEN_ORIGIN.match(template.url or ""):
         return False
@@ -80,13 +77,13 @@ def sends_secret_elsewhere(
 
 
 def _site_of(url: str) -> str:
-    """The host without `www.`, and the port unless it is that of the scheme: a site may move on to https."""
+    """The host without `www.`, and a port that is not the default: a site may move to https."""
     authority = urls.origin(url).partition("://")[2]
     return urls.host_without_www(url) + authority.removeprefix(urls.host_of(url))
 
 
 def merge_fields(own: Sequence[Sequence[str]], written: Sequence[Sequence[str]]) -> list[tuple[str, str, bool]]:
-    """Names and values of a form, the page's own ones without those that the defs set; True: it is a template."""
+    """Names and values of a form; those of the defs replace the page's. True marks a template."""
     left: dict[str, list[str]] = {}
     for name, value in written:
         left.setdefault(name, []).append(value)
@@ -123,7 +120,6 @@ def _fill_form_text(template: str, lookup: Lookup) -> str:
 
 
 def _fill_json(value: Any, lookup: Lookup) -> str:
-    """The value as JSON text, with the values of its variables."""
     if isinstance(value, str):
         return _fill_json_text(value, lookup)
     if isinstance(value, list):
@@ -134,7 +130,7 @@ def _fill_json(value: Any, lookup: Lookup) -> str:
 
 
 def _fill_json_text(template: str, lookup: Lookup) -> str:
-    """A JSON text; of a variable that is all of the template its value, with its type."""
+    """A JSON text. A template that is one variable becomes its value, with its type."""
     whole = _TOKEN.fullmatch(template)
     if whole is not None and whole.group(1) is not None and not whole.group(1).startswith(SECRET_PREFIXES):
         return _protect(to_json(_value_of(whole.group(1), lookup)))
@@ -158,7 +154,7 @@ def _quote_json(text: str) -> str:
 
 
 def _protect(text: str) -> str:
-    """JSON text in which the sender finds no variable, whatever stands behind it: those may be secrets."""
+    """JSON text in which the sender finds no variable, whatever follows it: it might be a secret."""
     return text.replace("%", "\\u0025") if "%{" in text or text.rstrip('"').endswith("%") else text
 
 

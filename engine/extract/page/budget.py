@@ -1,20 +1,20 @@
-"""What one dataDef may use on one page: text, and time where its caller waits; and the fields missing in a record."""
+"""Limits the text and time that one dataDef may use on one page, and notes missing fields."""
 
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageTooCostly
 from engine.extract.page.patterns import OutOfTime, TimeBudget
 
 MAX_CHARACTERS = 100_000_000
-"""For all values of a page together: 10,000 nested blocks of 100 KB each hold a GB of text."""
+"""For all values of a page together: nested blocks repeat their text."""
 _QUICK_CHARACTERS = 4_000_000
-"""With `patience`, in place of `MAX_CHARACTERS`: a row of so many takes 20 ms to encode."""
+"""In place of `MAX_CHARACTERS` if the caller has limited patience: encoding takes time, too."""
 
 _CHARACTERS_OF_A_PART = 100
-"""What a part of a text counts, however short: it takes as much memory."""
+"""Charge for each part of a text, however short: about its memory."""
 
 
 class Budget:
-    """The page under extraction, its context, and what text and time are left."""
+    """The page under extraction, its context, and the text and time that are left."""
 
     __slots__ = ("_characters_left", "context", "missing", "page", "time_budget")
 
@@ -25,7 +25,7 @@ class Budget:
         self.time_budget = TimeBudget(patience)
         self._characters_left = MAX_CHARACTERS if patience is None else _QUICK_CHARACTERS
         self.missing: list[str] = []
-        """Fields that are missing in the record that is read."""
+        """Fields that the current record lacks."""
 
     def charge(self, text: str) -> None:
         """Counts the text. Raises `PageTooCostly` when the page's values are too long in total, and `OutOfTime`."""

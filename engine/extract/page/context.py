@@ -10,8 +10,6 @@ from engine.model.variables import CARRIED, render
 
 
 class Context(Struct, kw_only=True):
-    """The job a page belongs to."""
-
     group: str
     locator: str
     locator_url: str
@@ -28,26 +26,26 @@ class Context(Struct, kw_only=True):
     agent: str = ""
     """The product token by which pages address this crawler."""
     carried: Mapping[str, str] = field(default_factory=dict)
-    """What the page that leads to this one gave it."""
+    """Values from the page that leads to this one."""
     until_empty: bool = False
     """Whether the page is one of a series that ends with an empty page."""
     blocks_before: str = ""
-    """The digest of the blocks of the page before it; empty: there is none."""
+    """The digest of the blocks of the page before it; empty: this is the first."""
     requested_url: str = ""
     """The URL of the job, before redirects."""
     explains_links: bool = False
-    """Whether the page says of links why they are not followed, as a user asked."""
+    """Whether the faults of the page explain why links are not followed."""
     check: str = ""
-    """The selector of what the page has while the login to its host lasts; empty: it is not judged."""
+    """The selector of what the page has while the login to its host lasts; empty: not checked."""
     canonical: bool = False
-    """Whether the page is skipped where its canonical URL is another."""
+    """Whether the page is skipped if its canonical URL is another."""
 
     def render(self, text: str, page: Page) -> str:
         """The text with its variables replaced."""
         return render(text, lambda name: self.look_up(name, page)) if "%{" in text else text
 
     def look_up(self, name: str, page: Page) -> str | None:
-        """The value of a variable; None: there is none of that name. What was not carried is empty."""
+        """The value of a variable; None for an unknown name. What was not carried is empty."""
         match name:
             case "document.url":
                 return page.url

@@ -25,9 +25,8 @@ class PageRobots(NamedTuple):
     """What a page asks of a robot."""
 
     nofollow: bool = False
-    """Not to follow its links."""
     noindex: bool = False
-    """Not to list the page: to make no rows of it."""
+    """Make no rows of it."""
 
 
 def read_meta(contents: Iterable[str]) -> PageRobots:
@@ -65,17 +64,19 @@ def _from_words(words: set[str]) -> PageRobots:
     return PageRobots(nofollow=every or "nofollow" in words, noindex=every or "noindex" in words)
 
 
+MAX_URL_CHARACTERS = 16_384
+"""Of one link; no server takes a longer one."""
 MAX_BASE_CHARACTERS = 8_192
 """Of the URL in `<base href>`: every relative URL of the page repeats it."""
 
 _HUGE_PAGE_TAGS = 300_000
-"""Elements above which memory is short: a tree takes 450 bytes for each, a list of nodes 80."""
+"""Elements above which memory is short beside the tree."""
 
 PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 
 
 class PageTooCostly(CrawlError):
-    """A document that is beyond a limit of a parser, or has too many values. Its rows would be incomplete."""
+    """A document is beyond a limit of a parser, or has too many values. Its rows would be incomplete."""
 
     def __init__(self, url: str, problem: str) -> None:
         super().__init__(
@@ -100,7 +101,7 @@ class Page:
     ) -> None:
         """`text`: bytes are UTF-8. `robots_tags`: the values of its X-Robots-Tag headers.
 
-        `only_tree`: no XPath is asked of it, so that the text of a huge page need not stay beside its tree.
+        `only_tree`: no XPath will be asked, so the text of a huge page is dropped once it is parsed.
         """
         self._only_tree = only_tree
         self.url = url
@@ -112,9 +113,11 @@ class Page:
         self._robots_tags = robots_tags
         self._robots: dict[str, PageRobots] = {}
         self.json_values: dict[str, Any] = {}
-        """What selectors of embedded JSON found on the whole page, by their text."""
+        """Results of selectors of embedded JSON on the whole page, by their text."""
         self.faults: dict[str, None] = {}
         """What was skipped because it cannot be read; each text once."""
+        self.selections: dict[object, Any] = {}
+        """Results of selectors with `scope: page`, the same in every block."""
 
     @property
     def text(self) -> str:
@@ -136,12 +139,11 @@ class Page:
 
     @cached_property
     def is_huge(self) -> bool:
-        """Whether its tree is so large that little memory is left beside it."""
         return self.markup.tags > _HUGE_PAGE_TAGS and self.markup.start_tags > _HUGE_PAGE_TAGS
 
     def is_deeper(self, levels: int) -> bool:
         """Whether an element of the HTML has more than so many ancestors."""
-        # with an element, the first one of its parent is as deep; `>` leaves the parser no choice
+        # the first child of a parent is as deep as the others; `>` needs no backtracking
         chain = ">".join(["*"] * (levels + 1) + [":first-child"])
         return self.tree is not None and self.tree.css_first(chain) is not None
 
@@ -186,7 +188,7 @@ class Page:
 
     @cached_property
     def json_ld(self) -> "Mapping[str, Sequence[dict[str, Any]]]":
-        """The JSON-LD objects of the page by type; none for other kinds than HTML. Raises MemoryError."""
+        """The JSON-LD objects of the page by type; empty unless it is HTML. Raises MemoryError."""
         if self.tree is None:
             return {}
         by_type, broken = read_json_ld(self.tree)
@@ -203,11 +205,6 @@ class Page:
         node = self.tree.css_first("base[href]")
         href = node.attrs.get("href") if node is not None else None
         return (urls.join(own, href) if href and len(href) <= MAX_BASE_CHARACTERS else None) or own
-
-    @cached_property
-    def selections(self) -> dict[object, Any]:
-        """What selectors with `scope: page` select on it, by selector: it is the same in every block."""
-        return {}
 
     @cached_property
     def host(self) -> str:
@@ -243,11 +240,10 @@ class Page:
 
     @cached_property
     def markup(self) -> Markup:
-        """The bytes of the document, with counts and searches."""
         return Markup(self._utf8)
 
     def _on_parser_limit(self, limit: str) -> None:
-        """CSS reads all of an HTML page; of XML there is no other reading, and its rows would be incomplete."""
+        """CSS still reads all of an HTML page. XML has no other parser: its rows would be incomplete."""
         if self.kind == "xml":
             raise PageTooCostly(self.url, f"is beyond a limit of the XML parser: {limit}")
         self.faults[f"XPath reads a part of the page alone: {limit}"] = None
@@ -264,12 +260,8 @@ def host_name(url: str) -> str:
         return ""
 
 
-MAX_URL_CHARACTERS = 16_384
-"""Of one link; no server takes a longer one."""
-
-
 def resolve_url(base: str, href: str, query_stripper: QueryStripper | None) -> str | None:
-    """The URL of an href, without credentials and dropped query keys; None: it is no http URL, or too long."""
+    """The URL of an href, without credentials and dropped query keys; None: not an http URL, or too long."""
     url = urls.join(base, href)
     if url is None or len(url) > MAX_URL_CHARACTERS:
         return None

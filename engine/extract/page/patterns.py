@@ -7,30 +7,29 @@ from typing import Any, TypeVar
 
 import regex
 
+from engine.errors import quote_text
+
 SEARCH_LIMIT = 0.5
 """Seconds one search may take."""
 
 _LOCKED_SEARCH_LIMIT = 0.02
-"""Seconds a search may hold the GIL. Releasing it costs more than most searches take, so only patterns that once
-exceeded this limit release it."""
+"""Seconds a search may hold the GIL. Only patterns that once exceeded them release it: that costs time, too."""
 
 PAGE_LIMIT = 1.0
-"""Seconds the slow searches of one pattern may take on one page: then the pattern is at fault, not the page's size."""
+"""Seconds the slow searches of one pattern may take on one page."""
 
 _SLOW_SEARCH = 0.01
-"""Seconds from which a search is slow. All searches of a page together have the limit of their process."""
-
+"""Seconds from which a search is slow."""
 
 _HARMLESS_ESCAPE = re.compile(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
 _NOT_BOUNDED = re.compile(r"[{(\\]")
 """Without these a pattern has no group, counted repeat or reference: `_unlimited_length` bounds how it backtracks."""
 _UNLIMITED_CHARACTERS, _UNLIMITED_STEPS = 1_000, 20_000
-"""Length of text, and steps of backtracking, up to which a search has no time limit, which would take longer than most
-searches. At most 2 ms, for a long pattern or where each character is replaced."""
+"""Length of text, and steps of backtracking, up to which a search has no time limit: setting one costs more."""
 
 _LITERAL = re.compile(r"[^\\^$.|?*+()\[\]{}]+")
 _CHARACTER_SET = re.compile(r"\[([^\\\[\]^&|~-]+)\]")
-"""Patterns that are a text, or one of some characters: `str.replace` does what they do, in a tenth of the time."""
+"""Patterns that are a text, or one of some characters: `str.replace` is faster."""
 
 MAX_REPLACED_CHARACTERS = 10_000_000
 """Of the texts that replace matches in one value: a pattern may match at every character."""
@@ -43,7 +42,7 @@ class PatternTimeout(Exception):
 
 
 class OutOfTime(Exception):
-    """The page takes longer than the caller can wait: somebody who can is to extract it."""
+    """The page takes longer than the caller can wait; an extraction process may take its time."""
 
 
 class TimeBudget:
@@ -52,18 +51,17 @@ class TimeBudget:
     __slots__ = ("_spent", "_stop_at")
 
     def __init__(self, patience: float | None = None) -> None:
-        """`patience`: seconds after which the caller gets `OutOfTime`, whatever is done by then; None: no such."""
+        """`patience`: seconds after which `OutOfTime` is raised; None: never."""
         self._stop_at = None if patience is None else time.monotonic() + patience
         self._spent: dict[TimedPattern, float] = {}
 
     def check_patience(self) -> None:
-        """Raises `OutOfTime` once the caller's patience has run out."""
         if self._stop_at is not None and time.monotonic() > self._stop_at:
             raise OutOfTime
 
     @property
     def patience_left(self) -> float | None:
-        """Seconds the caller can still wait; None: as long as it takes. Raises `OutOfTime` when none are left."""
+        """Seconds the caller can still wait; None: without end. Raises `OutOfTime` after them."""
         if self._stop_at is None:
             return None
         left = self._stop_at - time.monotonic()
@@ -72,7 +70,7 @@ class TimeBudget:
         return left
 
     def remaining_for(self, pattern: "TimedPattern") -> float:
-        """Seconds the next search of the pattern may take. Raises `PatternTimeout` when none are left."""
+        """Seconds the next search of the pattern may take. Raises `PatternTimeout` if its time is used up."""
         left = PAGE_LIMIT - self._spent.get(pattern, 0.0)
         if left <= 0:
             raise PatternTimeout(f"slow searches of {pattern.quoted} took more than {PAGE_LIMIT:g} s on this page")
@@ -92,7 +90,7 @@ class TimedPattern:
     def __init__(self, text: str) -> None:
         self._releases_lock = False
         self._unlimited_length = _unlimited_length(text)
-        self.quoted = repr(text if len(text) <= 60 else text[:59] + "…")
+        self.quoted = quote_text(text)
         try:
             self.compiled = regex.compile(text)
         except (regex.error, ValueError, RecursionError, OverflowError, LookupError) as error:
@@ -120,7 +118,7 @@ class TimedPattern:
         return matches
 
     def has_match(self, text: str, budget: TimeBudget) -> bool:
-        """Whether the pattern matches anywhere in the text, such as a URL. Raises `PatternTimeout`."""
+        """Whether the pattern matches anywhere in the text. Raises `PatternTimeout`."""
         return self.search_within_limits(self.compiled.search, text, budget) is not None
 
     def fullmatch(self, text: str, budget: TimeBudget) -> bool:
@@ -128,10 +126,7 @@ class TimedPattern:
         return self.search_within_limits(self.compiled.fullmatch, text, budget) is not None
 
     def search_within_limits(self, search: Callable[..., _T], text: str, budget: TimeBudget) -> _T:
-        """What a method of the pattern gives. Raises `PatternTimeout` and `OutOfTime`.
-
-        A search that cannot take long has no time limit.
-        """
+        """Call a search method of the pattern. Raises `PatternTimeout` and `OutOfTime`."""
         is_quick = len(text) <= self._unlimited_length
         patience = budget.patience_left
         if patience is not None:
@@ -199,7 +194,7 @@ class Replacement:
 
 
 def _literals_of(pattern: str, template: str) -> tuple[str, ...]:
-    """The texts whose replacement, one after another, equals that of the pattern; none where it needs a search."""
+    """The texts whose replacement, one after another, equals that of the pattern; empty if it needs a search."""
     if "\\" in template:
         return ()
     if _LITERAL.fullmatch(pattern):
@@ -211,7 +206,7 @@ def _literals_of(pattern: str, template: str) -> tuple[str, ...]:
 
 
 def _unlimited_length(pattern: str) -> int:
-    """The longest text that is searched without a time limit; negative: none is.
+    """The longest text that is searched without a time limit; negative: every text has one.
 
     At each of n characters a search tries each alternative, each repeat (`*`, `+`) with up to n lengths, and each `?`
     twice.

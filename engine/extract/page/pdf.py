@@ -12,7 +12,6 @@ from engine.extract.page.budget import MAX_CHARACTERS
 from engine.extract.page.page import MAX_URL_CHARACTERS
 
 MAX_PAGES = 10_000
-"""Of a document: reading so many takes 10 s and more."""
 _LIBRARY = "pypdfium2"
 _METADATA = (("author", "Author"), ("subject", "Subject"), ("keywords", "Keywords"), ("generator", "Creator"))
 _DATES = (("created", "CreationDate"), ("modified", "ModDate"))
@@ -23,11 +22,11 @@ _SKIPPED_CHARACTERS = dict.fromkeys([*range(9), *range(14, 32), 0x7F, 0xFFFE, 0x
 
 
 class PdfUnreadable(Exception):
-    """The document has no text that can be read; the text says why, such as `is encrypted`."""
+    """The document has no readable text; the message says why, such as `is encrypted`."""
 
 
 class PdfTooLarge(Exception):
-    """The document is beyond a limit; the text says which."""
+    """The document is beyond a limit; the message says which."""
 
 
 def is_pdf_library_installed() -> bool:
@@ -41,7 +40,7 @@ def read_pdf(body: bytes, *, max_pages: int = MAX_PAGES, max_characters: int = M
     A crash of its library ends this process. Raises PdfUnreadable and PdfTooLarge.
     """
     try:
-        import pypdfium2  # 20 ms and 4 MB, which only processes that read a PDF pay
+        import pypdfium2  # only processes that read a PDF load it
     except (ImportError, OSError) as error:
         raise PdfUnreadable(f"cannot be read: {_LIBRARY}: {error}") from error
     raw = pypdfium2.raw
@@ -129,7 +128,7 @@ class _PdfReader:
                     yield url
 
     def _metadata(self, key: str) -> str:
-        """A text about the document; empty where there is none, or a huge one."""
+        """A text about the document; empty if missing or huge."""
         name = key.encode()
         size = self._raw.FPDF_GetMetaText(self._document, name, None, 0)
         if not 2 < size <= _MAX_METADATA_BYTES:
@@ -145,7 +144,6 @@ class _PdfReader:
 
 
 def _to_lines(text: str) -> list[str]:
-    """The lines that are not blank."""
     return [line for line in map(str.strip, text.translate(_SKIPPED_CHARACTERS).splitlines()) if line]
 
 
@@ -158,7 +156,7 @@ def _meta(name: str, content: str) -> str:
 
 
 def _to_iso_date(text: str) -> str:
-    """The date of a text such as `D:20260131120000+01'00'` in ISO 8601; empty if it is no date."""
+    """The date of a text such as `D:20260131120000+01'00'` in ISO 8601; empty if it is not a date."""
     match = _DATE.match(text)
     if match is None:
         return ""

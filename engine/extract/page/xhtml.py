@@ -17,7 +17,7 @@ _PART = re.compile(
     rb"|<([A-Za-z][\w:.-]*+)(" + _ATTRIBUTES + rb")/>",
     re.DOTALL,
 )
-"""A remark, CDATA, a script or style sheet with its text, or an element without content."""
+"""A comment, CDATA, a script or style sheet with its text, or an element without content."""
 
 
 def to_html(markup: bytes) -> bytes:

@@ -33,11 +33,11 @@ class Speed(IntEnum):
     """How long one search of a page may take."""
 
     QUICK = 1
-    """It looks at each element for itself."""
+    """The search looks at each element alone."""
     QUICK_IF_PLAIN = 2
-    """It looks at the ancestors of each element, or at JSON inside the page: few levels and few values are quick."""
+    """The search looks at the ancestors of each element, or at JSON: quick if levels and values are few."""
     SLOW = 3
-    """Its time may grow with the square of the page, or more."""
+    """The time may grow with the square of the page, or more."""
 
 
 class CssExpression:
@@ -53,29 +53,25 @@ class CssExpression:
         except (SelectolaxError, ValueError) as error:
             raise ValueError(f"not a CSS selector: {text[:60]!r}") from error
         self.speed = self._selector_list.speed
-        """How long one search of a page may take."""
         self._self_contained = self._selector_list.self_contained
         self._scoped_text = self._selector_list.scope(_BLOCK_MARK)
         # Lexbor returns a node once for each alternative it matches.
         self._may_duplicate = len(self._selector_list.alternatives) > 1
 
     def find_on_page(self, tree: LexborHTMLParser) -> list[LexborNode]:
-        """All matches, in document order."""
         nodes = tree.css(self._text)
         return _unique_nodes(nodes) if self._may_duplicate else nodes
 
     def iterate_page(self, tree: LexborHTMLParser) -> Iterator[LexborNode]:
-        """All matches, in document order, one by one: a list of half a million takes 40 MB."""
+        """All matches, in document order, one by one: a list of very many takes memory."""
         if tree.root is None:
             return iter(())
         return _walk_tags(tree.root, self._text) if self._text.isalpha() else _walk_matches(tree.root, self._text)
 
     def find_first_on_page(self, tree: LexborHTMLParser) -> LexborNode | None:
-        """The first match in document order."""
         return tree.css_first(self._text)
 
     def find_in_block(self, block: LexborNode) -> list[LexborNode]:
-        """All matches among the descendants of the block, in document order."""
         if not self._self_contained:
             return _unique_nodes(_query_scoped(block, self._scoped_text, LexborNode.css))
         nodes = block.css(self._text)
@@ -151,7 +147,6 @@ class SelectorList(Struct, frozen=True):
 
     @property
     def speed(self) -> Speed:
-        """How long one search of a page may take."""
         return max(map(_speed_of, self.alternatives))
 
     def scope(self, mark: str, *, nested: bool = False) -> str:
@@ -193,7 +188,7 @@ def parse_selector(text: str) -> SelectorList:
 
 
 def add_universal(text: str) -> str:
-    """The selector with `*` before each pseudo-class that nothing stands before.
+    """The selector with `*` before each pseudo-class that begins a compound.
 
     Lexbor finds nothing for `:is(.a) p`, `:not(.b) p` or `:has(i) ~ p`, but does for `*:is(.a) p`. Raises `ValueError`
     for unbalanced brackets or strings.

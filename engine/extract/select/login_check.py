@@ -1,4 +1,4 @@
-"""Tells by a selector whether a page was answered to somebody who has logged in."""
+"""Tells by a selector whether a page was answered without a login."""
 
 from functools import lru_cache
 
@@ -8,7 +8,7 @@ from engine.extract.select.selectors import Selector, compile_selector
 
 
 def is_logged_out(page: Page, check: str) -> bool:
-    """Whether an HTML page of a status 2xx lacks what `check` selects; other pages are not judged."""
+    """Whether an HTML page of status 2xx lacks what `check` selects; False for other pages."""
     if page.kind != "html" or not 200 <= page.status < 300:
         return False
     return compile_check(check).first(Scope(page)) is None
@@ -16,5 +16,4 @@ def is_logged_out(page: Page, check: str) -> bool:
 
 @lru_cache(maxsize=64)
 def compile_check(check: str) -> Selector:
-    """The selector, compiled once."""
     return compile_selector(check)

@@ -13,7 +13,6 @@ from engine.extract.documents.json_value import JsonNumber, make_encodable
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-
 _BLOCK_TAG_NAMES = """
 address article aside blockquote br button caption center dd details dialog dir div dl dt fieldset figcaption figure
 footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu nav ol optgroup option p pre search section summary
@@ -22,14 +21,14 @@ table tbody td textarea tfoot th thead title tr ul
 # Text before and after these is separated by a space.
 _BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
 SKIPPED_TAGS = frozenset(("script", "style"))
-"""Elements whose text is none of the element around them."""
+"""Elements whose text does not belong to the element around them."""
 _SPACES: Mapping[str | None, str | None] = {**dict.fromkeys(_BLOCK_TAGS, " "), **dict.fromkeys(SKIPPED_TAGS)}
-"""By tag what stands before and after the text of an element, None: its text is skipped; nothing for other tags."""
+"""By tag, what surrounds the text of an element; None: its text is skipped. Other tags add nothing."""
 
 MARKUP_ATTRIBUTES = frozenset(("html", "outerHtml"))
 """Values of `attribute` that name markup, whose white space is kept."""
 CONTENT_ATTRIBUTES = MARKUP_ATTRIBUTES | {"text", "ownText"}
-"""Those that name content, not an attribute."""
+"""Values that name content, not an attribute."""
 
 
 class JsonValue:
@@ -76,7 +75,7 @@ def json_text(value: Any) -> str | None:
         return None
     try:
         return orjson.dumps(value, default=_encode_number).decode()
-    except TypeError:  # what it does not write: huge integers, lone surrogates, more than 254 levels
+    except TypeError:  # huge integers, lone surrogates, more than 254 levels
         pass
     try:
         return orjson.dumps(make_encodable(value), default=_encode_number).decode()
@@ -107,7 +106,7 @@ def read_text(node: "SelectedNode") -> str | None:
     if space is None:
         return node.text()
     pieces = [space]
-    # iterators, not nodes: an element may have half a million children; with each what follows them
+    # iterators, not lists of nodes: an element may have very many children; each with the text after it
     todo: list[tuple[Iterator[LexborNode], str]] = [(node.iter(include_text=True), space)]
     while todo:
         parts, end = todo[-1]
@@ -221,7 +220,7 @@ def read_verbatim(node: "SelectedNode", attribute: str) -> str | None:
 
 def _written_text_of_node(node: LexborNode, *, inner: bool) -> str:
     pieces: list[str] = []
-    todo = [node.iter(include_text=True)]  # iterators, not nodes: an element may have half a million children
+    todo = [node.iter(include_text=True)]  # iterators, not lists: very many children
     while todo:
         for part in todo[-1]:
             if part.is_text_node:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from engine.extract.select.node_value import SelectedNode
 
 _PARTS_AT_ONCE = 1_000
-"""Parts of blocks that are hashed together."""
 
 
 def read_blocks(
@@ -29,12 +28,10 @@ def read_blocks(
     links: Sequence[ExtractedLink],
     time_budget: TimeBudget,
 ) -> PageBlocks:
-    """The blocks that `selectors` match, and whether there are any; a followed link counts, too.
+    """Whether the page has blocks that `selectors` match, or links; and the digest of the blocks. Raises OutOfTime.
 
-    True behind a selector: the values of its records are among `values`; else its addresses tell its blocks apart.
-
-    Pages with the same text in their blocks, and the same `values` of fields, are the same: markup may hold tokens, or
-    the number of the page in links that lead back to it. Raises OutOfTime.
+    A selector's flag says that `values` holds the values of its records; else `href` and `src` are hashed, too.
+    Markup is not hashed: it may hold tokens, or the number of the page in links that lead back to it.
     """
     digest = hashlib.blake2b(digest_size=16)
     present = bool(links)
@@ -74,6 +71,6 @@ def _addresses_of(node: "SelectedNode") -> list[str | None]:
 
 def _json_bytes(value: Any) -> bytes:
     try:
-        return orjson.dumps(value, default=str)  # numbers that keep their digits
+        return orjson.dumps(value, default=str)
     except TypeError:  # an integer of more than 64 bits, or a lone surrogate
         return to_text([value]).encode("utf-8", "replace")

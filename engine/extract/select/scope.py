@@ -18,7 +18,7 @@ _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", 
 
 
 class Scope:
-    """What a selector searches: a page or one block of it. Converts a block to other node kinds on demand."""
+    """A page or one block of it, which is converted to other node kinds on demand."""
 
     __slots__ = ("_element", "_html", "_json_values", "node", "page")
 
@@ -32,7 +32,7 @@ class Scope:
 
     @property
     def html(self) -> LexborNode | None:
-        """The block as a Lexbor node; None when it has no markup. For blocks only."""
+        """The block as a Lexbor node; None if it has no markup."""
         node = self.node
         if isinstance(node, LexborNode):
             return node
@@ -42,7 +42,7 @@ class Scope:
 
     @property
     def element(self) -> "_Element | None":
-        """The root of the page, or the block as the root of its own tree; None when there is no markup."""
+        """The root of the page, or the block as the root of its own tree; None without markup."""
         node = self.node
         if node is None:
             return self.page.element
@@ -57,7 +57,7 @@ class Scope:
 
     @property
     def json_values(self) -> dict[str, Any]:
-        """What selectors found in JSON embedded in this page or block, by their text: several fields parse it once."""
+        """Parsed embedded JSON of this page or block, by the selector's text."""
         if self.node is None:
             return self.page.json_values
         if self._json_values is None:
@@ -66,7 +66,7 @@ class Scope:
 
     @property
     def value(self) -> Any:
-        """The JSON value of the page or block; `MISSING` if there is none."""
+        """The JSON value of the page or block, or `MISSING`."""
         node = self.node
         if type(node) is JsonValue:
             return node.value

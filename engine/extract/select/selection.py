@@ -1,4 +1,4 @@
-"""What one selector matches on a page, typed by a person: values, links of the matches, counts by block."""
+"""Evaluates one selector that a person typed: values and links of its matches, counts by block."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _MARKUP = ("html", "outerHtml")
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """A selector or, as `regex`, a pattern that searches the source; `limit`: values to return; None: all."""
+    """A selector, or with `regex` a pattern that searches the source. `limit`: values to return; None: all."""
 
     selector: str
     regex: bool = False
@@ -80,7 +80,7 @@ def _extract_value(text: str | None, selection: Selection) -> str | None:
 
 
 def result_from_fields(fields: dict[str, Any]) -> SelectionResult:
-    """The result of an object that holds its fields. Raises ValueError where one is missing or of another type."""
+    """The result from its fields. Raises ValueError if one is missing or of another type."""
     values, links = fields.get("values"), fields.get("links")
     numbers = [fields.get(name) for name in ("count", "blocks", "blocks_without")]
     if (

@@ -10,7 +10,7 @@ XPATH_PREFIX = "xpath:"
 JMESPATH_PREFIX = "jmespath:"
 JSONLD_PREFIX = "jsonld:"
 EMBEDDED_PREFIX = "jmespath("
-"""Of JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
+"""Begins JMESPath on the JSON in an element: `jmespath(CSS): expression`."""
 MAX_LENGTH = 4_000
 _ATTRIBUTE = re.compile(r"^(.*\S)\s+attribute:\s*(\S+)\s*$", re.DOTALL)
 
@@ -38,10 +38,7 @@ _CSS_HINTS = (
 
 
 def selector_problem(text: str) -> str | None:
-    """Why a selector (CSS, or with a prefix such as `xpath:`) cannot be used; None when it can.
-
-    Imports the parser library of each kind on first use. About 3 µs for CSS.
-    """
+    """Why a selector (CSS, or with a prefix such as `xpath:`) cannot be used; None when it can."""
     bare = text.strip()
     if not bare:
         return "the selector is empty"
@@ -61,7 +58,6 @@ def selector_problem(text: str) -> str | None:
 
 
 def is_json_selector(text: str) -> bool:
-    """Whether a selector selects JSON values."""
     return text.strip().startswith((JMESPATH_PREFIX, JSONLD_PREFIX, EMBEDDED_PREFIX))
 
 
@@ -100,7 +96,7 @@ def pattern_problem(text: str) -> str | None:
     """Why a regular expression of the `regex` package cannot be used; None when it can."""
     if len(text) > MAX_LENGTH:
         return f"the pattern is longer than {MAX_LENGTH} characters"
-    import regex  # 7 ms, which defs without patterns need not pay
+    import regex  # defs without patterns do not load it
 
     try:
         regex.compile(text)
@@ -148,7 +144,7 @@ def _css_problem(text: str) -> str | None:
 
 
 def _css_break(text: str) -> str:
-    """Where a parser that keeps positions gives up; empty where it does not."""
+    """Where cssselect, which keeps positions, gives up; empty if it does not."""
     import cssselect
 
     try:
@@ -202,7 +198,7 @@ def _predicates(text: str) -> list[str]:
 
 
 def _closing_parenthesis(text: str, start: int) -> int | None:
-    """Where the parenthesis ends that is open at `start`; those in strings and brackets of CSS do not count."""
+    """The index of the parenthesis that closes the one open at `start`; those in strings do not count."""
     depth, quote, escaped = 1, "", False
     for at in range(start, len(text)):
         char = text[at]

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborNode
 
@@ -28,21 +28,20 @@ if TYPE_CHECKING:
     from engine.extract.select.xml_css import XmlCssExpression
 
 
-class Selector(Protocol):
-    """A compiled selector. Matches nothing in a document of another kind."""
+class Selector(ABC):
+    """A compiled selector: finds matches in document order, and nothing in a document of another kind."""
 
-    @property
-    def speed(self) -> Speed:
-        """How long one search of a page may take."""
+    speed: Speed
 
-    def first(self, scope: Scope) -> "SelectedNode | None":
-        """The first match in document order."""
+    @abstractmethod
+    def first(self, scope: Scope) -> "SelectedNode | None": ...
 
-    def all(self, scope: Scope) -> "list[SelectedNode]":
-        """All matches in document order."""
+    @abstractmethod
+    def all(self, scope: Scope) -> "list[SelectedNode]": ...
 
     def each(self, scope: Scope) -> "Iterator[SelectedNode]":
-        """The same, of a page with very many elements one by one."""
+        """All matches; of a page with very many elements one by one."""
+        return iter(self.all(scope))
 
 
 def compile_selector(text: str | None) -> Selector:
@@ -61,7 +60,7 @@ def compile_selector(text: str | None) -> Selector:
     return CssSelector(bare)
 
 
-class PageSelector:
+class PageSelector(Selector):
     """A selector that searches the whole page from inside a block, once for all blocks."""
 
     def __init__(self, selector: Selector) -> None:
@@ -69,7 +68,6 @@ class PageSelector:
         self.speed = selector.speed
 
     def first(self, scope: Scope) -> "SelectedNode | None":
-        """The first match on the page."""
         key = (self, "first")
         selections = scope.page.selections
         if key not in selections:
@@ -78,7 +76,6 @@ class PageSelector:
         return node
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
-        """All matches on the page."""
         key = (self, "all")
         selections = scope.page.selections
         if key not in selections:
@@ -86,12 +83,8 @@ class PageSelector:
         nodes: list[SelectedNode] = selections[key]
         return nodes
 
-    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
-        """The same one by one."""
-        return iter(self.all(scope))
 
-
-class CssSelector:
+class CssSelector(Selector):
     """Selects elements of HTML and XML."""
 
     def __init__(self, text: str) -> None:
@@ -101,7 +94,6 @@ class CssSelector:
         self.speed = self._css.speed
 
     def first(self, scope: Scope) -> "LexborNode | _Element | None":
-        """The first match in document order."""
         block = scope.node
         if type(block) is LexborNode:  # the most frequent case: a field of a record
             return self._css.find_first_in_block(block)
@@ -112,7 +104,6 @@ class CssSelector:
         return None if scope.html is None else self._css.find_first_in_block(scope.html)
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
-        """All matches in document order."""
         if scope.page.kind == "xml":
             return [*self._find_in_xml(scope)]
         if scope.node is None:
@@ -120,7 +111,6 @@ class CssSelector:
         return [] if scope.html is None else [*self._css.find_in_block(scope.html)]
 
     def each(self, scope: Scope) -> "Iterator[SelectedNode]":
-        """The same, of a page with very many elements one by one."""
         page = scope.page
         if page.kind == "html" and scope.node is None and page.is_huge:
             assert page.tree is not None
@@ -132,13 +122,13 @@ class CssSelector:
         if root is None:
             return []
         if self._xml_css is None:
-            from engine.extract.select.xml_css import XmlCssExpression  # lxml takes 20 ms, which HTML need not pay
+            from engine.extract.select.xml_css import XmlCssExpression  # HTML does not load lxml
 
             self._xml_css = XmlCssExpression(self._text)
         return self._xml_css.find(root, block=scope.node is not None)
 
 
-class _XPathSelector:
+class _XPathSelector(Selector):
     speed = Speed.SLOW
 
     def __init__(self, text: str) -> None:
@@ -152,16 +142,13 @@ class _XPathSelector:
     def all(self, scope: Scope) -> "list[SelectedNode]":
         return [*self._select(scope)]
 
-    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
-        return iter(self.all(scope))
-
     def _select(self, scope: Scope) -> "list[_Element | str]":
         root = scope.element
         return [] if root is None else self._expression.find(root, block=scope.node is not None)
 
 
-class _JsonSelector(ABC):
-    """What selectors of JSON share: a match is a value, even a list; `all` splits lists, `type: json` keeps them."""
+class _JsonSelector(Selector):
+    """A match is a JSON value, even a list; `all` splits lists, `type: json` keeps them."""
 
     speed = Speed.QUICK_IF_PLAIN
 
@@ -172,9 +159,6 @@ class _JsonSelector(ABC):
     def all(self, scope: Scope) -> "list[SelectedNode]":
         parts = (match if isinstance(match, list) else (match,) for match in self._matches(scope))
         return [JsonValue(value) for part in parts for value in part if value is not None]
-
-    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
-        return iter(self.all(scope))
 
     @abstractmethod
     def _matches(self, scope: Scope) -> Sequence[Any]:
@@ -235,7 +219,7 @@ class _EmbeddedJsonSelector(_JsonSelector):
         return value
 
 
-class _SelfSelector:
+class _SelfSelector(Selector):
     speed = Speed.QUICK
 
     def first(self, scope: Scope) -> "SelectedNode | None":
@@ -250,6 +234,3 @@ class _SelfSelector:
     def all(self, scope: Scope) -> "list[SelectedNode]":
         node = self.first(scope)
         return [] if node is None else [node]
-
-    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
-        return iter(self.all(scope))

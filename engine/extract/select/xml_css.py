@@ -87,9 +87,9 @@ class _LocalNameTranslator(GenericTranslator):
 def _tests_of(selector_list: SelectorList) -> list[str]:
     """An XPath step for each alternative.
 
-    What stands left of a combinator becomes a test of the element on its right: XPath would collect the matches below
-    each element on the left, and compare them with all that it has, in the square of their number. Of several elements
-    that a combinator may lead to, the nearest is tried: the others have no more ancestors, or siblings, than it has.
+    What is left of a combinator becomes a test of the element on its right: a path from left to right would take the
+    square of the matches. Of several elements that a combinator may lead to, the nearest is tested: the others have no
+    more ancestors or siblings.
     """
     return [
         _test([(_test_of_compound(step), step.combinator) for step in reversed(steps)])
@@ -115,7 +115,7 @@ _Steps = Sequence[tuple[str, str]]
 
 
 def _split(steps: _Steps, combinators: str) -> list[_Steps]:
-    """The steps in groups, which end where one of these combinators would be on the left."""
+    """The steps in groups that end at these combinators."""
     groups: list[list[tuple[str, str]]] = [[]]
     for test, combinator in steps:
         ends = combinator != "" and combinator in combinators
@@ -126,7 +126,7 @@ def _split(steps: _Steps, combinators: str) -> list[_Steps]:
 
 
 def _path_to_siblings(steps: _Steps) -> str:
-    """How the element of the first step leads to the siblings on its left; empty: it needs none."""
+    """The path from the element of the first step to its siblings on the left; empty: none needed."""
     path = []
     for number, chain in enumerate(_split(_split(steps, "> ")[0], "~")):
         if number:
@@ -136,7 +136,7 @@ def _path_to_siblings(steps: _Steps) -> str:
 
 
 def _path_to_ancestors(steps: _Steps) -> str:
-    """How the element of the first step leads to the ancestors on its left; empty: it needs none."""
+    """The path from the element of the first step to its ancestors on the left; empty: none needed."""
     path = []
     for number, unit in enumerate(_split(steps, " ")):
         parents = _split(unit, ">")

@@ -58,13 +58,13 @@ class CssFinder:
         self._blocks: dict[str, list[LexborNode]] = {}
         self._marked: dict[tuple[str, str, str], str] = {}
         self._rows: dict[tuple[int, str], list[LexborNode]] = {}
-        """By block and selector: what it matches there."""
+        """By block and selector."""
         self._numbered: dict[tuple[int, str], dict[int, list[LexborNode]]] = {}
-        """By block and tag: its elements by their number among their siblings."""
+        """By block and tag: elements by their number among their siblings."""
         self._cells: dict[int, list[LexborNode]] = {}
-        """The children of rows."""
+        """By row: its children."""
         self._nodes: dict[str, list[LexborNode]] = {}
-        """The elements with each mark."""
+        """By mark."""
 
     def find(self, block: str, selector: str) -> str | None:
         """The texts joined by one space, blanks left out."""
@@ -109,9 +109,9 @@ class CssFinder:
         return block.css(text)  # the block itself may match
 
     def _number(self, block: LexborNode, tag: str) -> dict[int, list[LexborNode]]:
-        """The elements of that tag in a block, by number: for `nth-child`, the parser counts siblings for each of them.
+        """The elements of that tag in a block, by their number among their siblings.
 
-        A table of n rows, which is searched for each of its rows, would take the third power of n.
+        `nth-child` counts siblings for each element: a table of n rows would take the third power of n.
         """
         by_number = self._numbered.get((block.mem_id, tag))
         if by_number is None:
@@ -127,7 +127,7 @@ class CssFinder:
         return by_number
 
     def _cell(self, row: LexborNode, child: tuple[str, int]) -> LexborNode | None:
-        """The child with that tag and number; a table is read without a search for each of its cells."""
+        """The child with that tag and number, without a search for each cell."""
         cells = self._cells.get(row.mem_id)
         if cells is None:
             cells = self._cells[row.mem_id] = list(row.iter())
@@ -142,7 +142,7 @@ class CssFinder:
                 del node.attrs[mark]
 
     def _mark_texts(self, selector: str) -> str:
-        """The selector with the mark of each pseudo-class that looks at text in its place; elements get the marks."""
+        """The selector with marks in place of the pseudo-classes that look at text; matching elements get the marks."""
         if ":contains" not in selector and ":matches" not in selector:
             return selector
         return _replace_text_tests(selector, lambda test: f"[{self._mark(test.compound, test.pseudo, test.argument)}]")
@@ -194,7 +194,7 @@ class XPathFinder:
 def render_selector(
     selector: str, flavour: SelectorFlavour | None, texts: Mapping[str, str], of_page: Container[str] = ()
 ) -> str:
-    """The selector with its variables. `of_page`: the names of those that a page gives; they can only be text."""
+    """The selector with the values of its variables. `of_page`: names of those from the page, which are only text."""
     return (_render_xpath if flavour == "xpath" else _render_css)(selector, texts, of_page)
 
 
@@ -211,7 +211,7 @@ def _render_css(selector: str, texts: Mapping[str, str], of_page: Container[str]
 def _render_xpath(selector: str, texts: Mapping[str, str], of_page: Container[str]) -> str:
     """XPath has no escapes: a text that has the quotes around it becomes a call of `concat`.
 
-    A text of the page without quotes around it gets some, unless it is a name or a number.
+    A text of the page without quotes gets them, unless it is a name or a number.
     """
 
     def look_up(name: str) -> str | None:
@@ -322,7 +322,7 @@ def _compile_xpath(text: str) -> Any:
 
 
 def _last(result: Any) -> Any:
-    """The last node of a result, or its text; None: there is none."""
+    """The last node of a result, or its text; None if it is empty."""
     if isinstance(result, list):
         return result[-1] if result else None
     if isinstance(result, float):

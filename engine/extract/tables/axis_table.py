@@ -19,7 +19,7 @@ from engine.model.record import ExtractedLink
 from engine.urls import QueryStripper
 
 _MAX_INDEX = 100_000
-"""An open range that does not end before has a selector which finds something for any index, as a rule."""
+"""Where an open range fails: its selector probably matches for any index."""
 
 
 class _Values(Struct):
@@ -30,14 +30,13 @@ class _Values(Struct):
     """The names of those that the page gives."""
 
     def enter(self, name: str, axis: Axis, index: int) -> None:
-        """The index of an axis, whose value is not known yet."""
+        """Set the index of an axis whose value is not known yet."""
         texts = self.texts
         texts["index"] = texts[f"{name}.index"] = str(index)
         texts[f"{name}.value"] = ""
         texts[f"{name}.match"] = axis.match or ""
 
     def set(self, name: str, axis: Axis, value: str | None) -> None:
-        """The value of an axis."""
         self.texts[f"{name}.value"] = value or ""
         if axis.selector is not None:
             self.of_page.add(f"{name}.value")
@@ -149,7 +148,7 @@ class AxisTableReader:
         return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)
 
     def _resolve(self, value: str, page: str) -> str | None:
-        """The URL of a link. A file leads to files of its own folder, or of the folder `base_url`, alone."""
+        """The URL of a link. A file leads only to files of its own folder, or of the folder `base_url`."""
         if self._table.base_url is None and urls.is_file_url(page) and not urls.is_http_url(value):
             return urls.resolve_below(page[: page.rfind("/") + 1], value)
         return urls.resolve(value, self._table.base_url or page)
@@ -157,7 +156,7 @@ class AxisTableReader:
 
 @lru_cache(maxsize=4096)
 def _convert_date(text: str, converter: DateConverter) -> str:
-    """The date in its new form. A table repeats its dates in each row. Raises DateInvalid."""
+    """The date in its new form, cached: each row repeats the dates. Raises DateInvalid."""
     date = parse_date(text, converter.in_patterns)
     return format_date(date if converter.roll is None else roll_day(date, converter.roll), converter.out_pattern)
 
@@ -174,7 +173,6 @@ class _PageReader:
         """How often a selector matched."""
 
     def close(self) -> None:
-        """Leave the page as it was."""
         self._finder.close()
 
     def expand(self, axes: Sequence[tuple[str, Axis]]) -> Iterator[list[str | None]]:
@@ -197,7 +195,7 @@ class _PageReader:
                 return
             values.set(name, axis, value)
             rows = self._expand(rest, values, [*read, value])
-            if axis.last is None and axis.selector is None:  # it has a value at every index: the others say what ends
+            if axis.last is None and axis.selector is None:  # it has a value at every index: the other axes end it
                 selected = self._selected
                 rows = iter(list(rows))
                 if self._selected == selected:

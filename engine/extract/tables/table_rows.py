@@ -1,4 +1,4 @@
-"""What the table of a page gives, or why it gives nothing."""
+"""The rows of a table on a page, or the error if the page lacks the table."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from engine.model.stored_form import SourcePosition
 
 
 class TableInvalid(Exception):
-    """The page does not have the table that the defs describe. `place`: what says so in the defs."""
+    """The page does not have the table that the defs describe. `place`: of the description in the defs."""
 
     def __init__(self, text: str, place: SourcePosition | None = None) -> None:
         super().__init__(text)

@@ -44,12 +44,11 @@ class ProgressBoard:
         self._cells = memoryview(mmap.mmap(fd, _SIZE)).cast("Q")
 
     def slot(self, number: int) -> "ProgressSlot":
-        """The slot of one process."""
         return ProgressSlot(self._cells[number * _CELLS : (number + 1) * _CELLS])
 
 
 class ProgressSlot:
-    """What one process works on. Writing a number takes about 50 ns."""
+    """What one process works on."""
 
     __slots__ = ("_cells",)
 
@@ -62,12 +61,10 @@ class ProgressSlot:
         return int(self._cells[0])
 
     def clear(self) -> None:
-        """Forget the process that had the slot before."""
         for cell in range(_CELLS):
             self._cells[cell] = 0
 
     def begin(self, document: int, phase: Phase) -> None:
-        """Note the document that is begun."""
         self._cells[1] = phase
         self._cells[0] = document
 
@@ -109,7 +106,6 @@ class ProgressSlot:
         return (int(self._cells[2]), int(self._cells[3])) if self._cells[1] == Phase.STEP else None
 
     def enter_links(self) -> None:
-        """Note that the links are collected."""
         self._cells[1] = Phase.LINKS
 
     def describe(self, definitions: Definitions | None, data_defs: Sequence[str]) -> str:

@@ -16,8 +16,7 @@ from engine.node.seen_set import SeenSet
 from engine.store.transactions.outcome import ChildJob
 
 CHILDREN_PER_PIECE = 2_000
-"""Links turned into jobs at once; pieces after the first by the thread that commits them. About 6 ms."""
-
+"""Links turned into jobs at once; the committing thread makes the pieces after the first."""
 
 _MAX_SERIES = 1_000
 
@@ -124,7 +123,7 @@ class ChildJobs:
     def _key_of_next(self, job: LeasedJob, link: ExtractedLink, request: LinkRequest) -> tuple[bytes, bytes | None]:
         """The identity of a next page, as if its locator named it: a chain that returns to its start ends there.
 
-        With it that of a plain link to the same page; None: there is none.
+        With it the key of a plain link to the same page, if the request is one.
         """
         sent = job.request
         identity = locator_key(link.group, job.locator, link.url, request.method, request.body, sent.account)

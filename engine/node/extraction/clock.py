@@ -31,7 +31,7 @@ class DocumentClock:
         """When the document was begun, by the clock of the loop."""
 
     def start(self, more: float = 0.0) -> None:
-        """A document is begun: at once, except by a process that is still starting. `more`: seconds it may add."""
+        """Start the time of a document, or wait until its process has started. `more`: seconds it may add."""
         self._limit = self._seconds + more
         self.began_at = self._loop.time()
         self._paused = False
@@ -41,17 +41,16 @@ class DocumentClock:
             self._timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, 0.0)
 
     def stop(self) -> None:
-        """The document is worked."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def pause(self, *, paused: bool) -> None:
-        """Whether the answer waits for this process, and time does not count."""
+        """While paused, time does not count: the answer waits for the node."""
         self._paused = paused
 
     def _check_start(self, waited: float) -> None:
-        """Count the time for a document from when it is begun; no start takes more than its limit."""
+        """Begin to count once the process has begun the document; a start has a limit of its own."""
         self.began_at = self._loop.time()
         if self._has_begun():
             self._watch_next(self._limit)

@@ -43,19 +43,16 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         self._opening = loop.create_task(self._open(loop, connection))
 
     def write(self, pieces: Sequence[bytes]) -> None:
-        """Send these bytes, in order."""
         if self._transport is None:
             self._unsent += pieces
         else:
             self._transport.writelines(pieces)
 
     def resume(self) -> None:
-        """Read on."""
         if self._transport is not None:
             self._reads().resume_reading()
 
     def close(self) -> None:
-        """Close the socket."""
         self._opening.cancel()
         if self._transport is not None:
             self._transport.abort()
@@ -68,14 +65,12 @@ class ExtractionConnection(asyncio.BufferedProtocol):
             self._on_closed()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send what was written before."""
-        self._transport = cast(asyncio.WriteTransport, transport)  # that of uvloop is no subclass
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is not a subclass
         if self._unsent:
             self._transport.writelines(self._unsent)
             self._unsent = []
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Where the next bytes go."""
         if self._filled == len(self._buffer):
             grown = bytearray(max(len(self._buffer) + _READ_BYTES, self._needed))  # its size was admitted
             grown[: self._filled] = self._buffer  # not enlarged in place: a view of it may still exist
@@ -83,7 +78,6 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         return memoryview(self._buffer)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Pass on the messages that are complete."""
         self._filled += nbytes
         self.received += nbytes
         while self._filled >= self._needed:
@@ -98,7 +92,6 @@ class ExtractionConnection(asyncio.BufferedProtocol):
             self._deliver(header_size)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Report the end."""
         self._transport = None
         self._on_closed()
 

@@ -31,7 +31,7 @@ def may_be_inline(body: bytes, content_type: str) -> bool:
 
 
 def is_plain(page: Page, body: bytes, speeds: Iterable[Speed]) -> bool:
-    """Whether the page has few parts, and selectors of these speeds search it in bounded time. About 10 µs."""
+    """Whether the page has few parts, and selectors of these speeds search it in bounded time."""
     speed = max(speeds, default=Speed.QUICK)
     if page.kind == "xml" or speed is Speed.SLOW:
         return False

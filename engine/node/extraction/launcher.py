@@ -25,8 +25,6 @@ class Ended(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """A process has started."""
-
     number: int
     pid: int
 
@@ -42,7 +40,6 @@ class ExtractionLauncher:
     """Not thread-safe. The descriptor of `control` is readable when reports can be received."""
 
     def __init__(self, limits: ExtractionLimits, module: str = _MODULE) -> None:
-        """`module`: what `spawn_template` runs."""
         self.limits = limits
         self._module = module
         self._cpus = allowed_cpus()
@@ -58,7 +55,6 @@ class ExtractionLauncher:
         return self._control
 
     def slot(self, number: int) -> ProgressSlot:
-        """A slot of the board."""
         return self._board.slot(number)
 
     def fork_template(self) -> None:
@@ -77,7 +73,7 @@ class ExtractionLauncher:
         self._forked, self._control = pid, ours
 
     def spawn_template(self) -> None:
-        """Start a template as a fresh interpreter, from whatever process. Raises OSError."""
+        """Start a template as a fresh interpreter, from any process. Raises OSError."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -140,7 +136,6 @@ class ExtractionLauncher:
         ]
 
     def close(self) -> None:
-        """End the template and all its processes."""
         if self._control is not None:
             self._control.close()
             self._control, self._received = None, b""

@@ -37,7 +37,6 @@ class ExtractionLimits(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "ExtractionLimits":
-        """The limits that the settings give."""
         links = MAX_PAGE_URL_CHARACTERS + settings.max_links * _BYTES_PER_LINK  # links alone fail no page
         return cls(
             seconds=settings.parse_limit,
@@ -49,11 +48,9 @@ class ExtractionLimits(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, text: str) -> "ExtractionLimits":
-        """The limits of a text from `to_json`."""
         return cls(**orjson.loads(text))
 
     def to_json(self) -> str:
-        """The form in which a spawned process receives them."""
         return orjson.dumps(asdict(self)).decode()
 
     def growth(self, base: int) -> int:

@@ -26,16 +26,15 @@ from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejecti
 from engine.model.step import StepResult
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
-"""Memory that the tree takes for each `<` and `=`: less than measured (90 and 250), since a script holds both, too."""
+"""Memory that the tree takes for each `<` and `=`: less than measured, since scripts hold them, too."""
 _COPIES = 2
-"""The body, which is its text in UTF-8 as a rule, and one in lower case that is kept for the guards."""
-
+"""The body, usually its text in UTF-8, and the same in lower case."""
 
 _PARSER_STEP, _PARSER_CODE = "parser", "table"
 REPEATED = "repeated"
 """A page with the same blocks as the one before it: it ends their series, and gives nothing."""
 LOGGED_OUT = "logged out"
-"""A page that was answered as if nobody had logged in: it gives nothing, and is asked for again."""
+"""A page that was answered without the login: it gives nothing and is fetched again."""
 _SITEMAP_START = 1_000
 
 
@@ -74,18 +73,18 @@ class ExtractedPage(Struct):
     blocks: PageBlocks | None = None
     """Of a page in a series that ends with an empty page."""
     replaced_by: str = ""
-    """The canonical URL of a page that is skipped for it, `REPEATED` or `LOGGED_OUT`; empty: it is none of these."""
+    """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, or empty."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
-    """Learns what is worked on."""
+    """Notes the part that is worked on."""
 
     def enter_data_def(self, index: int) -> None:
-        """A dataDef is applied: its index."""
+        """`index`: of the dataDef that is applied."""
 
 
 def check_supported(body: bytes, content_type: str) -> None:
-    """Raises UnsupportedContent where no extraction process can read the body, by its type and its first bytes."""
+    """Raise UnsupportedContent if extraction cannot read a body of this type and these first bytes."""
     if not is_binary(body, content_type):
         return
     if not is_pdf(body, content_type):
@@ -237,7 +236,7 @@ def parse_page(
 
 
 def read_sitemap_text(body: bytes, content_type: str) -> str:
-    """The text of a sitemap. Raises UnreadablePage for what is no text."""
+    """The text of a sitemap. Raises UnreadablePage if it is not text."""
     starts_as_xml = body[:_SITEMAP_START].lstrip()[:2] in (b"<?", b"<u", b"<s", b"<!", b"<\0", b"\0<")
     if not starts_as_xml and is_binary(body, ""):
         raise UnreadablePage("not a sitemap: it is no text")

@@ -29,9 +29,9 @@ from engine.processes.frames import PREFIX, encode_frame
 MAX_CHILDREN = 2
 """Processes without plugin code: one that works, and one for what would wait behind a costly document."""
 QUEUED = 2
-"""Documents a process has at most, so that it never waits for the next."""
+"""Documents that a process has at most: it works on one while the next waits."""
 BUSY_SECONDS = 0.25
-"""A document that takes longer than this gets a second process started, so that the others need not wait for it."""
+"""After so long on one document, a second process starts for the others."""
 
 
 def choose_child(
@@ -82,12 +82,12 @@ def free_slot(children: Sequence[ChildState]) -> int:
 _log = logging.getLogger(__name__)
 _RESTART_SECONDS = 0.2
 _KILL_SECONDS = 2.0
-"""After so long a process that was killed must have ended; else the process that forks them is stuck."""
+"""A killed process must end within them; else the template is stuck."""
 _MAX_FAILED_STARTS = 10
 
 
 class ExtractionPool:
-    """At most two processes, started when they are needed. For one event loop; `close` may be called from it alone."""
+    """Extraction processes, started when needed. For one event loop, which alone may call `close`."""
 
     def __init__(self, launcher: ExtractionLauncher, *, max_children: int = MAX_CHILDREN) -> None:
         self._launcher = launcher
@@ -212,7 +212,7 @@ class ExtractionPool:
         self._loop.call_at(due, self._abandon, child, due)
 
     def _abandon(self, child: ChildState, due: float) -> None:
-        """Give up a process that should have ended; also the one that forks, if it has not reported the end."""
+        """Give up a process that should have ended; also the template, if it has not reported the end."""
         assert self._loop is not None
         if child not in self._children:
             return
@@ -238,7 +238,7 @@ class ExtractionPool:
         return self._launcher.start(child.number, child.slot)
 
     def _on_failed_start(self, reason: str) -> None:
-        """Start none for a while; after many failures in a row, what waits is given back."""
+        """Start no process for a while; after many failures in a row, fail what waits."""
         assert self._loop is not None
         self._failed_starts += 1
         self._start_blocked = True

@@ -26,7 +26,6 @@ class PageTask(Struct, frozen=True, kw_only=True):
     robots_tags: tuple[str, ...] = ()
     """The values of its X-Robots-Tag headers."""
     max_rejections: int = SHOWN_REJECTIONS
-    """Rejections to describe."""
     tasks: tuple[str, ...] = ()
     """By dataDef, the task whose chain its rows go through; empty: the default chain. None at all: all default."""
 
@@ -37,7 +36,6 @@ class PageTask(Struct, frozen=True, kw_only=True):
         return tuple((name, wants_rows, task) for (name, wants_rows), task in zip(self.data_defs, tasks, strict=True))
 
     def to_header(self) -> dict[str, Any]:
-        """The task as an object that orjson writes."""
         return {
             "kind": "page", "defs": self.defs, "data_defs": self.data_defs, "url": self.url,
             "content_type": self.content_type, "status": self.status, "fetched_at": self.fetched_at,
@@ -47,7 +45,6 @@ class PageTask(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> "PageTask":
-        """The task of an object from `to_header`."""
         return cls(
             defs=header["defs"],
             data_defs=tuple((name, rows) for name, rows in header["data_defs"]),

@@ -1,4 +1,4 @@
-"""The template of extraction processes: one thread, everything imported; forks a process in 2 ms whenever asked.
+"""The template of extraction processes: one thread, everything imported; forks a process on demand.
 
 A node has threads and open databases, which do not survive a fork; the template has neither.
 """
@@ -41,16 +41,12 @@ _KIB = 1 if sys.platform == "darwin" else 1024
 
 
 class Order(IntEnum):
-    """What a node asks of its template."""
-
     START = 1
     """With the socket of the new process."""
     KILL = 2
 
 
 class Report(IntEnum):
-    """What a template reports."""
-
     STARTED = 1
     ENDED = 2
 
@@ -74,7 +70,6 @@ class ExtractionTemplate:
         os.set_blocking(self._wakeup, False)
 
     def serve(self) -> None:
-        """Work until the node is gone."""
         signal.signal(signal.SIGCHLD, _ignore_signal)  # a handler of its own, so that the wakeup descriptor is written
         signal.set_wakeup_fd(self._alarm, warn_on_full_buffer=False)
         try:
@@ -131,7 +126,7 @@ class ExtractionTemplate:
         self._report(Report.STARTED, number, pid, 0)
 
     def become_child(self, descriptor: int, slot: int, parent: int) -> None:
-        """Be an extraction process, in the fork of the template with this pid; never returns."""
+        """Become an extraction process, in a fork of the template with pid `parent`; never returns."""
         with exit_at_end():
             signal.set_wakeup_fd(-1)
             reset_signals()

@@ -27,7 +27,6 @@ MAX_INTEGER = 2**63 - 1
 
 
 def count_of(value: Any) -> int:
-    """A number of things."""
     if type(value) is not int or not 0 <= value <= MAX_INTEGER:
         raise ValueError("not a count")
     return value
@@ -41,14 +40,12 @@ def integer_of(value: Any) -> int:
 
 
 def text_of(value: Any) -> str:
-    """A text."""
     if type(value) is not str:
         raise TypeError("not a text")
     return value
 
 
 def one_of(value: Any, allowed: Sequence[Any]) -> Any:
-    """One of the allowed words."""
     if value not in allowed:
         raise ValueError("not a known word")
     return value
@@ -91,7 +88,6 @@ class LinkColumns(Struct, frozen=True, kw_only=True):
                         yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host, details)
 
     def _keys_of(self, start: int, count: int) -> list[bytes]:
-        """The keys of so many links."""
         keys = bytes(self.keys[start * KEY_BYTES : (start + count) * KEY_BYTES])
         return [keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]
 
@@ -106,7 +102,6 @@ class PackedLinks(Struct, frozen=True):
 
 
 def pack_links(links: Sequence[ExtractedLink]) -> PackedLinks:
-    """The message of links."""
     urls, urls_size = pack_lines([link.url for link in links])
     details, details_size = b"", 0
     if any(link.details is not None for link in links):
@@ -131,7 +126,7 @@ def links_size(fields: dict[str, Any]) -> int:
 
 
 def unpack_links(fields: dict[str, Any], body: memoryview) -> LinkColumns:
-    """The links of a message. Raises ValueError, TypeError or LookupError where it is none."""
+    """The links of a message. Raises ValueError, TypeError or LookupError if it is invalid."""
     runs = tuple(
         (
             count_of(count), text_of(group), integer_of(priority),
@@ -178,7 +173,7 @@ class AnswerTooLarge(Exception):
 
 
 class InvalidAnswer(Exception):
-    """An extraction process sent something that is no answer: it counts as dead."""
+    """An extraction process sent something else than an answer: it counts as dead."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -261,7 +256,6 @@ def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ..
 
 
 def encode_failure(failure: Failure) -> list[bytes]:
-    """The message of a failure."""
     place = (failure.unit, failure.step)
     return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason), "place": place})
 
