@@ -1,4 +1,4 @@
-"""Extracts pages outside a crawl, one at a time: in this process where that is certainly cheap, else in a killable one.
+"""Extracts pages outside a crawl: cheap ones in this process, others in a killable one.
 
 For one thread at a time. The process is started at the first need and stays warm until `close`.
 """

@@ -1,4 +1,4 @@
-"""Parses sitemaps (sitemaps.org protocol 0.9): the URLs of their entries, and when these were modified."""
+"""Parses sitemaps (sitemaps.org 0.9): the URLs of their entries, and when they were modified."""
 
 import re
 from collections.abc import Sequence

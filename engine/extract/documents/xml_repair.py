@@ -1,4 +1,4 @@
-"""Repairs what the XML parser would drop from a malformed document: references, and prefixes without a namespace.
+"""Repairs malformed XML: named references, and prefixes without a namespace.
 
 After the first error the parser drops every named reference, `&amp;` too. Entities of the document are not expanded.
 """

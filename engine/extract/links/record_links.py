@@ -1,4 +1,4 @@
-"""Finds the links of records: those inside their blocks, with the values they carry and the requests they send."""
+"""Finds the links of records, with the values they carry and the requests they send."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""PDF: the text of a document as an HTML page, a line in each paragraph; for extraction processes alone."""
+"""Reads the text of a PDF as an HTML page, a line in each paragraph; in extraction processes."""
 
 import ctypes
 import re

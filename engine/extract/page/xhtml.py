@@ -1,4 +1,4 @@
-"""XHTML as HTML: what XML means otherwise is written out, so that a parser of HTML reads what a browser shows.
+"""Rewrites XHTML as HTML, so that a parser of HTML reads what a browser shows.
 
 In HTML the slash of `<script src="a.js"/>` does not count, and all that follows is its text.
 """

@@ -1,4 +1,4 @@
-"""Reads the rows of a table that axes describe: every item with every value of its dimensions, and a fact."""
+"""Reads the rows of a table: every item with every value of its dimensions, and a fact."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,1 +1,1 @@
-"""What defs make of pages: on the fetch loop where that is certainly cheap, else in processes that can be killed."""
+"""Extracts pages: cheap ones on the fetch loop, others in processes that can be killed."""

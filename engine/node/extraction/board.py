@@ -1,4 +1,4 @@
-"""A few shared bytes in which an extraction process notes what it works on; read after its death for the reason."""
+"""Shared bytes in which an extraction process notes its work, to explain its death."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""The extraction process: parses and extracts documents under limits of CPU time and memory, one after another.
+"""The extraction process: parses and extracts documents under limits of CPU time and memory.
 
 It opens no database and no socket, and dies with the node that it serves.
 """

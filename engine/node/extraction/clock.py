@@ -1,4 +1,4 @@
-"""Measures how long an extraction process takes for a document, as far as the event loop could have seen its answer."""
+"""Measures how long an extraction process takes for a document, as the event loop sees it."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A node's handle of its template: has extraction processes started and killed, and learns how they ended."""
+"""A node's handle of its template: starts and kills extraction processes, reports their ends."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Extracts one page: decodes it, parses it, applies dataDefs; used by the node and by its extraction processes."""
+"""Extracts one page: decodes it, parses it, applies dataDefs; in the node or an extraction process."""
 
 import time
 from collections.abc import Callable, Sequence

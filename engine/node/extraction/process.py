@@ -1,4 +1,4 @@
-"""The extraction processes of a node: they parse what is large or costly; killed at a limit, replaced after a death."""
+"""The pool of a node's extraction processes: killed at a limit, replaced after a death."""
 
 import asyncio
 import logging
