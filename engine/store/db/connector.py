@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from engine.errors import CrawlError, StorageError
 from engine.runtime.disk_space import is_full
-from engine.store.db.file_header import FileStamp
+from engine.store.db.file_header import APPLICATION_ID, SCHEMA_NUMBER
 from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
 from engine.store.db.retry_busy import DiskFull, retry_busy
 
@@ -28,9 +28,9 @@ BUSY_SECONDS = 30.0
 _BEGIN_RETRY_SECONDS = 0.001
 _BLOCKED_BUSY_SECONDS = 0.05
 _DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
-"""The second and third: the shared index of the write-ahead log cannot grow."""
+"""The last two: the shared index of the write-ahead log cannot grow."""
 _UNCLEAR_ERRORS = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
-"""What SQLite says of a full disk, too, where it cannot create the files beside a database."""
+"""SQLite also raises these on a full disk, if it cannot create the files beside a database."""
 _CACHE_KB, _SMALL_CACHE_KB = 4_000, 500
 _BLOB_PIECE_BYTES = 64 * 1024
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
@@ -59,13 +59,13 @@ class Database:
         read_only: bool = False,
         immutable: bool = False,
         busy_seconds: float = BUSY_SECONDS,
-        stamp: FileStamp | None = None,
+        page_size: int | None = None,
         small_cache: bool = False,
     ) -> "Database":
         """Open a database file. `durable`: commits survive a power loss (synchronous FULL), else only a crash.
 
-        `immutable`: nothing writes the file meanwhile; neither reads nor creates a write-ahead log. `stamp`: what the
-        file gets if it is new. `small_cache`: for a connection that reads little, or each page once.
+        `immutable`: nothing writes the file meanwhile; neither reads nor creates a write-ahead log. `page_size`:
+        that of a new file, which is numbered as ours. `small_cache`: for a connection that reads little.
         Raises StorageError, naming the file, if it cannot be opened or is not a database.
         """
         read_only = read_only or immutable
@@ -86,8 +86,8 @@ class Database:
             database.execute("PRAGMA query_only = 1")
         else:
             # processes that create the file at the same time block each other here, and SQLite does not wait
-            if stamp is not None:
-                retry_busy(lambda: database._stamp_new(stamp), seconds=busy_seconds, pause=0.01)
+            if page_size is not None:
+                retry_busy(lambda: database._number_new(page_size), seconds=busy_seconds, pause=0.01)
             retry_busy(lambda: database.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
             database._set_synchronous(durable)
         database.execute(f"PRAGMA cache_size = {-(_SMALL_CACHE_KB if small_cache else _CACHE_KB)}")
@@ -187,10 +187,6 @@ class Database:
         self._begin(mode)
         try:
             yield self
-        except BaseException:
-            self._rollback()
-            raise
-        try:
             self.execute("COMMIT")
         except BaseException:
             self._rollback()
@@ -267,24 +263,22 @@ class Database:
                 if mode == "IMMEDIATE":
                     self.blocked_since = None
                 return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                    raise self._translate_error(error) from error
-                if time.monotonic() >= begun + limit:
-                    self.blocked_since = self.blocked_since or begun
+            except sqlite3.Error as error:
+                is_busy = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() >= begun + limit:
+                    if is_busy:
+                        self.blocked_since = self.blocked_since or begun
                     raise self._translate_error(error) from error
                 time.sleep(_BEGIN_RETRY_SECONDS)
-            except sqlite3.Error as error:
-                raise self._translate_error(error) from error
 
-    def _stamp_new(self, stamp: FileStamp) -> None:
-        """Number a new file before it has a write-ahead log: its first bytes always tell whose it is."""
-        if self.value("PRAGMA application_id") == stamp.application_id:
+    def _number_new(self, page_size: int) -> None:
+        """Number a new file before it has a write-ahead log: its first bytes always name this program."""
+        if self.value("PRAGMA application_id") == APPLICATION_ID:
             return
-        self.execute(f"PRAGMA page_size = {stamp.page_size}")
+        self.execute(f"PRAGMA page_size = {page_size}")
         with self.transaction():
-            self.execute(f"PRAGMA application_id = {stamp.application_id}")
-            self.execute(f"PRAGMA user_version = {stamp.user_version}")
+            self.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self.execute(f"PRAGMA user_version = {SCHEMA_NUMBER}")
 
     def _set_synchronous(self, durable: bool) -> None:
         """Change whether commits wait for the disk. Outside of transactions alone: SQLite refuses it inside."""
@@ -307,8 +301,7 @@ class Database:
             return DiskFull(f"{self.path}: {said}", "Free some space on the disk. A crawl that runs waits for it.")
         if "malformed" in text or "not a database" in text or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return StorageError(
-                f"{self.path}: damaged ({text})",
-                "Restore it from a copy, or use another --data directory.",
+                f"{self.path}: damaged ({text})", "Restore it from a copy, or use another --data directory."
             )
         if "readonly" in text or "unable to open" in text:
             return StorageError(f"{self.path}: {text}", "Check the permissions of the data directory.")

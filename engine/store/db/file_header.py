@@ -3,8 +3,6 @@
 import contextlib
 from pathlib import Path
 
-from msgspec import Struct
-
 from engine.errors import UsageError
 
 CRAWL, PAGES = "crawl.db", "pages.db"
@@ -15,14 +13,6 @@ SCHEMA_NUMBER = 14
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
-
-
-class FileStamp(Struct, frozen=True):
-    """What a new database file gets before its first table."""
-
-    page_size: int
-    application_id: int = APPLICATION_ID
-    user_version: int = SCHEMA_NUMBER
 
 
 class OtherDatabase(UsageError):

@@ -8,14 +8,14 @@ from pathlib import Path
 from engine.errors import CrawlError, StorageError
 from engine.store.db.connector import Database, has_no_wal, sqlite3
 from engine.store.db.file_header import CRAWL as CRAWL
-from engine.store.db.file_header import HEADER_BYTES, SQLITE_MAGIC, FileStamp, check_numbers
+from engine.store.db.file_header import HEADER_BYTES, SQLITE_MAGIC, check_numbers
 from engine.store.db.file_header import PAGES as PAGES
 from engine.store.db.retry_busy import retry_busy
 
 _SQL_DIR = Path(__file__).parent
 _SCRIPTS = {CRAWL: "schema.sql", PAGES: "pages.sql"}
-_STAMPS = {CRAWL: FileStamp(4096), PAGES: FileStamp(16384)}
-"""A stored web page takes about 4 kB: larger database pages hold it in one piece and save a tenth of the disk."""
+_PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
+"""Larger database pages hold a stored web page in one piece and save disk space."""
 
 _SETTLE_SECONDS, _SETTLE_RETRY_SECONDS = 0.3, 0.02
 """Another process that is creating or closing the file finishes within the first."""
@@ -33,7 +33,7 @@ def create_databases(folder: Path) -> None:
     for name in _SCRIPTS:
         _check_file_retrying(folder / name)  # check all files before changing any
     for name, script in _SCRIPTS.items():
-        database = Database.open(folder / name, stamp=_STAMPS[name])
+        database = Database.open(folder / name, page_size=_PAGE_SIZES[name])
         try:
             retry_busy(partial(_create_tables, database, script), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS)
         finally:
@@ -55,7 +55,7 @@ def _create_tables(database: Database, script: str) -> None:
 
 
 def _check_file_retrying(path: Path) -> None:
-    """Check a file until it is good or a short time is over: without a lock, a file being closed may look damaged."""
+    """Check a file for a short time until it is good: while another process closes it, it may look damaged."""
     deadline = time.monotonic() + _SETTLE_SECONDS
     while True:
         try:

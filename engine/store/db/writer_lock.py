@@ -8,7 +8,7 @@ _WAL_WRITE_LOCK = "120"
 
 
 def find_writer_pid(database: Path) -> int | None:
-    """The pid of the process that writes to a database now; None: there is none, or the system does not report it."""
+    """The pid of the process that writes to a database now; None if no process does, or the system cannot tell."""
     try:
         inode = str(Path(f"{database}-shm").stat().st_ino)
         locks = _LOCKS.read_text("ascii", "replace")

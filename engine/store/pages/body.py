@@ -1,4 +1,4 @@
-"""The bytes of a document, which a large one keeps compressed while nobody reads them."""
+"""The bytes of a document; large ones stay compressed in memory while they are not read."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import zstandard
 from engine.model.content_digest import body_digest
 
 _PARAMETERS = zstandard.ZstdCompressionParameters.from_level(3, hash_log=15, chain_log=14, write_checksum=True)
-"""Tables that fit into the cache of a core: a tenth faster, and at most half a percent larger."""
+"""Tables that fit into the cache of a core: faster, and hardly larger."""
 
 
 def new_compressor() -> zstandard.ZstdCompressor:
@@ -33,25 +33,25 @@ class Body:
 
     @property
     def plain(self) -> bytes | None:
-        """The bytes; None where only the frame is in memory, or nothing."""
+        """The bytes; None if they are not in memory."""
         return self._plain
 
     def read(self) -> bytes:
-        """The bytes, unpacked for this call alone where they are not in memory."""
+        """The bytes; a packed body is unpacked for this call alone."""
         if self._plain is None:
-            assert self.frame is not None, "nobody reads a body that was forgotten"
+            assert self.frame is not None, "the body was forgotten"
             return self._unpack(self.frame)
         return self._plain
 
     @property
     def digest(self) -> bytes:
-        """The digest of the bytes, computed once: about 20 µs for a megabyte."""
+        """The digest of the bytes, computed once."""
         if self._digest is None:
             self._digest = body_digest(self.read())
         return self._digest
 
     def pack(self) -> None:
-        """Compress them: about 4 ms for a megabyte, without the interpreter lock."""
+        """Compress the bytes, without the interpreter lock."""
         if self.frame is None and self._plain is not None:
             _ = self.digest  # while the plain bytes are here
             self.frame = new_compressor().compress(self._plain)
@@ -62,7 +62,7 @@ class Body:
             self._plain = None
 
     def forget(self) -> None:
-        """Drop all, for a body that is stored."""
+        """Drop bytes and frame, once the body is stored."""
         self._plain = self.frame = None
 
 

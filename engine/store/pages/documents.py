@@ -55,17 +55,12 @@ _MARK_PRUNED = "UPDATE documents SET key = x'', pruned = 1 WHERE id IN (SELECT v
 _DELETE_PAGES = "DELETE FROM pages WHERE id IN (SELECT value FROM json_each(?))"
 _DELETE_ALIASES_OF_KEYS = "DELETE FROM document_aliases WHERE key IN ({keys}) AND document IN ({ids})"
 _BODY = "SELECT headers, body FROM pages WHERE id = ?"
-_METADATA = "SELECT url, status, content_type, size, fetched_at FROM documents WHERE id = ?"
-_HEADERS = "SELECT headers FROM pages WHERE id = ?"
 _LIST_HEADERS = "SELECT id, headers FROM pages WHERE id IN (SELECT value FROM json_each(?))"
 _PAGE_IDS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT +?"
 _EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE id IN ({ids})"
 _DIGESTS = "SELECT d.id, d.digest FROM json_each(?) i CROSS JOIN documents d ON d.id = i.value"
-_LAST_DOCUMENT = "SELECT max(id) FROM documents"
 _REUSABLE_DOCUMENTS = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT +?"
 _EXISTING_PAGES = "SELECT id FROM pages WHERE id IN (SELECT value FROM json_each(?))"
-_RESET_SEQUENCE = "DELETE FROM sqlite_sequence WHERE name = 'pages'"
-_SET_SEQUENCE = "INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)"
 _DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
 _LARGE_BODY_BYTES = 512 * 1024
 _SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
@@ -95,7 +90,6 @@ class NewDocument(Struct, dict=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the body."""
         return self.body.size
 
     @cached_property
@@ -133,7 +127,7 @@ class PageStore:
         self._db = Database.open(
             folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=True
         )
-        if not read_only:  # and no larger cache: it appends, and reads little of what it wrote
+        if not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         self._compressor = BodyCompressor(self._db)
 
@@ -194,7 +188,7 @@ class PageStore:
         New pages get ids far above those of all documents, so that the same is detected for any older file. Returns
         how many were lost, and writes an event to `run`; repeated calls report nothing again.
         """
-        last_document = int(crawl.value(_LAST_DOCUMENT) or 0)
+        last_document = int(crawl.value("SELECT max(id) FROM documents") or 0)
         if int(self._db.value(_LAST_PAGE) or 0) >= last_document:
             return 0
         lost, last = list[int](), 0
@@ -210,8 +204,8 @@ class PageStore:
                     crawl, run, [Event(time.time(), "WARNING", "supervisor", "page", lost_pages_message(len(lost)))]
                 )
         with self._db.transaction():
-            self._db.execute(_RESET_SEQUENCE)
-            self._db.execute(_SET_SEQUENCE, (last_document + _ID_GAP,))
+            self._db.execute("DELETE FROM sqlite_sequence WHERE name = 'pages'")
+            self._db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)", (last_document + _ID_GAP,))
         return len(lost)
 
     def delete_orphans(self, crawl: Database, *, batch: int = 500) -> int:
@@ -232,7 +226,6 @@ class PageStore:
             self._db.execute(_DELETE_PAGES, (id_list(pages),))
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
 
@@ -246,14 +239,13 @@ def _robots_tags(headers: str) -> tuple[str, ...]:
 
 
 def lost_pages_message(count: int) -> str:
-    """The message about missing stored pages, for the operator."""
     pages = "1 stored page" if count == 1 else f"{count:,} stored pages"
     return f"{PAGES} has lost {pages}: they cannot be re-extracted, and jobs that need them fetch them again"
 
 
 def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) -> None:
     """Add the documents of stored bodies, with the ids of their pages."""
-    # as bytearrays, which are bound a microsecond faster than bytes: Python looks for no adapter
+    # as bytearrays, which bind faster than bytes: Python looks for no adapter
     values = [
         (page, run, bytearray(d.keys[0] if d.keys else b""), d.url, d.status, d.content_type, d.fetched_at, d.size,
          bytearray(d.digest), d.recrawl_after)
@@ -266,25 +258,27 @@ def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) ->
 def list_stored(db: Database, run: int, keys: Sequence[bytes], oldest: float) -> dict[bytes, list[StoredPage]]:
     """By key its documents, the newest last: any of this run, and the good ones asked for since `oldest` (wall clock).
 
-    What the run has asked for, and was told that it is unchanged, is one of this run.
+    A document that the site called unchanged during the run is one of this run.
     """
     if not keys:
         return {}
     sql = _LIST_STORED.format(keys=",".join(f"?{number}" for number in range(3, len(keys) + 3)))
     stored: dict[bytes, list[StoredPage]] = {}
     for key, of_this_run, *columns in db.all(sql, (run, oldest, *keys)):
-        stored.setdefault(bytes(key), []).append(_to_stored_page(columns, of_this_run=bool(of_this_run)))
+        stored.setdefault(bytes(key), []).append(to_stored_page(columns, of_this_run=bool(of_this_run)))
     return stored
 
 
 def list_newest(db: Database, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:
     """By key the newest good document that was fetched under it, of whatever run, and its digest."""
     newest = {bytes(row[0]): row for row in db.all(_LIST_NEWEST.format(keys=placeholders(keys)), keys)}
-    return {key: (_to_stored_page(columns), digest) for key, (_, digest, *columns) in newest.items()}
+    return {key: (to_stored_page(columns), digest) for key, (_, digest, *columns) in newest.items()}
 
 
-def _to_stored_page(columns: Sequence[Any], *, of_this_run: bool = False) -> StoredPage:
-    page, url, status, content_type, size, fetched_at, asked_at, recrawl_after = columns
+def to_stored_page(columns: Sequence[Any], *, of_this_run: bool = False) -> StoredPage:
+    """`columns`: id, URL, status, content type, size, fetch time; optionally last check and `recrawl`."""
+    page, url, status, content_type, size, fetched_at, *asked = columns
+    asked_at, recrawl_after = asked or (0.0, None)
     return StoredPage(
         page=page, url=url, status=status, content_type=content_type, size=size, fetched_at=fetched_at,
         asked_at=asked_at, of_this_run=of_this_run, recrawl_after=recrawl_after,
@@ -292,7 +286,7 @@ def _to_stored_page(columns: Sequence[Any], *, of_this_run: bool = False) -> Sto
 
 
 def mark_checked(db: Database, run: int, checked: Sequence[CheckedDocument]) -> None:
-    """Record that the site has no newer version of these documents: they are as fresh as if they were fetched now."""
+    """Record that the site has no newer version of these documents: they count as fetched now."""
     db.execute_values(_MARK_CHECKED, [(c.page, c.checked_at, run, c.recrawl_after) for c in checked])
     db.execute_values(_ADD_ALIAS, [(key, c.page) for c in checked for key in c.earlier_keys])
 
@@ -312,19 +306,17 @@ def mark_pruned(db: Database, ids: Sequence[int]) -> None:
 
 
 def list_digests(db: Database, ids: Iterable[int]) -> dict[int, bytes | None]:
-    """The digests of documents by id."""
     return dict(db.all(_DIGESTS, (id_list(ids),)))
 
 
 def get_metadata(db: Database, document: int) -> tuple[str, int, str, int, float] | None:
     """URL, status, content type, bytes and fetch time; None: it is gone."""
-    row = db.one(_METADATA, (document,))
+    row = db.one("SELECT url, status, content_type, size, fetched_at FROM documents WHERE id = ?", (document,))
     return None if row is None else (row[0], row[1], row[2], row[3], row[4])
 
 
 def get_headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
-    """The response headers of a document, from pages.db."""
-    headers = pages.value(_HEADERS, (document,))
+    headers = pages.value("SELECT headers FROM pages WHERE id = ?", (document,))
     return _to_headers(headers) if headers else ()
 
 

@@ -10,8 +10,6 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages.body import new_compressor
 
 _DICTIONARIES_TO_TRY = "SELECT id, body FROM dictionaries ORDER BY id = ? DESC, id DESC LIMIT +?"
-_ADD_DICTIONARY = "INSERT INTO dictionaries (id, body) VALUES (?, ?)"
-_DICTIONARY = "SELECT body FROM dictionaries WHERE id = ?"
 
 _DICTIONARY_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, write_dict_id=True, write_checksum=True)
 _TRAINING_SAMPLES, _TEST_SAMPLES, _SAMPLE_BYTES = 32, 16, 32_768
@@ -23,7 +21,7 @@ _MAX_RATIO = 0.9
 _MIN_DICTIONARY_BYTES, _MAX_DICTIONARY_BYTES, _SAMPLE_RATIO = 4_096, 65_536, 4
 """Size of a dictionary, and bytes of samples for each of its bytes."""
 _SEGMENT_BYTES, _DMER_BYTES = 1_024, 8
-"""Fixed training parameters: 10 ms, a quarter of the time that a search for better ones takes."""
+"""Fixed training parameters: a search for better ones takes far longer."""
 _FIRST_DICTIONARY_ID = 32_768
 """Lower ids are reserved for registered dictionaries (RFC 8878, 6.1)."""
 _MAX_DICTIONARIES = 8
@@ -69,7 +67,7 @@ class BodyCompressor:
 
     def _decompressor_for(self, dictionary_id: int) -> zstandard.ZstdDecompressor:
         if dictionary_id not in self._decompressors:
-            dictionary = self._db.value(_DICTIONARY, (dictionary_id,))
+            dictionary = self._db.value("SELECT body FROM dictionaries WHERE id = ?", (dictionary_id,))
             if dictionary is None:
                 raise self._damaged_error(f"dictionary {dictionary_id} is missing")
             if len(self._decompressors) > _MAX_DICTIONARIES:
@@ -100,14 +98,14 @@ class BodyCompressor:
                 dictionary = _train_dictionary(training, id_)
                 compressor = _test_dictionary(id_, dictionary, test, max_bytes)
                 if compressor is not None:
-                    self._db.execute(_ADD_DICTIONARY, (id_, dictionary))
+                    self._db.execute("INSERT INTO dictionaries (id, body) VALUES (?, ?)", (id_, dictionary))
         self._dictionary_id, self._compressor = (0, self._plain_compressor) if compressor is None else (id_, compressor)
 
 
 def _test_dictionary(
     dictionary_id: int, dictionary: bytes, bodies: Sequence[bytes], max_bytes: float
 ) -> zstandard.ZstdCompressor | None:
-    """A compressor that packs the bodies into `max_bytes` and gets them back; None if there is none."""
+    """A compressor that packs the bodies into `max_bytes` and gets them back; None if the dictionary cannot."""
     if not dictionary:
         return None
     try:

@@ -12,7 +12,6 @@ _ENDED = "documents_ended"
 """The fact that names the last run of which no document is needed any more."""
 _ADD = "INSERT INTO temporary_documents (run, document, grp) {values} ON CONFLICT DO NOTHING"
 _KEEP = "DELETE FROM temporary_documents WHERE run = ? AND document IN (SELECT value FROM json_each(?))"
-_HAS_ANY = "SELECT EXISTS (SELECT 1 FROM temporary_documents)"
 _NEXT = """
 SELECT t.run, t.document, t.grp, r.defs_version FROM temporary_documents t JOIN runs r ON r.seq = t.run
 WHERE t.run = (SELECT min(run) FROM temporary_documents WHERE run <= ?) LIMIT +?
@@ -32,11 +31,11 @@ def keep(db: Database, run: int, used: Sequence[int]) -> None:
 
 def has_any(db: Database) -> bool:
     """Whether any document is to be deleted, now or when its run ends."""
-    return bool(db.value(_HAS_ANY))
+    return bool(db.value("SELECT EXISTS (SELECT 1 FROM temporary_documents)"))
 
 
 def mark_ended(db: Database, run: int) -> None:
-    """Record that a run needs its documents no more, in the transaction that ends it."""
+    """Record that a run no longer needs its documents, in the transaction that ends it."""
     supervisors.set_meta(db, _ENDED, str(run))
 
 

@@ -72,12 +72,10 @@ _SUM_COUNTERS = """
 SELECT {sums} FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ?{conditions}
 """
 _LINES_BY_ID = f"SELECT {_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}})"
-_LAST_ID = "SELECT max(id) FROM jobs"
 _JOB_DETAIL = f"""
 SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root, j.link_request, j.carried
 FROM jobs j {_JOINS} LEFT JOIN locators l ON l.id = j.locator WHERE j.id = ?
 """
-_ROOT_URL = "SELECT url FROM jobs WHERE id = ?"
 _ANCESTORS = """
 WITH RECURSIVE line (id, parent, url, depth, step) AS (
     SELECT p.id, p.parent, coalesce(p.target, p.url), p.depth, 1 FROM jobs j JOIN jobs p ON p.id = j.parent
@@ -128,8 +126,6 @@ class Cursor(NamedTuple):
 
 
 class JobLine(Struct, frozen=True):
-    """A job as a line of a list."""
-
     id: int
     kind: str
     state: str
@@ -178,8 +174,6 @@ class DocumentDetail(Struct, frozen=True):
 
 
 class JobDetail(Struct, frozen=True):
-    """One job in full."""
-
     line: JobLine
     run: int
     locator: str | None
@@ -264,7 +258,7 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
             return None
         line = _to_line(row)
         run, document, defs, locator, locator_request, root, link, carried = row[16:]
-        root_url = db.value(_ROOT_URL, (root,)) if root is not None else None
+        root_url = db.value("SELECT url FROM jobs WHERE id = ?", (root,)) if root is not None else None
         sent = SentRequest.from_rows(link, locator_request, located=line.origin == "locator")
         metadata = documents.get_metadata(db, document) if document is not None else None
         return JobDetail(
@@ -298,7 +292,7 @@ def _iter_chunks(
     if states == {"failed"}:
         yield from _iter_failed_chunks(db, run, conditions, after, columns, size, backwards)
         return
-    low, high = 1, int(db.value(_LAST_ID) or 0)
+    low, high = 1, int(db.value("SELECT max(id) FROM jobs") or 0)
     ids = None
     if states <= _ID_QUERIES.keys():
         of_all_kinds = JobFilter(states=job_filter.states, kinds=GlobFilter())
@@ -384,7 +378,6 @@ def _to_line(row: Sequence[Any]) -> JobLine:
 
 
 def _read_lineage(db: Database, job: int) -> Lineage:
-    """The lineage of a job."""
     return Lineage(
         tuple(Ancestor(*row) for row in db.all(_ANCESTORS, (job, _MAX_ANCESTORS))),
         tuple(Child(*row) for row in db.all(_CHILDREN, (job, _MAX_CHILDREN))),

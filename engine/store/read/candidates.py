@@ -5,10 +5,8 @@ from typing import Any
 
 import orjson
 
-from engine.model.job import JobKind, JobOrigin, LeasedJob
 from engine.model.link import BODY_PATH
 from engine.store.db.connector import Database, id_list
-from engine.store.read.sent_request import SentRequest
 
 _CANDIDATES = """
 SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
@@ -59,29 +57,3 @@ def list_due(db: Database, sequence: int, limit: int, *, suspects: bool = False)
 
 def _priority_order(row: Sequence[Any]) -> tuple[int, int]:
     return -row[4], row[0]
-
-
-def to_leased_job(
-    row: Sequence[Any], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
-    send_at: float | None, delay: float, defs: int, links_stale: bool, reserved: bool,
-    host_concurrency: int, throttled: bool, login_number: int = 0, login_failed: bool = False,
-) -> LeasedJob:  # fmt: skip
-    """The leased job of a row of `list_due`."""
-    (
-        id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, request,
-        root_url, may_leave_host, _, link, carried, fresh_since,
-    ) = row  # fmt: skip
-    located = origin == JobOrigin.LOCATOR
-    sent = SentRequest.from_rows(link, request, located=located)
-    return LeasedJob(
-        id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=kind, group=group, locator_id=locator_id,
-        root=root, locator=locator or "", locator_url=root_url, url=url,
-        origin=JobOrigin.LOCATOR if located else JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts,
-        crashes=crashes, hops=hops, target=target,
-        request=sent.request(url, root_url),
-        send_at=send_at, delay=delay, stored=None, defs_version=defs, may_leave_host=bool(may_leave_host),
-        links_stale=links_stale, reserved=reserved,
-        host_concurrency=host_concurrency, throttled=throttled, carried=carried, link_request=sent.link,
-        page_number=sent.page_number, fresh_since=fresh_since, login_number=login_number,
-        login_failed=login_failed,
-    )  # fmt: skip

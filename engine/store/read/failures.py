@@ -44,7 +44,6 @@ class HostErrors(NamedTuple):
 
 
 def list_failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
-    """URL and reason of the first failed jobs."""
     return [(str(url), str(reason)) for url, reason in db.all(_FAILURES, (run, limit))]
 
 

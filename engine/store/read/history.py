@@ -17,8 +17,6 @@ FROM runs r ORDER BY r.seq DESC LIMIT +?
 
 
 class PastRun(Struct, frozen=True):
-    """One run in a list of runs."""
-
     seq: int
     id: str
     state: str
@@ -36,7 +34,6 @@ class PastRun(Struct, frozen=True):
 
 
 def list_runs(db: Database, count: int) -> list[PastRun]:
-    """The newest runs."""
     return [PastRun(*row[:8], *map(int, row[8:])) for row in db.all(_LIST_RUNS, (count,))]
 
 
@@ -44,13 +41,11 @@ _FIELD_WARNINGS = ("empty-field", "dropped-field", "less-filled")
 
 
 class RunReport(Struct, frozen=True):
-    """A run with what it gave."""
-
     past: PastRun
     rows_by_data_def: dict[str, int]
     warnings: tuple[str, ...]
     emptied_fields: tuple[str, ...]
-    """`book.isbn`: fields that are filled no more, or much less."""
+    """`book.isbn`: fields that are no longer filled, or much less often."""
 
 
 def read_report(db: Database, past: PastRun) -> RunReport:

@@ -50,7 +50,7 @@ class HostRow(Struct, frozen=True):
     gone: int = 0
     """Requests answered with 404 or 410."""
     answers: dict[str, int] = field(default_factory=dict)
-    """By class of status, in the order of STATUS_CLASSES; without those that there are none of."""
+    """By class of status, in the order of STATUS_CLASSES; classes without answers are left out."""
     bytes: int = 0
     p50: float | None = None
     """Of its answers in the last minute it had some; so is `p95`."""
@@ -75,7 +75,6 @@ class HostRow(Struct, frozen=True):
 
     @property
     def is_controlled(self) -> bool:
-        """Whether an operator changed something."""
         return self.paused or self.operator_delay is not None or self.operator_concurrency is not None
 
 

@@ -5,7 +5,6 @@ from typing import Literal
 from engine.store.db.connector import Database
 
 _RUN_FROM = "SELECT id, run FROM {table} WHERE id >= ? ORDER BY id LIMIT 1"
-_RUN = "SELECT run FROM jobs WHERE id = ?"
 
 
 def find_first_id(db: Database, run: int, last: int, *, table: Literal["jobs", "rows"] = "jobs") -> int:
@@ -23,6 +22,5 @@ def find_first_id(db: Database, run: int, last: int, *, table: Literal["jobs", "
 
 
 def find_run(db: Database, job: int) -> int | None:
-    """The run of a job; None: there is no such job."""
-    run = db.value(_RUN, (job,))
+    run = db.value("SELECT run FROM jobs WHERE id = ?", (job,))
     return None if run is None else int(run)

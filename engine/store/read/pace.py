@@ -18,8 +18,6 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, h.backoff_until FROM json_each(?) i
 
 
 class HostWork(Struct):
-    """The pages of a host."""
-
     left: float = 0.0
     """Those that limits still allow, without those of paused sequences and of groups that the defs lack."""
     ended: int = 0
@@ -30,8 +28,6 @@ class HostWork(Struct):
 
 
 class RunWork(Struct):
-    """The pages of a run."""
-
     hosts: dict[int, HostWork]
     """By id; those with pages left have their limits, too."""
     total: int = 0

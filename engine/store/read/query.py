@@ -23,13 +23,12 @@ Decoder = Callable[[bytes, str], str | None]
 _BUSY_SECONDS = 5.0
 _CHUNK_ROWS = 200
 _INSTRUCTIONS_PER_CHECK = 1_000
-_ATTACH_PAGES = "ATTACH ? AS stored"
 _READ_ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _HIDDEN_COLUMNS = {
     ("cookie_jars", "jar"), ("def_versions", "definitions"), ("locators", "request"), ("outputs", "settings"),
     ("runs", "base_url"),
 }  # fmt: skip
-"""They may hold credentials, and read as NULL."""
+"""These columns may hold credentials: they read as NULL."""
 _WRITE_ACTIONS = {sqlite3.SQLITE_INSERT: "INSERT", sqlite3.SQLITE_UPDATE: "UPDATE", sqlite3.SQLITE_DELETE: "DELETE"}
 _OTHER_ACTIONS = {
     sqlite3.SQLITE_ATTACH: "ATTACH", sqlite3.SQLITE_DETACH: "DETACH", sqlite3.SQLITE_PRAGMA: "PRAGMA",
@@ -92,7 +91,7 @@ class _Statement:
         connection, pages = self._connection, self._crawl.path.parent / PAGES
         if pages.exists():
             self._pages = PageStore(pages.parent, read_only=True, immutable=immutable, busy_seconds=_BUSY_SECONDS)
-            connection.execute(_ATTACH_PAGES, (_uri(pages, immutable),))
+            connection.execute("ATTACH ? AS stored", (_uri(pages, immutable),))
         connection.execute("PRAGMA query_only = 1")
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         connection.create_function("body", 1, self._body)
@@ -100,7 +99,6 @@ class _Statement:
         connection.set_authorizer(self._authorize)
 
     def start(self, sql: str) -> QueryResult:
-        """Begin to execute."""
         with self._translated_errors():
             cursor = self._connection.execute(sql)
         if cursor.description is None:
@@ -108,7 +106,6 @@ class _Statement:
         return QueryResult(tuple(column[0] for column in cursor.description), self._rows(cursor))
 
     def close(self) -> None:
-        """Close the connections."""
         self._connection.close()
         if self._pages is not None:
             self._pages.close()
@@ -123,7 +120,7 @@ class _Statement:
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Count the time of a call to SQLite, and raise our errors for its."""
+        """Count the time of a call to SQLite, and translate its errors."""
         self._resumed_at = time.monotonic()
         try:
             yield

@@ -15,8 +15,6 @@ _PLAIN_REQUEST = Request()
 
 
 class SentRequest(Struct, frozen=True):
-    """What a job sends."""
-
     link: LinkRequest
     """By the link that leads to it."""
     locator: Mapping[str, Any] | None

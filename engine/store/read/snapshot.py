@@ -82,8 +82,6 @@ class NodeRow(Struct, frozen=True):
 
 
 class SequenceRow(Struct, frozen=True):
-    """A sequence and its job counters."""
-
     id: int
     group: str
     host: str
@@ -193,7 +191,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             rejected={name: rejected for name, (_, rejected) in counts.items() if rejected},
             appenders=_read_outputs(db, current.seq),
             nodes=nodes,
-            sequences=[_sequence_row(row) for row in db.all(_SEQUENCES, (current.seq, limit))],
+            sequences=_read_sequences(db, current.seq, limit),
             sequence_count=count,
             hosts=host_rows.list_hosts(db, current.seq, limit),
             metrics=metrics.build_metrics(
@@ -271,12 +269,8 @@ def _read_nodes(db: Database, run: int) -> list[NodeRow]:
     ]  # fmt: skip
 
 
-def _sequence_row(row: tuple[Any, ...]) -> SequenceRow:
-    id_, group, host, ready, delayed, taken, done, failed, skipped, incomplete, paused = row
-    return SequenceRow(
-        id=id_, group=group, host=host, ready=ready, delayed=delayed, taken=taken, done=done, failed=failed,
-        skipped=skipped, incomplete=incomplete, paused=bool(paused),
-    )  # fmt: skip
+def _read_sequences(db: Database, run: int, limit: int) -> list[SequenceRow]:
+    return [SequenceRow(*(*row, bool(paused))) for *row, paused in db.all(_SEQUENCES, (run, limit))]
 
 
 def rows_as_dicts(

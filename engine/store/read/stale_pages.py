@@ -9,9 +9,7 @@ from typing import Any
 
 import orjson
 
-from engine.model.job import JobKind, JobOrigin, LeasedJob, Request, StoredPage
 from engine.store.db.connector import Database
-from engine.store.read.sent_request import SentRequest
 
 # CROSS JOIN: the range of ids is read once; without it, the planner may start with another table
 _STALE = """
@@ -22,7 +20,6 @@ LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = s.grp
 WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND s.kind = 'page' AND o.hash IS NOT n.hash
     AND (j.state = 'DONE' OR (j.state = 'FAILED' AND EXISTS (SELECT 1 FROM results r WHERE r.job = j.id)))
 """
-_LAST_JOB_ID = "SELECT max(id) FROM jobs"
 _CANDIDATES = """
 SELECT e.id, e.url, j.depth, e.priority, e.attempts, e.crashes, j.locator, coalesce(j.root, j.id), l.name,
     coalesce(r.url, j.url), j.id, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at,
@@ -47,7 +44,6 @@ SELECT count(*) FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
 WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND j.origin = 'link' AND s.kind = 'page'
     AND j.linked IS NOT :version AND s.grp IN (SELECT value FROM json_each(:groups))
 """
-_PLAIN_REQUEST = Request()
 
 
 def find_stale(db: Database, run: int, version: int, after: int, upto: int) -> list[tuple[int, str, str]]:
@@ -64,8 +60,8 @@ def count_unlinked(db: Database, run: int, version: int, groups: Sequence[str], 
 
 
 def last_job_id(db: Database) -> int:
-    """The highest id of a job; 0: there is none."""
-    return int(db.value(_LAST_JOB_ID) or 0)
+    """The highest id of a job; 0 without jobs."""
+    return int(db.value("SELECT max(id) FROM jobs") or 0)
 
 
 def has_open_extracts(db: Database, run: int) -> bool:
@@ -79,34 +75,3 @@ def list_candidates(
     """Due re-extractions of a sequence, best first, with their pages. `suspects`: only those in which a node died."""
     parameters = {"sequence": sequence, "group": group, "version": version, "limit": limit}
     return db.all(_SUSPECTS if suspects else _DUE, parameters)
-
-
-def to_leased_job(
-    row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, group: str, defs: int,
-    relinking: bool,
-) -> LeasedJob:  # fmt: skip
-    """The leased job of a row of `list_candidates`; `stored` is None if the document is gone."""
-    (
-        id_, url, depth, priority, attempts, crashes, locator_id, root, locator, root_url, page,
-        document, final_url, status, content_type, size, fetched_at, data_defs, links_stale, origin, link, carried,
-        locator_request,
-    ) = row  # fmt: skip
-    sent = SentRequest.from_rows(link, locator_request, located=origin == JobOrigin.LOCATOR)
-    stored = None
-    if document is not None:
-        stored = StoredPage(
-            page=document, url=final_url, status=status, content_type=content_type, size=size,
-            fetched_at=fetched_at,
-        )  # fmt: skip
-    return LeasedJob(
-        id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=JobKind.EXTRACT, group=group,
-        locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url, origin=JobOrigin.LINK,
-        depth=depth, priority=priority, attempts=attempts, crashes=crashes, hops=0, target=None, request=_PLAIN_REQUEST,
-        send_at=None, delay=0.0, stored=stored, defs_version=defs, page_job=page,
-        carried=carried, link_request=sent.link, page_number=sent.page_number,
-        # rows may depend on what the page carries, and all records tell whether it is the last of a series
-        extracted_with=()
-        if not data_defs or carried is not None or sent.page_number is not None
-        else tuple(orjson.loads(data_defs)),
-        links_stale=bool(links_stale) or relinking,
-    )  # fmt: skip

@@ -15,7 +15,6 @@ _IN_WINDOW = f"""
 SELECT {_COLUMNS} FROM results r {{index}} CROSS JOIN jobs j ON j.id = r.job
 WHERE r.id BETWEEN ? AND ? AND r.run = ?{{conditions}} ORDER BY r.id {{order}} LIMIT +?
 """
-_LAST_ID = "SELECT max(id) FROM results"
 _UNLISTED = """
 SELECT grp, task, step, outcome, sum(results) FROM unlisted_results WHERE job = ?
 GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
@@ -39,8 +38,6 @@ _HAS_MORE_ERRORS = f"SELECT EXISTS ({_ERROR_JOBS} LIMIT 1 OFFSET {_MAX_ERRORS})"
 
 
 class ListedResult(NamedTuple):
-    """A result as `results` shows it."""
-
     id: int
     job: int
     url: str
@@ -54,8 +51,6 @@ class ListedResult(NamedTuple):
 
 
 class ResultCount(NamedTuple):
-    """The number of results of a step with one outcome."""
-
     group: str
     task: str
     step: str
@@ -87,7 +82,7 @@ def iter_results(
         condition, index_of_outcome = _OF_OUTCOME[result_filter.outcome]
         conditions, index = conditions + condition, index or index_of_outcome
     sql = _IN_WINDOW.format(index=index, conditions=conditions, order="DESC" if backwards else "ASC")
-    low, high = 1, int(db.value(_LAST_ID) or 0)
+    low, high = 1, int(db.value("SELECT max(id) FROM results") or 0)
     width = high if index else _WINDOW
     while low <= high:
         start, end = (max(low, high - width + 1), high) if backwards else (low, min(high, low + width - 1))
@@ -107,12 +102,10 @@ def list_by_job(db: Database, run: int, job: int, limit: int) -> tuple[ListedRes
 
 
 def count_unlisted(db: Database, job: int) -> list[ResultCount]:
-    """The results of a page that are counted only."""
     return [ResultCount(*row) for row in db.all(_UNLISTED, (job,))]
 
 
 def count_by_step(db: Database, run: int, outcome: Outcome) -> list[ResultCount]:
-    """The results of a run with one outcome."""
     return [ResultCount(*row) for row in db.all(_COUNTS, (run, outcome))]
 
 

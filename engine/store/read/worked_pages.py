@@ -1,12 +1,14 @@
 """Reads processed pages: their job, document and rows. Uses indexes only."""
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import orjson
 from msgspec import Struct
 
 from engine.model.job import StoredPage, link_key
 from engine.store.db.connector import Database, placeholders
+from engine.store.pages import documents
 from engine.store.read.job_range import find_first_id
 
 _JOB = """
@@ -32,7 +34,6 @@ WHERE j.id >= :start AND j.id < :end AND +j.run = :run AND s.kind = 'page'
     AND (j.state = 'DONE' OR (j.state = 'FAILED' AND EXISTS (SELECT 1 FROM results x WHERE x.job = j.id)))
     AND s.grp IN (SELECT value FROM json_each(:groups)) ORDER BY j.id
 """
-_LAST_ID = "SELECT max(id) FROM jobs"
 _BATCH, _MAX_SCANNED = 50, 1_000
 _RANGE = 1_000
 _PARTS = 20
@@ -58,7 +59,6 @@ class WorkedPage(Struct, frozen=True):
 
 
 def get_by_job(db: Database, job: int) -> WorkedPage | None:
-    """The page of a job of any run; None: there is no such page job."""
     row = db.one(_BY_ID, (job,))
     return None if row is None else _to_worked_page(row)
 
@@ -72,17 +72,17 @@ def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> 
     pages: dict[int, WorkedPage] = {}
     last, scanned = 2**62, 0
     while len(pages) < count and scanned < _MAX_SCANNED:
-        documents = db.all(_DOCUMENTS, (last, _BATCH))
-        if not documents:
+        fetched = db.all(_DOCUMENTS, (last, _BATCH))
+        if not fetched:
             break
-        for document, url, pruned in documents:
+        for document, url, pruned in fetched:
             keys = [] if pruned else [link_key(group, url) for group in groups]
             for sql in (_BY_IDENTITY, _BY_PAGE):
                 for row in db.all(sql.format(keys=placeholders(keys)), (run, *keys, document)) if keys else ():
                     pages.setdefault(int(row[0]), _to_worked_page(row))
             if len(pages) >= count:
                 break
-        last, scanned = int(documents[-1][0]), scanned + len(documents)
+        last, scanned = int(fetched[-1][0]), scanned + len(fetched)
     if len(pages) < count:
         for page in _iterate_back(db, run, groups):
             pages.setdefault(page.job, page)
@@ -127,7 +127,7 @@ def list_spread(db: Database, run: int, groups: Collection[str], count: int) -> 
 
 
 def _read_ids(db: Database, run: int) -> tuple[int, int]:
-    last = int(db.value(_LAST_ID) or 0)
+    last = int(db.value("SELECT max(id) FROM jobs") or 0)
     return find_first_id(db, run, last), find_first_id(db, run + 1, last) - 1
 
 
@@ -141,19 +141,7 @@ def list_rows(db: Database, job: int, data_def: str) -> list[str]:
     return [str(row[0]) for row in db.all(_ROWS, (job, data_def))]
 
 
-def _to_worked_page(row: Sequence[object]) -> WorkedPage:
-    (
-        job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, size, fetched_at, pruned,
-        carried,
-    ) = row  # fmt: skip
-    stored = None
-    if page is not None:
-        stored = StoredPage(
-            page=int(str(page)), url=str(final), status=int(str(status)), content_type=str(kind),
-            size=int(str(size)), fetched_at=float(str(fetched_at)),
-        )  # fmt: skip
-    return WorkedPage(
-        int(str(job)), int(str(run)), str(group), int(str(depth)), str(state), str(url), str(locator or ""),
-        str(locator_url), stored, bool(pruned),
-        None if carried is None else str(carried),
-    )  # fmt: skip
+def _to_worked_page(row: Sequence[Any]) -> WorkedPage:
+    job, run, group, depth, state, url, locator, locator_url, *document, pruned, carried = row
+    stored = None if document[0] is None else documents.to_stored_page(document)
+    return WorkedPage(job, run, group, depth, state, url, locator or "", locator_url, stored, bool(pruned), carried)

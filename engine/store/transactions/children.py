@@ -88,7 +88,6 @@ def add_child_jobs(
 
 
 def to_link(run: int, job: LeasedJob, child: ChildJob, sequence: int) -> NewLink:
-    """The job to create for a child of a job."""
     return NewLink(
         run,
         sequence,

@@ -29,6 +29,7 @@ from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
 
+_ANSWERED_KINDS = (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)
 _MAX_REFILL_SEQUENCES = 4
 """Rung sequences from which a commit leases by itself; the queue keeps the order of more."""
 
@@ -104,7 +105,7 @@ def _write_group(
         places.rollback_cache()
         raise
     places.commit_cache()
-    due = {f.not_before for f in outcomes if f.not_before} | {f.backoff_until for f in outcomes if f.backoff_until}
+    due = {moment for outcome in outcomes for moment in (outcome.not_before, outcome.backoff_until) if moment}
     due |= {lease.due for lease in leases if lease.due is not None}
     return CommitResult(
         accepted, tuple(ring), tuple(sorted(due)), leased=tuple(job for lease in leases for job in lease.jobs),
@@ -176,106 +177,104 @@ def _apply(
     db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, now: float, reextract_stale: bool
 ) -> tuple[frozenset[int], set[int]]:
     """Update the jobs, then write the results of those whose lease was valid. Returns their ids, and touched hosts."""
-    touched_hosts = {f.job.host for f in outcomes}
+    touched_hosts = {outcome.job.host for outcome in outcomes}
     _readmit_named(db, run, outcomes)
     logins.settle_states(db, outcomes)
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
     changed = supersede.resolve_carried(db, outcomes)
-    completed_extracts = {f.job.id for f in outcomes if f.is_reextracted}
-    updates = [_to_update(db, f, places, touched_hosts) for f in outcomes]
+    completed_extracts = {outcome.job.id for outcome in outcomes if outcome.is_reextracted}
+    updates = [_to_update(db, outcome, places, touched_hosts) for outcome in outcomes]
     replaced_documents = statistics.list_replaced_documents(db, outcomes)
     accepted_ids = jobs.finish(db, updates, completed_extracts)
-    accepted = [f for f in outcomes if f.job.id in accepted_ids]
-    documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
-    documents.mark_checked(db, run, [f.checked for f in accepted if f.checked is not None])
-    _mark_temporary(db, run, [f for f in accepted if f.keeps_document is not None])
+    accepted = [outcome for outcome in outcomes if outcome.job.id in accepted_ids]
+    documents.add(db, run, [(one.page, one.document) for one in accepted if one.document and one.page])
+    documents.mark_checked(db, run, [outcome.checked for outcome in accepted if outcome.checked is not None])
+    _mark_temporary(db, run, [outcome for outcome in accepted if outcome.keeps_document is not None])
     if completed_extracts:
-        supersede.delete_old_rows(db, run, [f for f in accepted if f.job.id in completed_extracts])
-    rows.add(
-        db,
-        run,
-        [NewRows(f.job.page_id, new.data_def_id, new.texts, new.digests) for f in accepted for new in f.rows],
-    )
+        supersede.delete_old_rows(db, run, [outcome for outcome in accepted if outcome.job.id in completed_extracts])
+    new_rows = [(one.job.page_id, new) for one in accepted for new in one.rows]
+    rows.add(db, run, [NewRows(page, new.data_def_id, new.texts, new.digests) for page, new in new_rows])
     statistics.add_sums(db, run, accepted, replaced_documents)
-    rows.add_rejected(db, [(f.job.page_id, *counted) for f in accepted for counted in f.rejected])
+    rows.add_rejected(db, [(outcome.job.page_id, *counted) for outcome in accepted for counted in outcome.rejected])
     statistics.add_row_counts(db, run, accepted)
     health.add(
-        db,
-        run,
-        [PageHealth(f.job.page_id, f.job.host, *counted) for f in accepted for counted in f.counts],
+        db, run, [PageHealth(one.job.page_id, one.job.host, *counts) for one in accepted for counts in one.counts]
     )
     _add_results(db, run, accepted)
     if stale:
-        supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
+        supersede.queue_reextraction(db, run, [outcome for outcome in accepted if outcome.job.id in stale])
     if changed:
         supersede.queue_carried(db, changed, accepted)
     statistics.add_fetch_stats(db, run, accepted)
     host_speeds.count_answers(db, statistics.count_answers(accepted))
     add_child_jobs(db, run, accepted, places, touched_hosts)
     release.settle_files(db, run, accepted)
-    for f in accepted:
-        if f.backoff_until is not None:
-            hosts.set_backoff(db, f.job.host, f.backoff_until, answered=f.throttled, strike=f.strike)
-        if f.unused_turn:
-            hosts.return_turn(db, f.job.host, f.unused_turn, now)
-        if f.asks_robots:
-            robots.ask_guarded_host(db, run, f.job.host)
-        if f.host_failed:
-            hosts.add_errors(db, f.job.host, 1)
-        if f.gone:
-            hosts.add_gone(db, f.job.host, 1)
-        if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:
+    for outcome in accepted:
+        if outcome.backoff_until is not None:
+            until = outcome.backoff_until
+            hosts.set_backoff(db, outcome.job.host, until, answered=outcome.throttled, strike=outcome.strike)
+        if outcome.unused_turn:
+            hosts.return_turn(db, outcome.job.host, outcome.unused_turn, now)
+        if outcome.asks_robots:
+            robots.ask_guarded_host(db, run, outcome.job.host)
+        if outcome.host_failed:
+            hosts.add_error(db, outcome.job.host)
+        if outcome.gone:
+            hosts.add_gone(db, outcome.job.host)
+        if outcome.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, outcome)) is not None:
             touched_hosts.add(host)
     logins.apply_outcomes(db, run, accepted)
-    for jar in dict.fromkeys(jar for f in accepted for jar in f.changed_jars):
+    for jar in dict.fromkeys(jar for outcome in accepted for jar in outcome.changed_jars):
         jar.write(db, run)
-    pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)]
-    answers.add(db, [Answer(f.job.host, f.job.attempts == 0, f.blocked) for f in pages])
-    answered = {f.job.host for f in accepted if f.state is JobState.DONE and (f.document or f.checked or f.file)}
+    fetched = [one for one in accepted if one.fetches and one.job.kind in _ANSWERED_KINDS]
+    answers.add(db, [Answer(one.job.host, one.job.attempts == 0, one.blocked) for one in fetched])
+    done = [one for one in accepted if one.state is JobState.DONE]
+    answered = {one.job.host for one in done if one.document or one.checked or one.file}
     hosts.reset_strikes(db, answered, now)
-    if any(f.job.throttled for f in accepted):
+    if any(outcome.job.throttled for outcome in accepted):
         hosts.adapt_paces(db, statistics.host_latencies(accepted))
-    events.add(db, run, [event for f in accepted for event in f.events])
+    events.add(db, run, [event for outcome in accepted for event in outcome.events])
     return frozenset(accepted_ids), touched_hosts
 
 
 def _add_results(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     """Write what plugin steps reported and stored; other pages cost nothing."""
-    reporting = [f for f in outcomes if f.results or f.ran_plugins]
+    reporting = [outcome for outcome in outcomes if outcome.results or outcome.ran_plugins]
     if reporting:
-        new = [NewResult(f.job.page_id, *result) for f in reporting for result in f.results]
+        new = [NewResult(outcome.job.page_id, *result) for outcome in reporting for result in outcome.results]
         results.add(db, run, new)
-        for f in reporting:
-            step_values.set_values(db, run, f.stored_values)
-        step_values.delete_checkpoints(db, [f.job.page_id for f in reporting if f.ran_plugins])
-    reextracted = [f.job.page_id for f in outcomes if f.is_reextracted]
+        for outcome in reporting:
+            step_values.set_values(db, run, outcome.stored_values)
+        step_values.delete_checkpoints(db, [outcome.job.page_id for outcome in reporting if outcome.ran_plugins])
+    reextracted = [outcome.job.page_id for outcome in outcomes if outcome.is_reextracted]
     if reextracted:
         supersede.update_step_failures(db, reextracted)
 
 
 def _mark_temporary(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     """Mark the documents of groups with `documents: false`; unmark those that other groups use, too."""
-    fetched = [(f.page, f.job.group) for f in outcomes if not f.keeps_document and f.document and f.page]
-    temporary.add(db, run, fetched)
-    temporary.keep(db, run, [f.page for f in outcomes if f.keeps_document and not f.document and f.page])
+    fetched = [one for one in outcomes if not one.keeps_document and one.document]
+    temporary.add(db, run, [(one.page, one.job.group) for one in fetched if one.page])
+    temporary.keep(db, run, [one.page for one in outcomes if one.keeps_document and not one.document and one.page])
 
 
 def _readmit_named(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     """Requeue the jobs of a host that was named while its refusal was on its way here: naming it did not see them."""
-    for f in outcomes:
-        refused = f.refused_host if f.state is JobState.SKIPPED else None
+    for outcome in outcomes:
+        refused = outcome.refused_host if outcome.state is JobState.SKIPPED else None
         if refused is not None and hosts.is_named(db, run, refused):
-            f.state, f.reason, f.events = JobState.READY, None, ()
+            outcome.state, outcome.reason, outcome.events = JobState.READY, None, ()
 
 
-def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_hosts: set[int]) -> JobUpdate:
+def _to_update(db: Database, outcome: JobOutcome, places: PlacementCache, touched_hosts: set[int]) -> JobUpdate:
     sequence = None
-    if f.next_host is not None:
-        place = places.find_or_create(db, f.job.group, *f.next_host, f.job.kind)
+    if outcome.next_host is not None:
+        place = places.find_or_create(db, outcome.job.group, *outcome.next_host, outcome.job.kind)
         touched_hosts.add(place.host)
         sequence = place.sequence
     return JobUpdate(
-        id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts,
-        not_before=f.not_before, sequence=sequence, hops=f.hops, target=f.target, document=f.page,
-        defs=None if f.links_dropped else f.job.defs_version, reason=f.reason, priority=f.priority,
+        id=outcome.job.id, lease=outcome.job.lease, state=outcome.state, attempts=outcome.attempts,
+        not_before=outcome.not_before, sequence=sequence, hops=outcome.hops, target=outcome.target,
+        document=outcome.page, defs=None if outcome.links_dropped else outcome.job.defs_version,
+        reason=outcome.reason, priority=outcome.priority,
     )  # fmt: skip

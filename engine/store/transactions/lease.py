@@ -3,18 +3,22 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine.model.job import JobKind, LeasedJob, lease_limit, quota
+from engine.model.job import JobKind, JobOrigin, LeasedJob, Request, lease_limit, quota
 from engine.store.db.connector import Database
+from engine.store.pages import documents
 from engine.store.read import candidates, stale_pages
+from engine.store.read.sent_request import SentRequest
 from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, rings
 from engine.store.tables.run import nodes
 from engine.store.transactions import page_limit
+from engine.store.transactions.page_limit import Room
 
-# where the robots.txt cannot be read, or the login failed, no page is sent: its jobs need no send times
+# if the robots.txt cannot be read or the login failed, no page is sent: jobs need no send times
 SEQUENCE_STATE = f"""
 SELECT s.run, s.kind, s.grp, s.ready, s.taken,
     s.paused OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only OR h.paused)), s.max_pages,
@@ -35,12 +39,13 @@ LEASING_STATES = ("SEEDING", "READY", "DRAINING")
 _RESERVED_SECONDS = 1.0
 """How far ahead a lease reserves the send times of a host with a delay."""
 _SKIP_BATCH = 1_000
-"""SQLite keeps what they were in memory, until the savepoint is released: their URLs may be long."""
+"""Jobs skipped at once: SQLite keeps their old rows in memory until the savepoint is released."""
 _FETCHING_DIVISOR, _WAITING_DIVISOR = 2, 8
 """Divisors of the slots that re-extraction takes while pages are fetched, and while fetches wait for a slot."""
 _LIMIT_REACHED = -1
 AFTER_LOGIN = ("page", "file")
 """The kinds of jobs that wait for the login to their host."""
+_PLAIN_REQUEST = Request()
 
 
 class Lease(Struct, frozen=True):
@@ -56,8 +61,6 @@ class Lease(Struct, frozen=True):
 
 
 class SequenceState(Struct, frozen=True):
-    """A row of `SEQUENCE_STATE`: a sequence, its host and its run."""
-
     run: int
     kind: str
     group: str
@@ -115,17 +118,20 @@ class LeaseRequest(Struct, frozen=True, kw_only=True):
     """Jobs the node holds, by host; counted against its share."""
 
 
+_SENDABLE = 16
+"""Sequences read in search of one to lease from; the SQL leaves out those that a host, an operator or the defs hold."""
+_ONE_JOB = LeaseRequest(node=0, lease_id=0, free_slots=1, batch=1)
+
+
 def lease(db: Database, request: LeaseRequest, sequences: Sequence[int], now: float) -> list[Lease]:
     """Answer rings in one transaction. `now` is boot-time seconds. Raises Fenced if the node's epoch is over."""
     with db.transaction():
         nodes.check_live(db, request.node)
-        return lease_sequences(
-            db,
-            request,
-            sequences,
-            now,
-            lambda sequence, got: rings.answer_ring(db, sequence, now if got.ring else None),
-        )
+
+        def answer(sequence: int, got: Lease) -> None:
+            rings.answer_ring(db, sequence, now if got.ring else None)
+
+        return lease_sequences(db, request, sequences, now, answer)
 
 
 def lease_sequences(
@@ -161,148 +167,168 @@ def _remaining_request(request: LeaseRequest, taken: Sequence[LeasedJob]) -> Lea
 
 
 def read_sequence(db: Database, sequence: int) -> SequenceState | None:
-    """The state of a sequence; None: there is none."""
     row = db.one(SEQUENCE_STATE, (sequence,))
     return None if row is None else SequenceState(*row)
 
 
 def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -> Lease:
-    s = read_sequence(db, sequence)
-    if s is None:
+    state = read_sequence(db, sequence)
+    if state is None:
         return Lease()
-    if s.kind == "extract":
-        return _lease_extracts(db, request, sequence, s)
-    due = blocked_until(s, now)
-    if request.slots and s.delay:
+    if state.kind == "extract":
+        return _lease_extracts(db, request, sequence, state)
+    due = blocked_until(state, now)
+    if request.slots and state.delay:
         return Lease()  # send times count from now on, but a commit has yet to reach the disk
-    allowed, fair = allowed_jobs(s, request), _fair_share(s, request)
+    allowed, fair = allowed_jobs(state, request), _fair_share(state, request)
     limit = min(allowed, fair) if due == 0 else 0
-    if s.is_limited and due == 0:
-        room = page_limit.read_room(db, s.run, s.group, group_limit=s.max_pages, run_limit=s.run_max_pages)
+    if state.is_limited and due == 0:
+        room = _read_room(db, state)
         limit = min(limit, room.requests)
         if room.group_is_full:
             limit = _LIMIT_REACHED
     if limit == _LIMIT_REACHED:
-        skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIP_BATCH)
+        skipped = jobs.skip_ready(db, sequence, f"maxPages {state.max_pages} of {state.group} reached", _SKIP_BATCH)
         return Lease(ring=skipped == _SKIP_BATCH)
     chosen: list[list[Any]] = []
     if limit > 0 and not request.held_jobs and candidates.has_suspect(db, [sequence]):
         chosen = candidates.list_due(db, sequence, 1, suspects=True)
     if limit > 0 and not chosen:
         chosen = _distinct_pages(candidates.list_due(db, sequence, limit))
-    start = max(now, s.next_at or 0.0)
+    start = max(now, state.next_at or 0.0)
     taken = tuple(
-        to_leased_job(s, request, sequence, candidate, start + i * s.delay if s.delay else None)
+        to_leased_job(state, request, sequence, candidate, start + i * state.delay if state.delay else None)
         for i, candidate in enumerate(chosen)
     )
     next_at = None
     if taken:
         jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
-        if s.is_limited:
-            page_limit.reserve(db, s.run, s.group, len(taken))
-        if s.delay:
-            next_at = start + len(taken) * s.delay
-            hosts.reserve(db, s.host, next_at)
-    left = s.ready - len(taken)
-    again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_limit and not next_at
+        if state.is_limited:
+            page_limit.reserve(db, state.run, state.group, len(taken))
+        if state.delay:
+            next_at = start + len(taken) * state.delay
+            hosts.reserve(db, state.host, next_at)
+    left = state.ready - len(taken)
+    again = bool(taken) and left > 0 and state.host_taken + len(taken) < state.host_limit and not next_at
     if next_at is not None:
         # even if no job is left: child jobs may come before the host's delay is over
         due = next_at - rings.LOOKAHEAD
-    return Lease(taken, again, due or None, left_for_others=due == 0 and fair < min(allowed, s.ready))
+    return Lease(taken, again, due or None, left_for_others=due == 0 and fair < min(allowed, state.ready))
 
 
-def may_take_new_job(s: SequenceState, request: LeaseRequest, now: float) -> bool:
+def may_take_new_job(state: SequenceState, request: LeaseRequest, now: float) -> bool:
     """Whether a job that is created now would be leased at once, before all others of its sequence, without limits."""
-    if s.kind != JobKind.PAGE or s.ready or s.is_limited or s.delay or blocked_until(s, now) != 0:
+    if state.kind != JobKind.PAGE or state.ready or state.is_limited or state.delay or blocked_until(state, now) != 0:
         return False
-    return min(allowed_jobs(s, request), _fair_share(s, request)) > 0
+    return min(allowed_jobs(state, request), _fair_share(state, request)) > 0
 
 
 def to_leased_job(
-    s: SequenceState, request: LeaseRequest, sequence: int, row: Sequence[Any], send_at: float | None
+    state: SequenceState, request: LeaseRequest, sequence: int, row: Sequence[Any], send_at: float | None
 ) -> LeasedJob:
-    """The leased job of a row of `read.candidates`."""
-    return candidates.to_leased_job(
-        row, lease=request.lease_id, run=s.run, sequence=sequence, host=s.host, kind=JobKind(s.kind), group=s.group,
-        send_at=send_at, delay=s.delay, defs=s.defs_version,
-        links_stale=bool(s.relinking), reserved=s.is_limited, host_concurrency=s.host_concurrency,
-        throttled=bool(s.throttled), login_number=s.login_number if s.login != "OFF" else 0,
-        login_failed=s.login == "FAILED" and s.kind in AFTER_LOGIN,
+    """The leased job of a row of `candidates.list_due`."""
+    (
+        id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, locator_request,
+        root_url, may_leave_host, _, link, carried, fresh_since,
+    ) = row  # fmt: skip
+    located = origin == JobOrigin.LOCATOR
+    sent = SentRequest.from_rows(link, locator_request, located=located)
+    return LeasedJob(
+        id=id_, lease=request.lease_id, run=state.run, sequence=sequence, host=state.host, kind=JobKind(state.kind),
+        group=state.group, locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url,
+        origin=JobOrigin.LOCATOR if located else JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts,
+        crashes=crashes, hops=hops, target=target, request=sent.request(url, root_url), send_at=send_at,
+        delay=state.delay, stored=None, defs_version=state.defs_version, may_leave_host=bool(may_leave_host),
+        links_stale=bool(state.relinking), reserved=state.is_limited, host_concurrency=state.host_concurrency,
+        throttled=bool(state.throttled), carried=carried, link_request=sent.link, page_number=sent.page_number,
+        fresh_since=fresh_since, login_number=state.login_number if state.login != "OFF" else 0,
+        login_failed=state.login == "FAILED" and state.kind in AFTER_LOGIN,
     )  # fmt: skip
 
 
-def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: SequenceState) -> Lease:
+def _to_leased_extract(state: SequenceState, request: LeaseRequest, sequence: int, row: Sequence[Any]) -> LeasedJob:
+    """The leased job of a row of `stale_pages.list_candidates`; `stored` is None if the document is gone."""
+    (
+        id_, url, depth, priority, attempts, crashes, locator_id, root, locator, root_url, page, *document, data_defs,
+        links_stale, origin, link, carried, locator_request,
+    ) = row  # fmt: skip
+    sent = SentRequest.from_rows(link, locator_request, located=origin == JobOrigin.LOCATOR)
+    # rows may depend on what the page carries, and all records tell whether it is the last of a series
+    is_alone = data_defs and carried is None and sent.page_number is None
+    return LeasedJob(
+        id=id_, lease=request.lease_id, run=state.run, sequence=sequence, host=state.host, kind=JobKind.EXTRACT,
+        group=state.group, locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url,
+        origin=JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts, crashes=crashes, hops=0, target=None,
+        request=_PLAIN_REQUEST, send_at=None, delay=0.0,
+        stored=None if document[0] is None else documents.to_stored_page(document),
+        defs_version=state.defs_version, page_job=page, carried=carried, link_request=sent.link,
+        page_number=sent.page_number, extracted_with=tuple(orjson.loads(data_defs)) if is_alone else (),
+        links_stale=bool(links_stale or state.relinking),
+    )  # fmt: skip
+
+
+def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, state: SequenceState) -> Lease:
     """Lease re-extractions: they need no host and no delay; fetches come first."""
-    limit = 0 if is_suspended(s) else min(request.free_slots, request.batch)
-    if s.active:
+    limit = 0 if is_suspended(state) else min(request.free_slots, request.batch)
+    if state.active:
         # at least one, else re-extractions would wait for the end of the crawl
-        limit = min(limit, max(1, limit // (_WAITING_DIVISOR if s.others_waiting else _FETCHING_DIVISOR)))
-    chosen = (
-        stale_pages.list_candidates(db, sequence, s.group, s.defs_version, 1, suspects=True)
-        if limit and not request.held_jobs
-        else []
-    )
+        limit = min(limit, max(1, limit // (_WAITING_DIVISOR if state.others_waiting else _FETCHING_DIVISOR)))
+    chosen: list[tuple[Any, ...]] = []
+    if limit and not request.held_jobs:
+        chosen = stale_pages.list_candidates(db, sequence, state.group, state.defs_version, 1, suspects=True)
     if limit and not chosen:
-        chosen = stale_pages.list_candidates(db, sequence, s.group, s.defs_version, limit)
-    taken = tuple(
-        stale_pages.to_leased_job(
-            row,
-            lease=request.lease_id,
-            run=s.run,
-            sequence=sequence,
-            host=s.host,
-            group=s.group,
-            defs=s.defs_version,
-            relinking=bool(s.relinking),
-        )
-        for row in chosen
-    )
+        chosen = stale_pages.list_candidates(db, sequence, state.group, state.defs_version, limit)
+    taken = tuple(_to_leased_extract(state, request, sequence, row) for row in chosen)
     if taken:
         jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
-    again = bool(taken) and s.ready > len(taken)
-    return Lease(taken, again)
+    return Lease(taken, ring=bool(taken) and state.ready > len(taken))
 
 
-def is_suspended(s: SequenceState) -> bool:
+def is_suspended(state: SequenceState) -> bool:
     """Whether an operator, the disk, the defs or the state of the run keeps all its jobs from being leased."""
-    return bool(s.run_paused or s.suspended) or s.run_state not in LEASING_STATES
+    return bool(state.run_paused or state.suspended) or state.run_state not in LEASING_STATES
 
 
-def blocked_until(s: SequenceState, now: float) -> float | None:
+def blocked_until(state: SequenceState, now: float) -> float | None:
     """When leases are possible. 0: now; a boot-time second: not before it; None: after some other event."""
-    if is_suspended(s):
+    if is_suspended(state):
         return None
-    if s.kind != "robots" and s.robots == "WANTED":
+    if state.kind != "robots" and state.robots == "WANTED":
         return None
-    if s.login == "WANTED" and s.kind in AFTER_LOGIN:
+    if state.login == "WANTED" and state.kind in AFTER_LOGIN:
         return None
-    if s.kind == JobKind.LOGIN and s.host_taken:
+    if state.kind == JobKind.LOGIN and state.host_taken:
         return None  # their answers may end the session; the commit of the last one rings
-    if s.backoff_until is not None and s.backoff_until > now:
-        return s.backoff_until
-    if s.delay and s.next_at is not None and s.next_at > now + rings.LOOKAHEAD:
-        return s.next_at - rings.LOOKAHEAD
+    if state.backoff_until is not None and state.backoff_until > now:
+        return state.backoff_until
+    if state.delay and state.next_at is not None and state.next_at > now + rings.LOOKAHEAD:
+        return state.next_at - rings.LOOKAHEAD
     return 0
 
 
-def allowed_jobs(s: SequenceState, request: LeaseRequest) -> int:
+def allowed_jobs(state: SequenceState, request: LeaseRequest) -> int:
     """Jobs the sequence may take: its quota, or more if no other waits; limited by its host's concurrency and delay."""
     most = min(request.free_slots, request.batch)
-    allowed = lease_limit(active=s.active, slots=s.slots, running=s.taken, free=request.free_slots, batch=request.batch)
-    if allowed < most and not s.others_waiting:
-        allowed = max(allowed, min(most, quota(1, s.slots) - s.taken))
-    allowed = min(allowed, s.host_limit - int(s.host_taken))
-    if s.delay:
-        allowed = min(allowed, max(1, int(_RESERVED_SECONDS / s.delay)))
+    quotas = {"active": state.active, "slots": state.slots, "running": state.taken}
+    allowed = lease_limit(**quotas, free=request.free_slots, batch=request.batch)
+    if allowed < most and not state.others_waiting:
+        allowed = max(allowed, min(most, quota(1, state.slots) - state.taken))
+    allowed = min(allowed, state.host_limit - int(state.host_taken))
+    if state.delay:
+        allowed = min(allowed, max(1, int(_RESERVED_SECONDS / state.delay)))
     return max(0, allowed)
 
 
-def _fair_share(s: SequenceState, request: LeaseRequest) -> int:
+def _read_room(db: Database, state: SequenceState) -> Room:
+    return page_limit.read_room(db, state.run, state.group, group_limit=state.max_pages, run_limit=state.run_max_pages)
+
+
+def _fair_share(state: SequenceState, request: LeaseRequest) -> int:
     """The rest of the node's share of the host's concurrency: in proportion to its slots, rounded up."""
     if not request.slots:
         return request.free_slots
-    share_of_host = -(-s.host_limit * request.slots // max(s.slots, request.slots))
-    return max(0, share_of_host - request.jobs_by_host.get(s.host, 0))
+    share_of_host = -(-state.host_limit * request.slots // max(state.slots, request.slots))
+    return max(0, share_of_host - request.jobs_by_host.get(state.host, 0))
 
 
 def _distinct_pages(candidates: list[list[Any]]) -> list[list[Any]]:
@@ -315,3 +341,23 @@ def _distinct_pages(candidates: list[list[Any]]) -> list[list[Any]]:
             seen.add(page)
             kept.append(candidate)
     return kept
+
+
+def has_leasable_jobs(db: Database, run: int, now: float, *, more_slots: int) -> bool:
+    """Whether a further node with `more_slots` slots could lease a job at once.
+
+    `now`: boot-time seconds. Quotas count its slots. Costs an indexed query, and a read for each candidate.
+    """
+    sequences = rings.list_sendable(db, run, now, _SENDABLE)
+    states = (read_sequence(db, sequence) for sequence in sequences)
+    return any(
+        _is_leasable(db, replace(state, slots=state.slots + more_slots), now) for state in states if state is not None
+    )
+
+
+def _is_leasable(db: Database, state: SequenceState, now: float) -> bool:
+    if state.kind == JobKind.EXTRACT:
+        return not is_suspended(state)
+    if blocked_until(state, now) != 0 or not allowed_jobs(state, _ONE_JOB):
+        return False
+    return not state.is_limited or _read_room(db, state).requests > 0

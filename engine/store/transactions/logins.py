@@ -25,7 +25,6 @@ def ensure_job(db: Database, run: int, host: int, host_key: str, origin: str, ru
 
 
 def login_page_url(origin: str, rule: LoginRule) -> str:
-    """The URL of a host's login page."""
     return urls.join(f"{origin}/", rule.url) or f"{origin}/"
 
 

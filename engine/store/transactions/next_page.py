@@ -39,8 +39,8 @@ def lease_next_page(
 ) -> NextPageLease | None:
     """Create the child job of an outcome, and lease to the same node what it may take now: that job, as a rule.
 
-    Its commit creates no job any more. None, and nothing is written, where the lease of the outcome is not valid.
-    Not durable before that commit. Raises Fenced, DatabaseBusy or StorageError.
+    The commit of the outcome then creates no job. Returns None and writes nothing if the lease of the outcome is not
+    valid. Not durable before that commit. Raises Fenced, DatabaseBusy or StorageError.
     """
     got, ring = Lease(), []
     try:
@@ -57,7 +57,7 @@ def lease_next_page(
                 add_child_jobs(db, run, [outcome], places, touched_hosts)
                 for child in outcome.children:
                     place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
-                    if not candidates.has_suspect(db, [place.sequence]):  # that is for a node that holds nothing
+                    if not candidates.has_suspect(db, [place.sequence]):  # a suspect goes to a node that holds nothing
                         (got,) = lease_sequences(db, request, [place.sequence], now, _leave_ring)
                 if not got.jobs or got.ring:
                     ring = rings.ring_hosts(db, touched_hosts, now)
@@ -71,15 +71,15 @@ def lease_next_page(
 def _create_taken(
     db: Database, run: int, outcome: JobOutcome, places: PlacementCache, now: float, request: LeaseRequest
 ) -> LeasedJob | None:
-    """Create the only child as a job that is leased already, by one statement instead of three.
+    """Create the only child as a leased job, in one statement.
 
-    None, and no job is written, where that page has a job, or others come first, or a limit has to be counted.
+    Returns None and writes nothing if that page has a job, other jobs come first, or a limit has to be counted.
     """
     if len(outcome.children) != 1 or outcome.job.links_stale:
         return None
     (child,) = outcome.children
     if LinkRequest.from_json(child.request).relation == "canonical":
-        return None  # the job of that page, if there is one, has to change
+        return None  # an existing job of that page has to change
     place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
     state = read_sequence(db, place.sequence)
     if state is None or not may_take_new_job(state, request, now):
@@ -90,4 +90,4 @@ def _create_taken(
 
 
 def _leave_ring(sequence: int, got: Lease) -> None:
-    """Nothing: a ring of the sequence that is on its way stands for its other jobs."""
+    """Do nothing: an earlier ring of the sequence serves its other jobs."""

@@ -217,7 +217,6 @@ class JobOutcome(Struct, kw_only=True):
 
     @property
     def row_data_defs(self) -> list[str]:
-        """The dataDefs of its rows."""
         return [made.data_def for of_kind in (self.rows, self.held) for made in of_kind]
 
     def next_children(self) -> int:

@@ -32,8 +32,6 @@ def readmit_host(db: Database, run: int, host_key: str, policy: HostPolicy) -> N
 
 
 class Placement(Struct, frozen=True):
-    """The ids of a sequence and of its host."""
-
     sequence: int
     host: int
 

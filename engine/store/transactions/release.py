@@ -18,7 +18,7 @@ from engine.store.transactions.outcome import JobOutcome
 _BATCH = 1_000
 """Rows that are released in one piece, so that memory stays flat."""
 _MAX_RELEASED = 5_000
-"""Rows that one transaction releases: about 0.1 s. A file may be named by more: those follow at the end of the run."""
+"""Rows that one transaction releases. If more rows name a file, the rest follow at the end of the run."""
 
 
 def settle_files(db: Database, run: int, accepted: Sequence[JobOutcome]) -> None:

@@ -100,7 +100,6 @@ def retry_filter(job_filter: JobFilter) -> JobFilter:
 
 
 def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -> int:
-    """One batch, in one transaction."""
     upper = [state.upper() for state in states]
     with db.transaction():
         ended = db.all(_ENDED_JOBS.format(ids=placeholders(chosen), states=placeholders(upper)), (*chosen, run, *upper))

@@ -22,7 +22,6 @@ CROSS JOIN documents d ON d.id = j.document
 
 
 def host_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:
-    """The latency of each throttled host."""
     sums: dict[int, list[float]] = {}
     for outcome in outcomes:
         if outcome.job.throttled and outcome.fetches:
@@ -37,7 +36,6 @@ def host_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:
 
 
 def count_answers(outcomes: Sequence[JobOutcome]) -> dict[tuple[int, int], int]:
-    """By host and status."""
     counts: dict[tuple[int, int], int] = {}
     for outcome in outcomes:
         for status, _ in outcome.answers:
@@ -58,7 +56,6 @@ def add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> No
 
 
 def add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Add what the requests of each group cost."""
     sums: dict[str, list[float]] = {}
     for outcome in outcomes:
         retried = outcome.state is JobState.READY and outcome.attempts

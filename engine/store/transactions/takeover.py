@@ -14,7 +14,7 @@ def requeue_jobs(db: Database, run: int, node: int, reason: str, *, crashed: boo
     """Make the jobs of a dead node (its epoch) READY again, or FAILED after too many node deaths; returns how many.
 
     `crashed`: the node was not stopped on purpose, so one of its jobs may be the cause. A warning tells how much of a
-    page limit is lost: nobody knows which requests of the node were sent.
+    page limit is lost: which requests the node sent is unknown.
     """
     unsettled = page_limit.count_unsettled(db, node)
     freed = jobs.release(db, node, reason, crashed=crashed)

@@ -54,10 +54,10 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
     if row is None:
         return "its sequence is being created"
     id_, paused, host_paused, absent, extract_only, crawl_delay, throttled, blocked = row
-    s = SequenceState(*db.all(SEQUENCE_STATE, (id_,))[0])
-    if s.run_paused:
+    state = SequenceState(*db.all(SEQUENCE_STATE, (id_,))[0])
+    if state.run_paused:
         causes = {"operator": "by an operator", "disk": "until the disk has room"}
-        return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in s.run_paused.split(", "))
+        return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in state.run_paused.split(", "))
     if paused:
         return f"its sequence is {'paused' if paused == 1 else 'stopped'} by an operator"
     if host_paused and place.kind != JobKind.EXTRACT:
@@ -67,39 +67,39 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
         return f"the defs lack the group {place.group}"
     if extract_only and place.kind != JobKind.EXTRACT:
         return "this run fetches nothing"
-    if s.run_state not in LEASING_STATES:
+    if state.run_state not in LEASING_STATES:
         return "no run is in progress"
     if place.kind == JobKind.EXTRACT:
         return "it waits for a free slot; fetches come first"
-    if s.kind != JobKind.ROBOTS and s.robots == "WANTED":
+    if state.kind != JobKind.ROBOTS and state.robots == "WANTED":
         return f"the robots.txt of {place.host} is being read"
-    if s.kind in AFTER_LOGIN and s.login == "WANTED":
+    if state.kind in AFTER_LOGIN and state.login == "WANTED":
         return f"the login at {place.host} is in progress"
-    if s.kind == JobKind.LOGIN and s.host_taken:
+    if state.kind == JobKind.LOGIN and state.host_taken:
         return f"the login at {place.host} waits for the pages in progress"
-    if s.backoff_until is not None and s.backoff_until > now:
+    if state.backoff_until is not None and state.backoff_until > now:
         cause = "429 or 503" if throttled else "it refused the crawler" if blocked else "an answer"
-        return f"{place.host} rests for {s.backoff_until - now:.1f} s after {cause}"
-    if s.is_limited:
-        full = _full_limit(db, s)
+        return f"{place.host} rests for {state.backoff_until - now:.1f} s after {cause}"
+    if state.is_limited:
+        full = _full_limit(db, state)
         if full is not None:
             return full
-    if s.delay and s.next_at is not None and s.next_at > now + rings.LOOKAHEAD:
-        cause = "Crawl-delay" if crawl_delay >= s.delay else "delay"
-        return f"{cause} {s.delay:g} s of {place.host}: the next request in {s.next_at - now:.1f} s"
-    if s.host_taken >= s.host_concurrency:
-        return f"{place.host} is at its concurrency of {s.host_concurrency}"
-    if s.others_waiting and not lease_limit(
-        active=s.active, slots=s.slots, running=s.taken, free=s.slots, batch=s.slots
+    if state.delay and state.next_at is not None and state.next_at > now + rings.LOOKAHEAD:
+        cause = "Crawl-delay" if crawl_delay >= state.delay else "delay"
+        return f"{cause} {state.delay:g} s of {place.host}: the next request in {state.next_at - now:.1f} s"
+    if state.host_taken >= state.host_concurrency:
+        return f"{place.host} is at its concurrency of {state.host_concurrency}"
+    if state.others_waiting and not lease_limit(
+        active=state.active, slots=state.slots, running=state.taken, free=state.slots, batch=state.slots
     ):
-        return f"the group has its quota of {quota(s.active, s.slots)} slots, others wait"
+        return f"the group has its quota of {quota(state.active, state.slots)} slots, others wait"
     return "it waits for a free slot"
 
 
-def _full_limit(db: Database, s: SequenceState) -> str | None:
-    room = page_limit.read_room(db, s.run, s.group, group_limit=s.max_pages, run_limit=None)
+def _full_limit(db: Database, state: SequenceState) -> str | None:
+    room = page_limit.read_room(db, state.run, state.group, group_limit=state.max_pages, run_limit=None)
     if not room.requests:
-        return f"maxPages {s.max_pages} of {s.group} is reached"
-    if not page_limit.read_room(db, s.run, s.group, group_limit=None, run_limit=s.run_max_pages).requests:
-        return f"--max-pages {s.run_max_pages} is reached"
+        return f"maxPages {state.max_pages} of {state.group} is reached"
+    if not page_limit.read_room(db, state.run, state.group, group_limit=None, run_limit=state.run_max_pages).requests:
+        return f"--max-pages {state.run_max_pages} is reached"
     return None

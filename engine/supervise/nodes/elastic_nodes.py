@@ -12,7 +12,7 @@ from engine.settings import Settings, usable_cpus
 from engine.store.db.connector import Database
 from engine.store.tables.run import events
 from engine.store.tables.run.events import Event
-from engine.store.transactions.leasable import has_leasable_jobs
+from engine.store.transactions.lease import has_leasable_jobs
 from engine.supervise.nodes.node_pool import NodePool
 
 

@@ -103,7 +103,7 @@ class ClassHarness(Harness):
             return super().add(new_rows, name)
         with self.db.transaction():
             deliveries.withdraw(self.db, self.run.seq, id_list([job]), "[]")
-            for row, _ in rows.delete_by_job(self.db, job):
+            for _, _, row in rows.delete_replaced(self.db, f"[{job}]", "[]"):
                 outputs.mark_dirty(self.db, self.run.seq, name, row)
             rows.add(self.db, self.run.seq, [NewRows(job, self.ids[name], [stored_json(row) for row in new_rows])])
         self.expected_rows[name][job] = new_rows

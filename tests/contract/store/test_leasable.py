@@ -7,7 +7,7 @@ import pytest
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import rings, sequences
 from engine.store.tables.run import runs
-from engine.store.transactions.leasable import has_leasable_jobs
+from engine.store.transactions.lease import has_leasable_jobs
 from tests.contract.store.harness import StoreHarness
 
 SLOTS = 32

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from engine.model.job import JobState
-from engine.store.read import candidates
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs
+from engine.store.transactions import lease
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness
 
@@ -142,7 +142,7 @@ def test_an_error_of_the_lease_does_not_fail_the_results(store: StoreHarness, mo
     def broken(*_: object, **__: object) -> None:
         raise ValueError("no such request")
 
-    monkeypatch.setattr(candidates, "to_leased_job", broken)
+    monkeypatch.setattr(lease, "to_leased_job", broken)
     result = store.commit(*map(store.done, taken), free=2)
     assert len(result.accepted_ids) == 2
     assert result.leased == ()

@@ -17,7 +17,7 @@ from engine.store.tables.job.jobs import JobUpdate
 from engine.store.tables.output import outputs
 from engine.store.tables.run import nodes, runs, supervisors, versions
 from engine.store.tables.run.nodes import NodeBeat
-from engine.store.transactions.leasable import has_leasable_jobs
+from engine.store.transactions.lease import has_leasable_jobs
 from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, again, failed
 

@@ -23,12 +23,9 @@ UPDATE hosts SET blocked = blocked + n.refusals,
     answers = CASE WHEN n.noted < {2 * _MARK} THEN n.noted ELSE n.noted & {_MARK - 1} | {_MARK} END
 FROM n WHERE hosts.id = n.host
 """
-_READ = f"SELECT {_NOTED} FROM hosts h WHERE h.id = ?"
 
 
 class Answer(NamedTuple):
-    """The answer to a request for a page."""
-
     host: int
     is_first: bool
     """Whether the page was asked for the first time. Others say little of the host: they are for pages it refused."""
@@ -51,6 +48,6 @@ def _to_row(host: int, answers: list[Answer]) -> tuple[int, int, int, int]:
 
 def count_recent(db: Database, host: int) -> tuple[int, int]:
     """The host's last answers to first requests: their number, at most 20, and that of those that refused."""
-    noted = int(db.value(_READ, (host,)) or 1)
+    noted = int(db.value(f"SELECT {_NOTED} FROM hosts h WHERE h.id = ?", (host,)) or 1)
     count = noted.bit_length() - 1
     return count, noted.bit_count() - 1

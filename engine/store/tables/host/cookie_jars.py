@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from engine.store.db.connector import Database
 
-_GET = "SELECT jar, node FROM cookie_jars WHERE run = ? AND site = ?"
 _PUT = """
 INSERT INTO cookie_jars (run, site, version, changed_at, node, jar)
 SELECT :run, :site, 1 + coalesce((SELECT max(version) FROM cookie_jars WHERE run = :run), 0), :now, :node, :jar
@@ -14,7 +13,6 @@ WHERE true ON CONFLICT (run, site) DO UPDATE SET version = excluded.version, cha
 _LIST_NEWER = """
 SELECT version, site, jar, node FROM cookie_jars WHERE run = ? AND version > ? AND node <> ? ORDER BY version
 """
-_DELETE_EARLIER = "DELETE FROM cookie_jars WHERE run < ?"
 
 
 class StoredJar(NamedTuple):
@@ -25,16 +23,13 @@ class StoredJar(NamedTuple):
 
 
 class NewerJar(NamedTuple):
-    """A jar that another node has written."""
-
     version: int
     site: str
     jar: StoredJar
 
 
 def get(db: Database, run: int, site: str) -> StoredJar | None:
-    """The jar of a site."""
-    row = db.one(_GET, (run, site))
+    row = db.one("SELECT jar, node FROM cookie_jars WHERE run = ? AND site = ?", (run, site))
     return None if row is None else StoredJar(bytes(row[0]), int(row[1]))
 
 
@@ -50,5 +45,4 @@ def list_newer(db: Database, run: int, version: int, node: int) -> list[NewerJar
 
 
 def delete_earlier(db: Database, run: int) -> None:
-    """Delete the jars of earlier runs, which cannot be resumed any more."""
-    db.execute(_DELETE_EARLIER, (run,))
+    db.execute("DELETE FROM cookie_jars WHERE run < ?", (run,))

@@ -9,8 +9,6 @@ _FIND = """
 SELECT key FROM hosts WHERE run = :run AND (key = :name OR rtrim(rtrim(key, '0123456789'), ':') = :name)
 ORDER BY key LIMIT 3
 """
-_LIST_SOME = "SELECT key FROM hosts WHERE run = ? ORDER BY key LIMIT +?"
-_COUNT_PAUSED = "SELECT count(*) FROM hosts WHERE run = ? AND paused"
 _SET = """
 UPDATE hosts SET paused = coalesce(:paused, paused), operator_delay = coalesce(:delay, operator_delay),
     operator_concurrency = coalesce(:concurrency, operator_concurrency)
@@ -49,13 +47,12 @@ def find_keys(db: Database, run: int, name: str) -> list[str]:
 
 
 def list_some(db: Database, run: int, limit: int) -> list[str]:
-    """A few hosts of a run."""
-    return [str(row[0]) for row in db.all(_LIST_SOME, (run, limit))]
+    return [str(row[0]) for row in db.all("SELECT key FROM hosts WHERE run = ? ORDER BY key LIMIT +?", (run, limit))]
 
 
 def count_paused(db: Database, run: int) -> int:
     """How many hosts an operator paused."""
-    return int(db.value(_COUNT_PAUSED, (run,)))
+    return int(db.value("SELECT count(*) FROM hosts WHERE run = ? AND paused", (run,)))
 
 
 def set_limits(
@@ -75,7 +72,6 @@ def reset(db: Database, run: int, key: str, now: float) -> None:
 
 
 def read(db: Database, run: int, key: str) -> HostControl:
-    """What applies to a host of a run."""
     paused, delay, concurrency, defs_delay, defs_concurrency, crawl_delay, robots, *operator = db.all(
         _READ, (run, key)
     )[0]

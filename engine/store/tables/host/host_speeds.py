@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from engine.store.db.connector import Database, id_list
 
 NO_ANSWER = 0
-"""In place of a status: a request to which nothing was answered."""
+"""In place of a status: the request got no answer."""
 
 _COUNT = """
 INSERT INTO host_answers (host, status, answers) {values}
@@ -24,7 +24,6 @@ INSERT INTO host_speeds (host, run, bytes, measured_at) {values}
 ON CONFLICT (host) DO UPDATE SET bytes = bytes + excluded.bytes, measured_at = excluded.measured_at
 """
 _MEASURED = "SELECT host FROM host_speeds WHERE run = ? AND measured_at BETWEEN ? AND ?"
-_FORGET_TIMES = "UPDATE host_speeds SET measured_at = 0 WHERE measured_at > 0"
 _LATENCIES = "SELECT host, bucket, answers FROM host_latencies WHERE host IN (SELECT value FROM json_each(?))"
 _ANSWERS_BY_STATUS = """
 SELECT a.status, sum(a.answers) FROM hosts h CROSS JOIN host_answers a ON a.host = h.id WHERE h.run = ?
@@ -37,7 +36,6 @@ _SET_SPEEDS = """
 WITH s (host, p50, p95, recent) AS ({values})
 UPDATE host_speeds SET p50 = s.p50, p95 = s.p95, recent_p50 = s.recent FROM s WHERE host_speeds.host = s.host
 """
-_FORGET_LATENCIES = "DELETE FROM host_latencies WHERE host IN (SELECT value FROM json_each(?))"
 _SET_ETAS = """
 INSERT INTO host_speeds (host, run, eta) {values} ON CONFLICT (host) DO UPDATE SET eta = excluded.eta
 """
@@ -64,7 +62,6 @@ class HostSpeed(NamedTuple):
 
 
 def count_answers(db: Database, answers: Mapping[tuple[int, int], int]) -> None:
-    """Count answers by host and status."""
     db.execute_values(_COUNT, [(host, status, count) for (host, status), count in answers.items()])
 
 
@@ -78,8 +75,8 @@ def add_traffic(db: Database, run: int, traffic: Mapping[int, HostTraffic], now:
 
 
 def forget_times(db: Database) -> None:
-    """After a reboot: boot-time seconds of before mean nothing."""
-    db.execute(_FORGET_TIMES)
+    """After a reboot: earlier boot-time seconds are meaningless."""
+    db.execute("UPDATE host_speeds SET measured_at = 0 WHERE measured_at > 0")
 
 
 def list_measured(db: Database, run: int, since: float, now: float) -> dict[int, dict[int, int]]:
@@ -92,7 +89,6 @@ def list_measured(db: Database, run: int, since: float, now: float) -> dict[int,
 
 
 def answers_by_status(db: Database, run: int) -> dict[int, int]:
-    """All answers of a run by status."""
     return {int(status): int(count) for status, count in db.all(_ANSWERS_BY_STATUS, (run,))}
 
 
@@ -105,17 +101,16 @@ def list_answers(db: Database, hosts: Iterable[int]) -> dict[int, dict[int, int]
 
 
 def set_speeds(db: Database, speeds: Iterable[HostSpeed]) -> None:
-    """Record how fast hosts answer."""
     rows = [(s.host, s.p50, s.p95, orjson.dumps(list(s.recent)).decode()) for s in speeds]
     db.execute_values(_SET_SPEEDS, rows)
 
 
 def forget_latencies(db: Database, hosts: Iterable[int]) -> None:
     """Empty the histograms of hosts that have not answered for a while."""
-    db.execute(_FORGET_LATENCIES, (id_list(hosts),))
+    db.execute("DELETE FROM host_latencies WHERE host IN (SELECT value FROM json_each(?))", (id_list(hosts),))
 
 
 def set_etas(db: Database, run: int, etas: Mapping[int, float]) -> None:
-    """Record the estimated seconds until the pages of hosts have ended; of all others of the run: none."""
+    """Record the estimated seconds until the pages of hosts have ended; clear those of all other hosts of the run."""
     db.execute(_CLEAR_ETAS, (run, id_list(etas)))
     db.execute_values(_SET_ETAS, [(host, run, eta) for host, eta in etas.items()])

@@ -26,7 +26,6 @@ INSERT INTO hosts (run, key, origin, delay, concurrency, robots, throttle, login
 ON CONFLICT (run, key) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
-_RESERVE = "UPDATE hosts SET next_at = ? WHERE id = ?"
 _RETURN_TURN = "UPDATE hosts SET next_at = max(:now, next_at - :seconds) WHERE id = :host AND next_at > :now"
 _SET_BACKOFF = """
 UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
@@ -36,7 +35,7 @@ UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
 WHERE id = :host
 """
 _SHORTEST_STRUCK_PACE = 0.05
-"""A host that overloads is asked no more often than ten times a second from then on."""
+"""After an overload, a host gets at most ten requests a second."""
 # The average falls by half with each answer and rises at once; a failed request can only slow it.
 _ADAPT_PACE = f"""
 WITH l (id, answers, latency, failed_latency) AS ({{values}})
@@ -48,8 +47,6 @@ _RESET_STRIKES = """
 UPDATE hosts SET strikes = 0
 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?)) AND coalesce(backoff_until, 0) <= ?
 """
-_ADD_ERRORS = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
-_ADD_GONE = "UPDATE hosts SET gone = gone + ? WHERE id = ?"
 _REUSE_ROBOTS = f"""
 UPDATE hosts SET robots = 'KNOWN', robots_status = o.robots_status, robots_text = o.robots_text,
     crawl_delay = o.crawl_delay, robots_fetched_at = o.robots_fetched_at, robots_agent = o.robots_agent
@@ -90,7 +87,6 @@ WHERE robots = 'KNOWN' AND robots_fetched_at IS NULL AND id IN (
     SELECT s.host FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value CROSS JOIN sequences s ON s.id = j.sequence)
 RETURNING id, key, origin
 """
-_BACKOFF = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"
 _SHIFT_DEADLINES = """
 UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :shift
 WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
@@ -115,13 +111,11 @@ _WITH_SKIPPED = """
 SELECT id FROM hosts h WHERE id IN (SELECT value FROM json_each(?))
     AND EXISTS (SELECT 1 FROM sequences s WHERE s.host = h.id AND s.skipped > 0)
 """
-_IS_NAMED = "SELECT named FROM hosts WHERE run = ? AND key = ?"
 # ';' follows ':' in the order of characters: all keys of the name, whatever the port
 _IS_NAME_NAMED = """
 SELECT EXISTS (SELECT 1 FROM hosts WHERE run = :run AND key >= :name || ':' AND key < :name || ';' AND named = 1)
 """
 _ROBOTS_STATE = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
-_KEYS = "SELECT key FROM hosts WHERE run = ?"
 
 
 class HostPolicy(Struct, frozen=True):
@@ -141,8 +135,6 @@ class HostPolicy(Struct, frozen=True):
 
 
 class StoredRobots(NamedTuple):
-    """A host's robots.txt as stored."""
-
     status: int
     text: str
     """Of the file, or why it cannot be read."""
@@ -172,14 +164,13 @@ def _reuse_robots(db: Database, host: int, run: int, key: str, origin: str, agen
 
 
 def find(db: Database, run: int, key: str) -> int | None:
-    """The id of a host of a run."""
     row = db.one(_FIND, (run, key))
     return None if row is None else int(row[0])
 
 
 def reserve(db: Database, host: int, next_at: float) -> None:
     """Reserve send times: no other lease may send before `next_at` (boot-time seconds)."""
-    db.execute(_RESERVE, (next_at, host))
+    db.execute("UPDATE hosts SET next_at = ? WHERE id = ?", (next_at, host))
 
 
 def return_turn(db: Database, host: int, seconds: float, now: float) -> None:
@@ -217,14 +208,14 @@ def reset_strikes(db: Database, hosts: Iterable[int], now: float) -> None:
     db.execute(_RESET_STRIKES, (id_list(hosts), now))
 
 
-def add_errors(db: Database, host: int, count: int) -> None:
-    """Count failed requests."""
-    db.execute(_ADD_ERRORS, (count, host))
+def add_error(db: Database, host: int) -> None:
+    """Count a failed request."""
+    db.execute("UPDATE hosts SET errors = errors + 1 WHERE id = ?", (host,))
 
 
-def add_gone(db: Database, host: int, count: int) -> None:
-    """Count requests answered with 404 or 410."""
-    db.execute(_ADD_GONE, (count, host))
+def add_gone(db: Database, host: int) -> None:
+    """Count a request answered with 404 or 410."""
+    db.execute("UPDATE hosts SET gone = gone + 1 WHERE id = ?", (host,))
 
 
 def set_robots(
@@ -283,7 +274,7 @@ def get_robots(db: Database, host: int) -> StoredRobots | Literal["OFF"] | None:
 
 def get_backoff(db: Database, host: int) -> tuple[int, float | None]:
     """Consecutive strikes, and the boot-time second at which the backoff ends."""
-    row = db.one(_BACKOFF, (host,))
+    row = db.one("SELECT strikes, backoff_until FROM hosts WHERE id = ?", (host,))
     return (0, None) if row is None else (int(row[0]), row[1])
 
 
@@ -295,7 +286,7 @@ def mark_named(db: Database, hosts: Iterable[int]) -> list[str]:
 
 def is_named(db: Database, run: int, key: str) -> bool:
     """Whether a locator of the run names this host (`name:port`)."""
-    return bool(db.value(_IS_NAMED, (run, key)))
+    return bool(db.value("SELECT named FROM hosts WHERE run = ? AND key = ?", (run, key)))
 
 
 def is_name_named(db: Database, run: int, name: str) -> bool:
@@ -304,8 +295,7 @@ def is_name_named(db: Database, run: int, name: str) -> bool:
 
 
 def list_keys(db: Database, run: int) -> list[str]:
-    """Every host (`name:port`) of a run."""
-    return [str(row[0]) for row in db.all(_KEYS, (run,))]
+    return [str(row[0]) for row in db.all("SELECT key FROM hosts WHERE run = ?", (run,))]
 
 
 def apply_policy(db: Database, run: int, key: str, policy: HostPolicy) -> tuple[int, str, tuple[str, str]]:

@@ -24,8 +24,6 @@ _DROP_OF_PAGES = """
 DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value
     CROSS JOIN jobs e ON e.run = j.run AND e.identity = CAST('extract ' || j.id AS BLOB))
 """
-_SET_DEFS_VERSION = "UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))"
-_CLEAR_DEFS_VERSION_OF_PAGES = "UPDATE jobs SET defs = NULL WHERE id IN (SELECT value FROM json_each(?))"
 _CLEAR_DEFS_VERSION = """
 UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state IN ('DONE', 'FAILED') AND +sequence IN (
     SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
@@ -52,7 +50,7 @@ def queue(db: Database, pages: Iterable[int]) -> None:
 def queue_again(db: Database, pages: Sequence[int]) -> None:
     """Create the jobs that re-extract these done pages with all of their dataDefs, whatever defs made their rows."""
     if pages:
-        db.execute(_CLEAR_DEFS_VERSION_OF_PAGES, (id_list(pages),))
+        db.execute("UPDATE jobs SET defs = NULL WHERE id IN (SELECT value FROM json_each(?))", (id_list(pages),))
         queue(db, pages)
 
 
@@ -62,13 +60,11 @@ def drop(db: Database, sequence: int, limit: int) -> int:
 
 
 def drop_of_pages(db: Database, pages: Iterable[int]) -> None:
-    """Delete the re-extractions of these pages."""
     db.execute(_DROP_OF_PAGES, (id_list(pages),))
 
 
 def set_defs_version(db: Database, version: int, pages: Iterable[int]) -> None:
-    """Record the def version that made the rows of these done pages."""
-    db.execute(_SET_DEFS_VERSION, (version, id_list(pages)))
+    db.execute("UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))", (version, id_list(pages)))
 
 
 def clear_defs_version(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:

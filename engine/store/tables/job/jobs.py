@@ -4,14 +4,13 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 import orjson
-from msgspec import Struct
 
 from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
 from engine.store.db.connector import Database, id_list, placeholders, source_states
 from engine.store.tables.job import extracts
 
 PRIORITY_RANGE = 2**32
-"""More than two priorities of the defs can differ: a job lowered by it comes after all others of its sequence."""
+"""More than the largest difference of two priorities: a job lowered by it comes last in its sequence."""
 MAX_CRASHES = 3
 """Node deaths after which a job is FAILED: one while others were held, two while it was held alone."""
 
@@ -20,16 +19,16 @@ def _states_before(*targets: JobState) -> str:
     return source_states(JOB_TRANSITIONS, *targets)
 
 
-_COUNT_LOCATORS = "SELECT count(*) FROM jobs WHERE run = ? AND origin = 'locator'"
 NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 """Wall-clock seconds since 1970."""
 
 # CROSS JOIN: each locator finds its link by index; without it, the planner reads all jobs for every batch
 _UNSTARTED_LINKS = f"""
-SELECT l.column1, l.column2, l.column3, l.column5, j.id FROM ({{values}}) AS l
-CROSS JOIN jobs j ON j.run = l.column4 AND j.identity = l.column2
+WITH l (run, locator, page_key, identity, priority) AS ({{values}})
+SELECT l.locator, l.page_key, l.identity, l.priority, j.id FROM l
+CROSS JOIN jobs j ON j.run = l.run AND j.identity = l.page_key
 WHERE j.state IN {_states_before(JobState.TAKEN)} AND j.attempts = 0
-    AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.column4 AND other.identity = l.column3)
+    AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.run AND other.identity = l.identity)
 """
 _TURN_INTO_LOCATOR = """
 UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_key = ?, identity = ?,
@@ -37,8 +36,9 @@ UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_ke
 WHERE id = ?
 """
 _ADD_LOCATORS = """
+WITH l (run, sequence, priority, locator, url, page_key, identity) AS ({values})
 INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity)
-SELECT column1, column2, column3, 'locator', column5, column6, column7, column8 FROM ({values}) AS l WHERE true
+SELECT run, sequence, priority, 'locator', locator, url, page_key, identity FROM l WHERE true
 ON CONFLICT (run, identity) DO UPDATE SET locator = excluded.locator WHERE locator IS NOT excluded.locator
 """
 """Another locator of the same identity: its request changed, such as a password."""
@@ -133,10 +133,9 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
     OR EXISTS (SELECT 1 FROM jobs WHERE +run = :run AND state = 'TAKEN')
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'INCOMPLETE')
 """
-_SHIFT_DEADLINES = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
 
 
-class NewLocator(Struct, frozen=True):
+class NewLocator(NamedTuple):
     """A job to create for a locator. `page_key`: identity of a link to the same page; None: no link can be equal."""
 
     run: int
@@ -173,11 +172,10 @@ class JobUpdate(NamedTuple):
 
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
     """Create jobs of locators; an unstarted link job for the same page becomes the locator's job."""
-    rows = [(j.run, j.sequence, j.priority, 0, j.locator, j.url, j.page_key, j.identity) for j in locators]
-    plain = [(j.locator, j.page_key, j.identity, j.run, j.priority) for j in locators if j.page_key is not None]
+    plain = [(j.run, j.locator, j.page_key, j.identity, j.priority) for j in locators if j.page_key is not None]
     for link in db.execute_values(_UNSTARTED_LINKS, plain):
         db.execute(_TURN_INTO_LOCATOR, link)
-    db.execute_values(_ADD_LOCATORS, rows)
+    db.execute_values(_ADD_LOCATORS, locators)
 
 
 def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
@@ -191,7 +189,6 @@ def add_login(db: Database, run: int, sequence: int, url: str, identity: bytes) 
 
 
 def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
-    """Lease jobs to a node."""
     db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
 
 
@@ -223,7 +220,6 @@ def claim_target(db: Database, job: LeasedJob, target: str) -> bool:
 
 
 def is_held(db: Database, job: LeasedJob) -> bool:
-    """Whether the lease of a job is valid."""
     return bool(db.value(_IS_HELD, (job.id, job.lease)))
 
 
@@ -252,7 +248,6 @@ def next_due(db: Database, run: int) -> float | None:
 
 
 def resume_incomplete(db: Database, run: int) -> None:
-    """Make INCOMPLETE jobs READY."""
     db.execute(_RESUME, (run,))
 
 
@@ -274,7 +269,6 @@ def move(db: Database, moves: Sequence[tuple[int, int]]) -> None:
 
 
 def find_ended(db: Database, run: int, identity: bytes) -> int | None:
-    """The job of that identity, if it has ended."""
     row = db.one(_FIND_ENDED, (run, identity))
     return None if row is None else int(row[0])
 
@@ -304,9 +298,9 @@ def has_open_jobs(db: Database, run: int) -> bool:
 
 def shift_deadlines(db: Database, shift: float) -> None:
     """After a reboot: move every deadline by `shift` seconds."""
-    db.execute(_SHIFT_DEADLINES, (shift,))
+    db.execute("UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL", (shift,))
 
 
 def count_locators(db: Database, run: int) -> int:
-    """The jobs of a run's locators. Reads all its jobs: a tenth of a second for a million."""
-    return int(db.value(_COUNT_LOCATORS, (run,)))
+    """The jobs of a run's locators. Reads all its jobs."""
+    return int(db.value("SELECT count(*) FROM jobs WHERE run = ? AND origin = 'locator'", (run,)))

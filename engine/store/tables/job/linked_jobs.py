@@ -7,36 +7,43 @@ from engine.model.link import BODY_PATH, RELATION_PATH
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.job.jobs import NOW
 
-_ADD_LINKS = """
+_LINK = """
+WITH link (run, sequence, priority, depth, locator, root, url, identity, may_leave_host, parent, request, carried,
+    page_key, fresh_since) AS ({values})
+"""
+_ADD_LINKS = f"""
+{_LINK}
 INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent,
     link_request, carried, page_key, fresh_since)
-SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8, column9, column10, column11,
-    column12, column13, column14
-FROM ({values}) AS link
-WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = coalesce(column13, column8))
-    AND (column13 IS NULL OR NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND identity = column13))
+SELECT run, sequence, priority, depth, 'link', locator, root, url, identity, may_leave_host, parent,
+    request, carried, page_key, fresh_since
+FROM link
+WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = link.run AND page_key = coalesce(link.page_key, link.identity))
+    AND (page_key IS NULL OR NOT EXISTS (SELECT 1 FROM jobs WHERE run = link.run AND identity = link.page_key))
 ON CONFLICT (run, identity) DO NOTHING
 """
-_ADD_SERIES_PAGES = """
+_ADD_SERIES_PAGES = f"""
+{_LINK}
 INSERT INTO jobs (run, sequence, priority, origin, locator, url, identity, parent, link_request, carried, page_key,
     may_leave_host)
-SELECT column1, column2, column3, 'locator', column5, column7, column8, column10, column11, column12, column13, 1
-FROM ({values}) AS page WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND identity = column13)
+SELECT run, sequence, priority, 'locator', locator, url, identity, parent, request, carried, page_key, 1
+FROM link WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = link.run AND identity = link.page_key)
 ON CONFLICT (run, identity) DO NOTHING RETURNING identity
 """
 _BODY = f"""
-coalesce(
-    ?11 ->> '{BODY_PATH}', CASE WHEN ?15 = 'locator' THEN (SELECT request ->> '$.body' FROM locators WHERE id = ?5) END)
+coalesce(:request ->> '{BODY_PATH}',
+    CASE WHEN :origin = 'locator' THEN (SELECT request ->> '$.body' FROM locators WHERE id = :locator) END)
 """
 _ADD_TAKEN = f"""
 INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent,
     link_request, carried, page_key, fresh_since, state, lease, node, changed_at)
-SELECT ?1, ?2, ?3, ?4, ?15, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 'TAKEN', ?16, ?17, {NOW}
-WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = ?1 AND page_key = coalesce(?13, ?8))
-    AND (?13 IS NULL OR NOT EXISTS (SELECT 1 FROM jobs WHERE run = ?1 AND identity = ?13))
+SELECT :run, :sequence, :priority, :depth, :origin, :locator, :root, :url, :identity, :may_leave_host, :parent,
+    :request, :carried, :page_key, :fresh_since, 'TAKEN', :lease, :node, {NOW}
+WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = :run AND page_key = coalesce(:page_key, :identity))
+    AND (:page_key IS NULL OR NOT EXISTS (SELECT 1 FROM jobs WHERE run = :run AND identity = :page_key))
     AND NOT EXISTS (
         SELECT 1 FROM jobs t LEFT JOIN locators l ON l.id = t.locator
-        WHERE t.run = ?1 AND t.state = 'TAKEN' AND coalesce(t.target, t.url) = ?7
+        WHERE t.run = :run AND t.state = 'TAKEN' AND coalesce(t.target, t.url) = :url
             AND ({_BODY} IS NULL OR t.target IS NOT NULL
                 OR coalesce(t.link_request ->> '{BODY_PATH}', l.request ->> '$.body') IS {_BODY}))
 ON CONFLICT (run, identity) DO NOTHING
@@ -44,13 +51,14 @@ RETURNING id, (SELECT name FROM locators l WHERE l.id = locator), (SELECT reques
     (SELECT r.url FROM jobs r WHERE r.id = jobs.root)
 """
 # CROSS JOIN: each page finds its job by index; without it, the planner reads all jobs for every batch
-_MET_PAGES = """
-SELECT j.id, p.column5, p.column8, p.column10, p.column11, p.column13 FROM ({values}) AS p
-CROSS JOIN jobs j ON j.run = p.column1 AND j.identity = p.column13
-WHERE NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = p.column1 AND other.identity = p.column8)
+_MET_PAGES = f"""
+{_LINK}
+SELECT j.id, p.locator, p.identity, p.parent, p.request, p.page_key FROM link p
+CROSS JOIN jobs j ON j.run = p.run AND j.identity = p.page_key
+WHERE NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = p.run AND other.identity = p.identity)
 UNION ALL
-SELECT j.id, p.column5, p.column8, p.column10, p.column11, p.column13 FROM ({values}) AS p
-CROSS JOIN jobs j ON j.run = p.column1 AND j.identity = p.column8 LEFT JOIN locators l ON l.id = j.locator
+SELECT j.id, p.locator, p.identity, p.parent, p.request, p.page_key FROM link p
+CROSS JOIN jobs j ON j.run = p.run AND j.identity = p.identity LEFT JOIN locators l ON l.id = j.locator
 WHERE j.link_request IS NULL AND l.request ->> '$.series' IS NULL
 """
 """Pages of a series that a link, or another locator of the same name, led to before."""
@@ -90,15 +98,13 @@ WHERE jobs.run = k.run AND (jobs.identity = k.key OR jobs.page_key = k.key) AND 
 """
 """A page that another names as its canonical one is kept, whatever it names itself: else both would be skipped."""
 _OTHERWISE_CARRIED = """
-SELECT j.id FROM ({values}) AS p CROSS JOIN jobs j ON j.id = p.column1 WHERE j.carried IS NOT p.column2
+WITH page (id, carried) AS ({values})
+SELECT j.id FROM page CROSS JOIN jobs j ON j.id = page.id WHERE j.carried IS NOT page.carried
 """
-
-
 _IS_PAGE_OF_ANOTHER = """
 SELECT EXISTS (SELECT 1 FROM jobs WHERE run = :run AND identity = :key AND id <> :job)
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND page_key = :key AND id <> :job)
 """
-_ROW = f"VALUES ({','.join('?' * 14)})"
 
 
 class NewLink(NamedTuple):
@@ -134,13 +140,13 @@ def add_links(db: Database, links: Sequence[NewLink]) -> None:
 def add_series_pages(db: Database, pages: Sequence[NewLink]) -> set[bytes]:
     """Create jobs for pages of series, as those of their locators; returns the identities of those that are new.
 
-    A job that there is for such a page becomes that of the series, in whatever state: what it carries then has its page
-    worked again where it is done.
+    An existing job of such a page joins the series, whatever its state; if it is done, what it carries now has its page
+    worked again.
     """
     created = {identity for (identity,) in db.execute_values(_ADD_SERIES_PAGES, pages)}
     for page in pages:
         if page.identity not in created:
-            for id_, *joined in db.all(_MET_PAGES.replace("{values}", _ROW), (*page, *page)):
+            for id_, *joined in db.execute_values(_MET_PAGES, [page]):
                 db.execute(_JOIN_SERIES, (*joined, id_))
     return created
 
@@ -148,12 +154,12 @@ def add_series_pages(db: Database, pages: Sequence[NewLink]) -> set[bytes]:
 def add_taken(db: Database, page: NewLink, *, in_series: bool, lease: int, node: int) -> list[Any] | None:
     """Create the job of a page, leased to a node; returns the row that `read.candidates` would read of it.
 
-    None, and nothing is written, where there is a job for that page, or one that is fetching its URL.
+    Returns None and writes nothing if that page has a job, or a job is fetching its URL.
     """
     if in_series:
         page = page._replace(depth=0, root=None, may_leave_host=1, fresh_since=None)
     origin = "locator" if in_series else "link"
-    row = db.one(_ADD_TAKEN, (*page, origin, lease, node))
+    row = db.one(_ADD_TAKEN, page._asdict() | {"origin": origin, "lease": lease, "node": node})
     if row is None:
         return None
     id_, locator, request, root_url = row

@@ -22,7 +22,6 @@ _COUNT = """
 INSERT INTO result_counts (run, grp, task, step, outcome, code, results) {values}
 ON CONFLICT (run, grp, task, step, outcome, code) DO UPDATE SET results = results + excluded.results
 """
-_DROP_ZEROS = "DELETE FROM result_counts WHERE run = ? AND results <= 0"
 _COUNTS_OF_STEP = """
 SELECT outcome, code, results FROM result_counts WHERE run = ? AND grp = ? AND task = ? AND step = ?
 """
@@ -107,7 +106,7 @@ def take_back(db: Database, run: int, jobs: Sequence[int], kept: Iterable[int] =
     sums = db.all(_SUMS, parameters)
     if sums:
         db.execute_values(_COUNT, [(run, *key, -count) for *key, count in sums])
-        db.execute(_DROP_ZEROS, (run,))
+        db.execute("DELETE FROM result_counts WHERE run = ? AND results <= 0", (run,))
         for table in ("results", "unlisted_results"):
             db.execute(_DELETE.format(table=table), parameters)
 

@@ -68,9 +68,7 @@ WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused 
 """
 _RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT +?"
 _LEAST_BUSY_FIRST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
-_ANSWER_RING = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _RING_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
-_CLEAR_RINGS = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
 
 
 def spare_jobs(concurrency: int, slots: int, active: int) -> int:
@@ -107,7 +105,6 @@ def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
 
 
 def list_rung(db: Database, run: int, limit: int) -> list[int]:
-    """Rung sequences, at most `limit`."""
     return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
 
 
@@ -129,9 +126,8 @@ def least_busy_first(db: Database, ids: Sequence[int]) -> list[int]:
 
 def answer_ring(db: Database, sequence: int, rung_at: float | None) -> None:
     """Clear the ring that a lease answered, or renew it if work is left."""
-    db.execute(_ANSWER_RING, (rung_at, sequence))
+    db.execute("UPDATE sequences SET rung_at = ? WHERE id = ?", (rung_at, sequence))
 
 
 def clear_rings(db: Database, run: int) -> None:
-    """Clear every ring, after the queue was lost."""
-    db.execute(_CLEAR_RINGS, (run,))
+    db.execute("UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL", (run,))

@@ -20,7 +20,6 @@ WHERE true ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id FROM sequences WHERE run = ? AND grp = ? AND host = ? AND kind = ?"
 
-_COUNT_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused = 1 AND kind <> 'extract'"
 _SELECTED = """
 id IN (SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
     WHERE s.run = :run AND :selector IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
@@ -39,8 +38,6 @@ WHERE EXISTS (SELECT 1 FROM sequences WHERE run = :run AND grp = :selector) ON C
 """
 _RESUME_GROUP = "DELETE FROM meta WHERE name = 'stopped:' || :run || ':' || :selector"
 """Sequences that the group gets later are stopped, too, as long as it stands there."""
-_GET_MAX_PAGES = "SELECT max_pages FROM sequences WHERE id = ?"
-_SET_MAX_PAGES = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
 _ENSURE_EXTRACTS = """
 INSERT INTO sequences (run, grp, host, kind)
 SELECT DISTINCT s.run, s.grp, s.host, 'extract' FROM json_each(?) i
@@ -54,26 +51,21 @@ WHERE run = ? AND kind NOT IN ('robots', 'login') AND absent <> 1 AND grp NOT IN
 _MARK_PRESENT = (
     "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
 )
-_RECHECK_SKIPPED = "UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0"
 _RECHECK_SKIPPED_OF_HOST = (
     "UPDATE sequences SET absent = 2 WHERE host = ? AND kind IN ('page', 'sitemap', 'file') AND absent = 0 "
     "AND skipped + failed > 0"
 )
-_MARK_RECHECKED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
 _UNSETTLED = """
 SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0)
 UNION ALL SELECT id, kind, 3 FROM sequences WHERE run = ? AND paused = 2 AND absent = 0 AND ready + delayed > 0
 LIMIT +?
 """
 _COUNT_OPEN_EXTRACTS = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
-_COUNT_FAILED_EXTRACTS = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
 _COUNT_DONE_PAGES = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
-_COUNT_TAKEN_PAGES = "SELECT total(taken) FROM sequences WHERE run = ? AND kind = 'page' AND grp = ?"
 _COUNT_ALL_PAGES = """
 SELECT total(ready + delayed + taken + done + failed + skipped + incomplete) FROM sequences
 WHERE run = ? AND kind = 'page'
 """
-_COUNT_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
 _COUNT_BY_GROUP = """
 SELECT grp, sum(ready + delayed + taken + incomplete),
@@ -116,7 +108,6 @@ class GroupCounts(NamedTuple):
 
 
 def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
-    """The id of the sequence of that group on that host."""
     values = {"run": run, "grp": group, "host": host, "kind": kind, "max_pages": max_pages}
     created = db.value(_ENSURE, values)
     return int(created if created is not None else db.value(_FIND, (run, group, host, kind)))
@@ -138,7 +129,7 @@ def pause(db: Database, run: int, selector: str, paused: bool) -> int:
 def stop(db: Database, run: int, selector: str) -> tuple[int, int]:
     """Stop the sequences that match, as `pause` names them, until they are resumed: their jobs are skipped.
 
-    Returns how many sequences changed, and how many jobs wait in them now. Re-extractions go on.
+    Returns how many sequences changed, and how many jobs wait in them now. Re-extractions continue.
     """
     values = {"run": run, "selector": selector}
     waiting = [int(row[0]) for row in db.all(_STOP, values)]
@@ -147,18 +138,15 @@ def stop(db: Database, run: int, selector: str) -> tuple[int, int]:
 
 
 def count_paused(db: Database, run: int) -> int:
-    """How many sequences an operator paused."""
-    return int(db.value(_COUNT_PAUSED, (run,)))
+    return int(db.value("SELECT count(*) FROM sequences WHERE run = ? AND paused = 1 AND kind <> 'extract'", (run,)))
 
 
 def set_max_pages(db: Database, run: int, group: str, max_pages: int | None) -> None:
-    """Limit the pages of a group."""
-    db.execute(_SET_MAX_PAGES, (max_pages, run, group))
+    db.execute("UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?", (max_pages, run, group))
 
 
 def get_max_pages(db: Database, sequence: int) -> int | None:
-    """The page limit of the sequence's group."""
-    limit = db.value(_GET_MAX_PAGES, (sequence,))
+    limit = db.value("SELECT max_pages FROM sequences WHERE id = ?", (sequence,))
     return None if limit is None else int(limit)
 
 
@@ -176,7 +164,7 @@ def set_groups(db: Database, run: int, present: Iterable[str]) -> None:
 
 def recheck_skipped(db: Database, run: int, group: str) -> None:
     """Schedule a recheck of jobs skipped because of a group's limits."""
-    db.execute(_RECHECK_SKIPPED, (run, group))
+    db.execute("UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0", (run, group))
 
 
 def recheck_skipped_of_host(db: Database, host: int) -> None:
@@ -191,7 +179,7 @@ def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, i
 
 def mark_rechecked(db: Database, sequence: int) -> None:
     """Record that the skipped jobs of a sequence were rechecked."""
-    db.execute(_MARK_RECHECKED, (sequence,))
+    db.execute("UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2", (sequence,))
 
 
 def count_open_extracts(db: Database, run: int) -> int:
@@ -201,7 +189,7 @@ def count_open_extracts(db: Database, run: int) -> int:
 
 def count_failed_extracts(db: Database, run: int) -> int:
     """Failed re-extractions: their pages keep the old rows."""
-    return int(db.value(_COUNT_FAILED_EXTRACTS, (run,)))
+    return int(db.value("SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'", (run,)))
 
 
 def count_done_pages(db: Database, run: int) -> dict[str, int]:
@@ -210,13 +198,11 @@ def count_done_pages(db: Database, run: int) -> dict[str, int]:
 
 
 def count_taken(db: Database, run: int) -> int:
-    """Jobs held by nodes."""
-    return int(db.value(_COUNT_TAKEN, (run,)))
+    return int(db.value("SELECT total(taken) FROM sequences WHERE run = ?", (run,)))
 
 
 def count_taken_pages(db: Database, run: int, group: str) -> int:
-    """Page jobs of a group held by nodes."""
-    return int(db.value(_COUNT_TAKEN_PAGES, (run, group)))
+    return int(db.value("SELECT total(taken) FROM sequences WHERE run = ? AND kind = 'page' AND grp = ?", (run, group)))
 
 
 def count_pages(db: Database, run: int, counter: CounterName, kind: str = "page") -> int:
@@ -225,7 +211,6 @@ def count_pages(db: Database, run: int, counter: CounterName, kind: str = "page"
 
 
 def count_all_pages(db: Database, run: int) -> int:
-    """Page jobs of a run in any state, from the counters."""
     return int(db.value(_COUNT_ALL_PAGES, (run,)))
 
 

@@ -6,31 +6,25 @@ from engine.model.job import LeasedJob
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.job import jobs
 
-_GET = "SELECT value FROM step_values WHERE run = ? AND key = ?"
 _SET = """
 INSERT INTO step_values (run, key, value) {values} ON CONFLICT (run, key) DO UPDATE SET value = excluded.value
 """
-_GET_CHECKPOINT = "SELECT text FROM step_checkpoints WHERE job = ?"
 _SET_CHECKPOINT = """
 INSERT INTO step_checkpoints (job, text) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET text = excluded.text
 """
-_DELETE_CHECKPOINTS = "DELETE FROM step_checkpoints WHERE job IN (SELECT value FROM json_each(?))"
 
 
 def get(db: Database, run: int, key: str) -> str | None:
-    """The value of a key in a run, as JSON; None: the key is not set."""
-    value = db.value(_GET, (run, key))
+    value = db.value("SELECT value FROM step_values WHERE run = ? AND key = ?", (run, key))
     return None if value is None else str(value)
 
 
 def set_values(db: Database, run: int, values: Mapping[str, str]) -> None:
-    """Write values: JSON by key."""
     db.execute_values(_SET, [(run, key, value) for key, value in values.items()])
 
 
 def get_checkpoint(db: Database, job: int) -> str | None:
-    """What an attempt at a job stored."""
-    text = db.value(_GET_CHECKPOINT, (job,))
+    text = db.value("SELECT text FROM step_checkpoints WHERE job = ?", (job,))
     return None if text is None else str(text)
 
 
@@ -43,5 +37,4 @@ def set_checkpoint(db: Database, job: LeasedJob, text: str) -> bool:
 
 
 def delete_checkpoints(db: Database, ended: Sequence[int]) -> None:
-    """Delete those of jobs that have ended."""
-    db.execute(_DELETE_CHECKPOINTS, (id_list(ended),))
+    db.execute("DELETE FROM step_checkpoints WHERE job IN (SELECT value FROM json_each(?))", (id_list(ended),))

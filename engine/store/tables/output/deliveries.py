@@ -14,7 +14,6 @@ from engine.store.db.connector import Database
 
 _GET = "SELECT id, cursor, withdrawal FROM deliveries WHERE run = ? AND appender = ? AND data_def = ?"
 _ADD = "INSERT INTO deliveries (run, appender, data_def) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_EXISTS = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE run = ?)"
 _WITHDRAW = """
 INSERT INTO withdrawals (delivery, row, newest, counted)
 SELECT v.id, r.id, (SELECT seq FROM sqlite_sequence WHERE name = 'rows'), r.id <= v.cursor
@@ -23,9 +22,7 @@ JOIN deliveries v ON v.run = ? AND v.data_def = d.name AND v.offered >= r.id
 WHERE r.data_def NOT IN (SELECT value FROM json_each(?)) ORDER BY r.id
 """
 _LIST = "SELECT id, row, newest FROM withdrawals WHERE delivery = ? AND id > ? ORDER BY id LIMIT +?"
-_OFFER = "UPDATE deliveries SET offered = max(offered, ?) WHERE id = ?"
 _COUNTED = "SELECT total(counted) FROM withdrawals WHERE delivery = ? AND id <= ?"
-_DELETE = "DELETE FROM withdrawals WHERE delivery = ? AND id <= ?"
 _ACKNOWLEDGE = """
 UPDATE deliveries SET cursor = max(cursor, :row), withdrawal = max(withdrawal, :withdrawal),
     rows = max(0, rows - :taken_back + (SELECT count(*) FROM rows WHERE id IN (SELECT value FROM json_each(:rows))))
@@ -65,7 +62,7 @@ def withdraw(db: Database, run: int, jobs: str, kept: str) -> None:
 
     Both are JSON lists of ids. Costs one small query where no output delivers.
     """
-    if db.value(_EXISTS, (run,)):
+    if db.value("SELECT EXISTS (SELECT 1 FROM deliveries WHERE run = ?)", (run,)):
         db.execute(_WITHDRAW, (jobs, run, kept))
 
 
@@ -76,7 +73,7 @@ def list_withdrawals(db: Database, delivery: int, after: int, limit: int) -> lis
 
 def offer(db: Database, delivery: int, row: int) -> None:
     """Record that the rows up to this one are about to be sent."""
-    db.execute(_OFFER, (row, delivery))
+    db.execute("UPDATE deliveries SET offered = max(offered, ?) WHERE id = ?", (row, delivery))
 
 
 def acknowledge(db: Database, delivery: int, *, row: int, withdrawal: int, rows: Sequence[int]) -> tuple[int, int]:
@@ -85,7 +82,7 @@ def acknowledge(db: Database, delivery: int, *, row: int, withdrawal: int, rows:
     Returns the last row that it acknowledged, and how many rows it holds.
     """
     taken_back = int(db.value(_COUNTED, (delivery, withdrawal)))
-    db.execute(_DELETE, (delivery, withdrawal))
+    db.execute("DELETE FROM withdrawals WHERE delivery = ? AND id <= ?", (delivery, withdrawal))
     values = {"row": row, "withdrawal": withdrawal, "taken_back": taken_back, "delivery": delivery}
     cursor, held = db.one(_ACKNOWLEDGE, values | {"rows": orjson.dumps(rows).decode()}) or (0, 0)
     return int(cursor), int(held)

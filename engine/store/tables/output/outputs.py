@@ -28,7 +28,6 @@ ON CONFLICT (run, appender, data_def) DO UPDATE SET
     bytes = 0, inode = NULL, dirty = 0, pending = NULL, delivers = 1
 """
 _COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty, pending, delivers, error"
-_LIST = f"SELECT {_COLUMNS} FROM outputs WHERE run = ? ORDER BY id"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
 _MARK_DIRTY = "UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND cursor >= ? AND NOT delivers"
 _MARK_STALE = """
@@ -40,9 +39,7 @@ DELETE FROM outputs WHERE run = ? AND NOT EXISTS (
     SELECT 1 FROM json_each(?) k WHERE k.value ->> 0 = outputs.appender AND k.value ->> 1 = outputs.data_def)
 RETURNING path
 """
-_REBUILD_MARKS = "SELECT id, dirty FROM outputs WHERE run = ?"
 _BEGIN_REBUILD = "UPDATE outputs SET cursor = max(cursor, ?) WHERE id = ? AND dirty > 0 RETURNING cursor, dirty"
-_MARK_CORRUPT = "UPDATE outputs SET dirty = dirty + 1 WHERE id = ?"
 _SET_PENDING = "UPDATE outputs SET pending = ? WHERE id = ?"
 _FINISH_REBUILD = """
 UPDATE outputs SET cursor = :cursor, bytes = :bytes, rows = :rows, inode = :inode,
@@ -60,13 +57,9 @@ _BACKLOG = f"""
 SELECT appender, data_def, error FROM outputs WHERE run = ? AND (cursor < ? OR dirty OR ({_WITHDRAWALS_LEFT}))
 ORDER BY error IS NULL, id LIMIT 1
 """
-_LATER_PATHS = "SELECT DISTINCT path FROM outputs WHERE run > ?"
-_SET_ERROR = "UPDATE outputs SET error = ? WHERE id = ? AND error IS NOT ?"
 
 
 class Output(Struct, frozen=True):
-    """A row of `outputs`: one output of a run."""
-
     id: int
     appender: str
     type: str
@@ -112,14 +105,13 @@ def ensure_delivering(
 
 
 def list_outputs(db: Database, run: int) -> list[Output]:
-    """Every output of a run."""
     return [
         Output(
             id_, appender, type_, data_def, path, orjson.loads(settings), cursor, size, rows, inode, reasons,
             orjson.loads(pending) if pending else None, bool(delivers), error,
         )
         for id_, appender, type_, data_def, path, settings, cursor, size, rows, inode, reasons, pending, delivers, error
-        in db.all(_LIST, (run,))
+        in db.all(f"SELECT {_COLUMNS} FROM outputs WHERE run = ? ORDER BY id", (run,))
     ]  # fmt: skip
 
 
@@ -144,8 +136,7 @@ def prune(db: Database, run: int, declared: Sequence[tuple[str, str]]) -> list[s
 
 
 def get_rebuild_marks(db: Database, run: int) -> dict[int, int]:
-    """By output: the number of marks since its last rebuild."""
-    return {int(id_): int(dirty) for id_, dirty in db.all(_REBUILD_MARKS, (run,))}
+    return {int(id_): int(dirty) for id_, dirty in db.all("SELECT id, dirty FROM outputs WHERE run = ?", (run,))}
 
 
 def begin_rebuild(db: Database, output: int, row: int) -> tuple[int, int] | None:
@@ -159,7 +150,7 @@ def begin_rebuild(db: Database, output: int, row: int) -> tuple[int, int] | None
 
 def mark_corrupt(db: Database, output: int) -> None:
     """Mark an output to be rebuilt because its file differs from the table."""
-    db.execute(_MARK_CORRUPT, (output,))
+    db.execute("UPDATE outputs SET dirty = dirty + 1 WHERE id = ?", (output,))
 
 
 def set_pending(db: Database, output: int, file_state: Mapping[str, int] | None) -> None:
@@ -178,8 +169,7 @@ def get_progress(db: Database, run: int) -> dict[str, tuple[int, bool]]:
 
 
 def list_later_paths(db: Database, run: int) -> set[str]:
-    """The files that later runs write."""
-    return {str(row[0]) for row in db.all(_LATER_PATHS, (run,))}
+    return {str(row[0]) for row in db.all("SELECT DISTINCT path FROM outputs WHERE run > ?", (run,))}
 
 
 def find_backlog(db: Database, run: int, last_row: int) -> tuple[str, str | None] | None:
@@ -193,4 +183,4 @@ def find_backlog(db: Database, run: int, last_row: int) -> tuple[str, str | None
 
 def set_error(db: Database, output: int, error: str | None) -> None:
     """Record why an output cannot be written; None: it can."""
-    db.execute(_SET_ERROR, (error, output, error))
+    db.execute("UPDATE outputs SET error = ? WHERE id = ? AND error IS NOT ?", (error, output, error))

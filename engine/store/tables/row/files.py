@@ -12,7 +12,6 @@ _OF_JOBS = """
 SELECT f.job, f.path, f.size, f.hash, f.type FROM json_each(?) i
 CROSS JOIN jobs j ON j.id = i.value AND j.state = 'DONE' CROSS JOIN files f ON f.job = j.id ORDER BY f.id
 """
-_PATH_OF_HASH = "SELECT path FROM files WHERE run = ? AND hash = ? ORDER BY id LIMIT 1"
 # the other columns are those of the row with max()
 _LIST = """
 SELECT f.path, f.size, f.job, j.url, max(f.id) FROM files f JOIN jobs j ON j.id = f.job
@@ -41,7 +40,7 @@ def list_of_jobs(db: Database, jobs: Iterable[int]) -> dict[int, StoredFile]:
 
 def find_path(db: Database, run: int, digest: str) -> str | None:
     """Where a run has a file with that content; None: nowhere."""
-    path = db.value(_PATH_OF_HASH, (run, digest))
+    path = db.value("SELECT path FROM files WHERE run = ? AND hash = ? ORDER BY id LIMIT 1", (run, digest))
     return None if path is None else str(path)
 
 

@@ -43,8 +43,6 @@ _FIELDS = "SELECT data_def, field, defaults, missing FROM field_health WHERE run
 
 
 class PageHealth(NamedTuple):
-    """The counts of one dataDef on the page of a job."""
-
     job: int
     host: int
     data_def: int

@@ -29,8 +29,6 @@ CROSS JOIN held_rows h ON h.id = i.value CROSS JOIN data_defs d ON d.id = h.data
 CROSS JOIN jobs p ON p.id = h.job CROSS JOIN sequences s ON s.id = p.sequence
 WHERE {_IS_COMPLETE} ORDER BY h.id
 """
-_DELETE_FILES = "DELETE FROM held_files WHERE held IN (SELECT value FROM json_each(?))"
-_DELETE = "DELETE FROM held_rows WHERE id IN (SELECT value FROM json_each(?))"
 _REPLACED = """
 SELECT h.id, d.name FROM json_each(?) i CROSS JOIN held_rows h ON h.job = i.value JOIN data_defs d ON d.id = h.data_def
 WHERE h.data_def NOT IN (SELECT value FROM json_each(?))
@@ -95,10 +93,9 @@ def list_complete(db: Database, ids: Iterable[int]) -> list[CompleteRow]:
 
 
 def delete(db: Database, ids: Iterable[int]) -> None:
-    """Delete rows."""
     listed = id_list(ids)
-    db.execute(_DELETE_FILES, (listed,))
-    db.execute(_DELETE, (listed,))
+    db.execute("DELETE FROM held_files WHERE held IN (SELECT value FROM json_each(?))", (listed,))
+    db.execute("DELETE FROM held_rows WHERE id IN (SELECT value FROM json_each(?))", (listed,))
 
 
 def delete_replaced(db: Database, jobs: str, kept: str) -> dict[str, int]:

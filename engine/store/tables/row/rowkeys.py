@@ -37,17 +37,11 @@ _TABLES = (
 )
 _CRAWL_IDENTITY = "SELECT identity || ' ' || started_at FROM supervisors ORDER BY epoch LIMIT 1"
 _RUN_ID = "SELECT id FROM runs WHERE seq = ?"
-_LAST_RUN = "SELECT max(seq) FROM runs"
-_ORIGIN = "SELECT crawl FROM origin"
-_SET_ORIGIN = "INSERT INTO origin (crawl) VALUES (?)"
 _ENSURE = "INSERT INTO scopes (data_def, fields) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SCOPE = "SELECT id, cursor, run, run_id FROM scopes WHERE data_def = ? AND fields = ?"
-_RUNS = "SELECT run, run_id FROM scopes WHERE run > 0"
-_CURSOR = "SELECT cursor FROM scopes WHERE id = ?"
 _MOVE = "UPDATE scopes SET cursor = ?, run = ?, run_id = ? WHERE id = ?"
 _RESET = ("DELETE FROM keys", "DELETE FROM scopes", "DELETE FROM origin")
 _ADD = "INSERT INTO keys (scope, digest, run) {values} ON CONFLICT DO NOTHING"
-_HAS_EARLIER = "SELECT EXISTS (SELECT 1 FROM keys WHERE scope = ? AND run < ?)"
 _FIND_SEEN = "SELECT digest FROM keys WHERE scope = ? AND run < ? AND digest IN ({digests})"
 _BATCH = 500
 
@@ -82,7 +76,7 @@ class RowKeys:
         """
         run_id = self._crawl.value(_RUN_ID, (run,)) or ""
         with self._db.transaction():
-            cursor = int(self._db.value(_CURSOR, (scope,)))
+            cursor = int(self._db.value("SELECT cursor FROM scopes WHERE id = ?", (scope,)))
             if cursor != after:
                 return cursor
             # sorted, so that neighbours go to the same database page
@@ -92,7 +86,7 @@ class RowKeys:
 
     def has_earlier(self, scope: int, before: int) -> bool:
         """Whether a run with a number below `before` had a row."""
-        return bool(self._db.value(_HAS_EARLIER, (scope, before)))
+        return bool(self._db.value("SELECT EXISTS (SELECT 1 FROM keys WHERE scope = ? AND run < ?)", (scope, before)))
 
     def find_seen(self, scope: int, digests: Sequence[bytes], before: int) -> set[bytes]:
         """The digests that a run with a number below `before` had."""
@@ -104,7 +98,6 @@ class RowKeys:
         return seen
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     def _open(self, path: Path) -> Database:
@@ -124,16 +117,16 @@ class RowKeys:
         with db.transaction():
             for table in _TABLES:
                 db.execute(table)
-            if db.value(_ORIGIN) == crawl and not self._is_rewound(db):
+            if db.value("SELECT crawl FROM origin") == crawl and not self._is_rewound(db):
                 return
             for statement in _RESET:
                 db.execute(statement)
-            db.execute(_SET_ORIGIN, (crawl,))
+            db.execute("INSERT INTO origin (crawl) VALUES (?)", (crawl,))
 
     def _is_rewound(self, db: Database) -> bool:
         """Whether crawl.db was restored from an older copy, so that its runs since then differ."""
-        last = int(self._crawl.value(_LAST_RUN) or 0)
-        for run, run_id in db.all(_RUNS):
+        last = int(self._crawl.value("SELECT max(seq) FROM runs") or 0)
+        for run, run_id in db.all("SELECT run, run_id FROM scopes WHERE run > 0"):
             now = self._crawl.value(_RUN_ID, (run,))
             if (now is None and run > last) or (now is not None and now != run_id):
                 return True

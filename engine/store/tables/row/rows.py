@@ -9,7 +9,6 @@ from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.row import content_sums
 
-_ADD = "INSERT INTO rows (run, job, data_def, data, digest) {values}"
 _ADD_LARGE = (
     "INSERT INTO rows (run, job, data_def, data, digest) VALUES (?, ?, ?, zeroblob(?), zeroblob(?)) RETURNING id"
 )
@@ -23,12 +22,8 @@ INSERT INTO row_counts (run, data_def, waiting) VALUES (?, ?, ?)
 ON CONFLICT (run, data_def) DO UPDATE SET waiting = waiting + excluded.waiting
 """
 _WAITING = "SELECT data_def, waiting FROM row_counts WHERE run = ? AND waiting > 0 ORDER BY data_def"
-_HAS_WAITING = "SELECT count(*) FROM sqlite_schema WHERE name = 'held_rows'"
 _AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
 _AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? ORDER BY id LIMIT +?"
-_LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
-_LAST_OF_ALL_RUNS = "SELECT max(id) FROM rows"
-_BETWEEN = "SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?"
 _BY_DATA_DEF = """
 SELECT r.id, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT +?
@@ -40,7 +35,6 @@ WITH counted AS MATERIALIZED (
     WHERE r.id >= :first AND r.id < :end AND r.run = :run GROUP BY d.name)
 UPDATE row_counts SET rows = coalesce((SELECT c.rows FROM counted c WHERE c.name = data_def), 0) WHERE run = :run
 """
-_DELETE_BY_JOB = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
 _COUNT_REPLACED = """
 SELECT d.name, count(*), min(r.id) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
 JOIN data_defs d ON d.id = r.data_def
@@ -64,7 +58,6 @@ _OF_JOB = """
 SELECT r.id, d.name, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.job = ? ORDER BY r.id LIMIT +?
 """
-_NAMES = "SELECT id, name FROM data_defs"
 
 
 class NewRows(NamedTuple):
@@ -83,7 +76,7 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
     A long row is written piece by piece: as a parameter, SQLite would hold it twice. That makes it a blob, and every
     query here reads it as text.
     """
-    # as bytearrays, which are bound a microsecond faster than bytes: Python looks for no adapter
+    # as bytearrays, which bind faster than bytes: Python looks for no adapter
     new = chain.from_iterable(
         zip(repeat(run), repeat(job), repeat(data_def), texts, map(bytearray, digests) if digests else repeat(None))
         for job, data_def, texts, digests in rows
@@ -91,7 +84,7 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
     while batch := list(islice(new, _BATCH)):
         for kind, group in groupby(batch, lambda row: type(row[3])):
             if kind is str:
-                db.execute_values(_ADD, list(group))
+                db.execute_values("INSERT INTO rows (run, job, data_def, data, digest) {values}", list(group))
             else:
                 for row in group:
                     _add_large(db, *row)
@@ -106,7 +99,6 @@ def _add_large(db: Database, run: int, job: int, data_def: int, text: Any, diges
 
 
 def add_counts(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:
-    """Add to the counts of a dataDef."""
     db.execute(_COUNT, (run, data_def, rows, rejected))
 
 
@@ -116,8 +108,8 @@ def add_waiting(db: Database, run: int, data_def: str, rows: int) -> None:
 
 
 def count_waiting(db: Database, run: int) -> dict[str, int]:
-    """By dataDef: its rows that wait for files, as far as there are some; none under an earlier schema."""
-    return {str(name): int(rows) for name, rows in db.all(_WAITING, (run,))} if db.value(_HAS_WAITING) else {}
+    """By dataDef: its rows that wait for files, if any."""
+    return {str(name): int(rows) for name, rows in db.all(_WAITING, (run,))}
 
 
 def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
@@ -132,17 +124,17 @@ def list_after_in_all_runs(db: Database, cursor: int, limit: int) -> list[tuple[
 
 def last_id(db: Database, run: int) -> int:
     """The id of a run's newest row; 0: none."""
-    return int(db.value(_LAST, (run,)) or 0)
+    return int(db.value("SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1", (run,)) or 0)
 
 
 def last_id_of_all_runs(db: Database) -> int:
     """The id of the newest row of any run; 0: none. Reads only the end of the table."""
-    return int(db.value(_LAST_OF_ALL_RUNS) or 0)
+    return int(db.value("SELECT max(id) FROM rows") or 0)
 
 
 def count_between(db: Database, run: int, after: int, upto: int) -> int:
     """How many rows of a run have an id above `after` and not above `upto`."""
-    return int(db.value(_BETWEEN, (after, upto, run)))
+    return int(db.value("SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?", (after, upto, run)))
 
 
 def list_by_data_def(db: Database, run: int, data_def: str, cursor: int, limit: int) -> list[tuple[int, str]]:
@@ -158,12 +150,6 @@ def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
 def recount(db: Database, run: int, first: int, end: int) -> None:
     """Count the rows of a run again; `first`, `end`: the range of their ids."""
     db.execute(_RECOUNT, {"run": run, "first": first, "end": end})
-
-
-def delete_by_job(db: Database, job: int) -> list[tuple[int, int]]:
-    """Delete the rows of a job; returns id and dataDef id of each."""
-    content_sums.subtract_rows(db, f"[{job}]", "[]")
-    return db.all(_DELETE_BY_JOB, (job,))
 
 
 def delete_replaced(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
@@ -209,5 +195,4 @@ def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]
 
 
 def data_def_names(db: Database) -> dict[int, str]:
-    """Names of dataDefs by the id that rows refer to."""
-    return {int(id_): str(name) for id_, name in db.all(_NAMES)}
+    return {int(id_): str(name) for id_, name in db.all("SELECT id, name FROM data_defs")}

@@ -66,7 +66,6 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def completed(self) -> bool:
-        """Whether the step is complete."""
         return self.completed_at is not None
 
     @property
@@ -76,7 +75,6 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def dependency_keys(self) -> tuple[str, ...]:
-        """The keys of the steps it depends on."""
         return tuple(resolve_dependency(self.group, self.task, name) for name in self.dependencies)
 
 
@@ -90,7 +88,6 @@ def join_key(group: str, task: str, step: str) -> str:
 
 
 def resolve_dependency(group: str, task: str, name: str) -> str:
-    """The key of a dependency."""
     if "/" in name:
         return name
     return join_key(group, "" if name in GROUP_STEPS else task, name)
@@ -109,7 +106,6 @@ def write(db: Database, run: int, changed: Iterable[Checkpoint]) -> None:
 
 
 def delete(db: Database, run: int, removed: Sequence[Checkpoint]) -> None:
-    """Delete checkpoints."""
     if removed:
         db.execute(_DELETE, (run, orjson.dumps([(c.group, c.task, c.step) for c in removed]).decode()))
 

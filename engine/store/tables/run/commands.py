@@ -14,7 +14,6 @@ WHERE supervisor = ? AND state = 'NEW' ORDER BY id LIMIT +?
 """
 _END = "UPDATE commands SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state = 'NEW'"
 _EXPIRE = "UPDATE commands SET state = 'EXPIRED', ended_at = ? WHERE state = 'NEW' AND supervisor <> ?"
-_ANSWER = "SELECT state, answer FROM commands WHERE id = ?"
 
 
 class Command(Struct, frozen=True):
@@ -43,12 +42,11 @@ def end(db: Database, command: int, *, done: bool, answer: str, now: float) -> N
 
 
 def expire(db: Database, supervisor: int, now: float) -> None:
-    """Expire the commands to earlier supervisors."""
     db.execute(_EXPIRE, (now, supervisor))
 
 
 def get_answer(db: Database, command: int) -> tuple[str, str]:
     """State and answer of a command."""
-    row = db.one(_ANSWER, (command,))
+    row = db.one("SELECT state, answer FROM commands WHERE id = ?", (command,))
     assert row is not None
     return str(row[0]), str(row[1] or "")

@@ -9,7 +9,6 @@ Level = Literal["INFO", "WARNING", "ERROR"]
 
 _ADD = "INSERT INTO events (run, at, level, source, kind, job, text) {values}"
 _AFTER = "SELECT id, at, level, source, kind, job, text FROM events WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
-_LAST = "SELECT max(id) FROM events"
 _OF_JOB = "SELECT id, at, level, source, kind, job, text FROM events WHERE job = ? ORDER BY id DESC LIMIT +?"
 _BY_IDS = """
 SELECT id, at, level, source, kind, job, text FROM events WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC
@@ -29,12 +28,10 @@ class Event(NamedTuple):
 
 
 def add(db: Database, run: int | None, events: Sequence[Event]) -> None:
-    """Append lines."""
     db.execute_values(_ADD, [(run, e.at, e.level, e.source, e.kind, e.job, e.text) for e in events])
 
 
 def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, Event]]:
-    """The next lines of a run, with their ids."""
     return [to_event(row) for row in db.all(_AFTER, (cursor, run, limit))]
 
 
@@ -49,8 +46,7 @@ def list_by_ids(db: Database, ids: Iterable[int]) -> list[tuple[int, Event]]:
 
 
 def last_id(db: Database) -> int:
-    """The id of the newest line."""
-    return int(db.value(_LAST) or 0)
+    return int(db.value("SELECT max(id) FROM events") or 0)
 
 
 def list_texts(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:

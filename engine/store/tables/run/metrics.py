@@ -19,8 +19,6 @@ SELECT grp, fetches, fetch_seconds, bytes, retries, noindex FROM metrics
 WHERE run = ? AND fetches + retries + noindex > 0 ORDER BY grp
 """
 _COUNT_REQUESTS = "SELECT total(requests) FROM metrics WHERE run = ? AND (? IS NULL OR grp = ?)"
-_NOINDEX = "SELECT total(noindex) FROM metrics WHERE run = ?"
-_TAKEOVERS = "SELECT takeovers FROM runs WHERE seq = ?"
 
 
 class FetchStats(NamedTuple):
@@ -41,8 +39,6 @@ class FetchStats(NamedTuple):
 
 
 class GroupTotals(Struct, frozen=True):
-    """Pages of a group by outcome; `left`: those still open."""
-
     group: str
     done: int
     failed: int
@@ -52,18 +48,15 @@ class GroupTotals(Struct, frozen=True):
 
 
 def add(db: Database, run: int, stats: Sequence[FetchStats]) -> None:
-    """Add to the fetch statistics of a run's groups."""
     db.execute_values(_ADD, [(run, *group_stats) for group_stats in stats])
 
 
 def list_fetch_stats(db: Database, run: int) -> list[FetchStats]:
-    """The fetch statistics of each group of a run."""
     return [FetchStats(*row) for row in db.all(_LIST, (run,))]
 
 
 def count_noindex(db: Database, run: int) -> int:
-    """Pages of a run that ask not to be indexed."""
-    return int(db.value(_NOINDEX, (run,)))
+    return int(db.value("SELECT total(noindex) FROM metrics WHERE run = ?", (run,)))
 
 
 def count_requests(db: Database, run: int, group: str | None = None) -> int:
@@ -76,7 +69,7 @@ def count_requests(db: Database, run: int, group: str | None = None) -> int:
 
 def count_takeovers(db: Database, run: int) -> int:
     """How often the jobs of a dead node were requeued."""
-    return int(db.value(_TAKEOVERS, (run,)) or 0)
+    return int(db.value("SELECT takeovers FROM runs WHERE seq = ?", (run,)) or 0)
 
 
 def build_metrics(

@@ -42,9 +42,6 @@ _SET_ROLE = {
     role: f"UPDATE nodes SET role = '{role}' WHERE epoch = ? AND role IN {source_states(ROLE_TRANSITIONS, role)}"
     for role in Role
 }
-_RECORD_SPAWN = "UPDATE nodes SET pid = ?, identity = ? WHERE epoch = ?"
-_RECORD_APPENDER_SPAWN = "UPDATE appenders SET pid = ?, identity = ? WHERE epoch = ?"
-_END = "UPDATE nodes SET ended_at = ?, reason = ? WHERE epoch = ?"
 _RECORD_BEATS = """
 WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now) AS ({values})
 UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AND b.state IN ('READY','DONE')
@@ -56,12 +53,10 @@ FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD',
 _LEFT_OVER = f"""
 SELECT run, epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)
 """
-_COUNT_RUNNERS = f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {_ALIVE}"
 _LIVE_ROLE = f"""
 SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
 WHERE n.epoch = ? AND n.state IN {_ALIVE} AND s.ended_at IS NULL
 """
-_STATE = "SELECT state, role FROM nodes WHERE epoch = ?"
 
 _APPENDER_INSERT = "INSERT INTO appenders (run, supervisor, started_at) VALUES (?, ?, ?) RETURNING epoch"
 _APPENDER_REGISTER = """
@@ -72,9 +67,7 @@ _APPENDER_ALIVE = f"""
 SELECT 1 FROM appenders a JOIN supervisors s ON s.epoch = a.supervisor
 WHERE a.epoch = ? AND a.state IN {_ALIVE} AND s.ended_at IS NULL
 """
-_APPENDER_END = "UPDATE appenders SET state = ?, ended_at = ? WHERE epoch = ?"
 _APPENDER_BEAT = "UPDATE appenders SET beat_age = ?, flush_ms = coalesce(?, flush_ms) WHERE epoch = ?"
-_LEFT_OVER_APPENDERS = f"SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE}"
 
 
 class NodeBeat(Struct, frozen=True):
@@ -110,13 +103,11 @@ def register(db: Database, epoch: int, state: Literal["DONE", "STANDBY"], pid: i
 
 
 def record_spawn(db: Database, epoch: int, pid: int, identity: str | None) -> None:
-    """Record the process that was spawned for a node."""
-    db.execute(_RECORD_SPAWN, (pid, identity, epoch))
+    db.execute("UPDATE nodes SET pid = ?, identity = ? WHERE epoch = ?", (pid, identity, epoch))
 
 
 def record_appender_spawn(db: Database, epoch: int, pid: int, identity: str | None) -> None:
-    """Record the process that was spawned for an appender."""
-    db.execute(_RECORD_APPENDER_SPAWN, (pid, identity, epoch))
+    db.execute("UPDATE appenders SET pid = ?, identity = ? WHERE epoch = ?", (pid, identity, epoch))
 
 
 def get_live_role(db: Database, epoch: int) -> Role | None:
@@ -132,8 +123,7 @@ def check_live(db: Database, epoch: int) -> None:
 
 
 def get_state_and_role(db: Database, epoch: int) -> tuple[NodeState, Role]:
-    """State and role of a node."""
-    row = db.one(_STATE, (epoch,))
+    row = db.one("SELECT state, role FROM nodes WHERE epoch = ?", (epoch,))
     assert row is not None
     return NodeState(str(row[0])), Role(str(row[1]))
 
@@ -154,12 +144,10 @@ def set_role(db: Database, epoch: int, role: Role) -> bool:
 
 
 def end(db: Database, epoch: int, reason: str, now: float) -> None:
-    """Record when and why a node ended."""
-    db.execute(_END, (now, reason, epoch))
+    db.execute("UPDATE nodes SET ended_at = ?, reason = ? WHERE epoch = ?", (now, reason, epoch))
 
 
 def record_beats(db: Database, beats: Sequence[NodeBeat]) -> None:
-    """Store the content of heartbeats."""
     db.execute_values(
         _RECORD_BEATS, [(b.epoch, b.state, b.age, b.in_flight, b.done, b.failed, b.rss, b.lag, b.now) for b in beats]
     )
@@ -171,8 +159,7 @@ def list_left_over(db: Database) -> list[tuple[int, int, int, str | None]]:
 
 
 def count_runners(db: Database, run: int) -> int:
-    """The number of live runners."""
-    return int(db.value(_COUNT_RUNNERS, (run,)))
+    return int(db.value(f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {_ALIVE}", (run,)))
 
 
 def insert_appender(db: Database, run: int, supervisor: int, now: float) -> int:
@@ -186,20 +173,17 @@ def register_appender(db: Database, epoch: int, pid: int, identity: str) -> bool
 
 
 def is_appender_alive(db: Database, epoch: int) -> bool:
-    """Whether an appender's epoch is not over."""
     return db.one(_APPENDER_ALIVE, (epoch,)) is not None
 
 
 def record_appender_beat(db: Database, epoch: int, age: float, flush_ms: float | None) -> None:
-    """Store the content of the appender's heartbeat."""
     db.execute(_APPENDER_BEAT, (age, flush_ms, epoch))
 
 
 def end_appender(db: Database, epoch: int, state: NodeState, now: float) -> None:
-    """Record that an appender process ended."""
-    db.execute(_APPENDER_END, (state, now, epoch))
+    db.execute("UPDATE appenders SET state = ?, ended_at = ? WHERE epoch = ?", (state, now, epoch))
 
 
 def list_left_over_appenders(db: Database) -> list[tuple[int, str | None]]:
     """Epoch and identity of appenders that an earlier supervisor left behind."""
-    return [(int(e), i) for e, i in db.all(_LEFT_OVER_APPENDERS)]
+    return [(int(e), i) for e, i in db.all(f"SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE}")]

@@ -1,7 +1,7 @@
 """Writes the table `runs`: create, resume, change state and stage, end."""
 
 import os
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 from msgspec import Struct
@@ -15,10 +15,6 @@ from engine.store.db.connector import Database, source_states
 _COLUMNS = """
 seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at, rates
 """
-_LATEST = f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"
-_BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
-_BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
-_IDS = "SELECT id FROM runs ORDER BY seq DESC LIMIT +?"
 _CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
 _SET_STATE = {
     state: f"UPDATE runs SET state = '{state}', reason = ? "
@@ -34,21 +30,13 @@ UPDATE runs SET state = 'KILLED', reason = 'its supervisor died, and a new run w
 WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
-_END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
 _SET_EMPTY_SEEDS = "UPDATE runs SET empty_seeds = json_patch(coalesce(empty_seeds, '{}'), ?) WHERE seq = ?"
-_EMPTY_SEEDS = "SELECT empty_seeds FROM runs WHERE seq = ?"
-_SET_MISSED = "UPDATE runs SET missed = ? WHERE seq = ?"
 _MISSED = "SELECT missed FROM runs WHERE seq = ?"
-_SET_DROPS = "UPDATE runs SET drops = ? WHERE seq = ?"
-_DROPS = "SELECT drops FROM runs WHERE seq = ?"
-_SET_BASELINE = "UPDATE runs SET baseline = ? WHERE seq = ?"
-_BASELINE = "SELECT baseline FROM runs WHERE seq = ?"
 _EARLIER_BASELINE = """
 SELECT id, baseline FROM runs
 WHERE seq < ? AND state = 'DONE' AND json_extract(baseline, '$.seeds') = ? ORDER BY seq DESC LIMIT 1
 """
 _ADD_TIME = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
-_SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
 _PAUSE = """
 UPDATE runs SET paused = CASE WHEN paused LIKE '%disk' THEN iif(:why IS NULL, 'disk', 'operator, disk') ELSE :why END
 WHERE seq = :seq
@@ -59,20 +47,13 @@ UPDATE runs SET paused = CASE WHEN paused LIKE 'operator%' THEN iif(:held, 'oper
 WHERE seq = :seq
 """
 """Both may hold a run at once, and each lets go of its own hold alone."""
-_COUNT_TAKEOVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
-_VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
-_MARK_SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
 _LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
-_SET_REEXTRACTION = "UPDATE runs SET reextraction = ? WHERE seq = ?"
-_REEXTRACTION = "SELECT reextraction, reextracted FROM runs WHERE seq = ?"
 _ADD_REEXTRACTED = "UPDATE runs SET reextracted = CASE WHEN ? THEN 0 ELSE reextracted END + ? WHERE seq = ?"
 _IS_REEXTRACTING = """
 SELECT reextraction IS NOT NULL OR EXISTS (
     SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extract' AND s.ready + s.delayed + s.taken > 0)
 FROM runs WHERE seq = :run
 """
-_SET_RELINKING = "UPDATE runs SET relinking = ? WHERE seq = ?"
-_EXTRACT_ONLY = "UPDATE runs SET extract_only = ? WHERE seq = ?"
 _RECOUNT = """
 UPDATE runs SET active_sequences = (
     SELECT count(*) FROM sequences WHERE run = :run AND ready + taken > 0 AND kind <> 'extract')
@@ -81,8 +62,6 @@ WHERE seq = :run
 
 
 class Run(Struct, frozen=True):
-    """A row of `runs`."""
-
     seq: int
     id: str
     state: RunState
@@ -101,13 +80,13 @@ class Run(Struct, frozen=True):
     """As the supervisor estimated it last."""
 
 
-def _to_run(row: tuple[object, ...] | None) -> Run | None:
+def _to_run(row: tuple[Any, ...] | None) -> Run | None:
     if row is None:
         return None
     seq, id_, state, stage, *rest, rates = row
-    parsed = orjson.loads(str(rates))
+    parsed = orjson.loads(rates)
     eta = _since_then(Eta(**parsed.pop("eta", {})), float(parsed.pop("eta_at", 0.0)))
-    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest, parsed, eta)  # type: ignore[arg-type, call-arg]
+    return Run(*(seq, id_, RunState(state), Stage(stage), *rest, parsed, eta))
 
 
 def _since_then(eta: Eta, at: float) -> Eta:
@@ -118,8 +97,7 @@ def _since_then(eta: Eta, at: float) -> Eta:
 
 
 def latest(db: Database) -> Run | None:
-    """The newest run."""
-    return _to_run(db.one(_LATEST))
+    return _to_run(db.one(f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"))
 
 
 def latest_unfinished(db: Database) -> Run | None:
@@ -129,20 +107,17 @@ def latest_unfinished(db: Database) -> Run | None:
 
 
 def get(db: Database, seq: int) -> Run:
-    """The run with that number."""
-    run = _to_run(db.one(_BY_SEQ, (seq,)))
+    run = _to_run(db.one(f"SELECT {_COLUMNS} FROM runs WHERE seq = ?", (seq,)))
     assert run is not None
     return run
 
 
 def get_by_id(db: Database, id_: str) -> Run | None:
-    """The run with that id."""
-    return _to_run(db.one(_BY_ID, (id_,)))
+    return _to_run(db.one(f"SELECT {_COLUMNS} FROM runs WHERE id = ?", (id_,)))
 
 
 def list_ids(db: Database, count: int) -> list[str]:
-    """The ids of the newest runs, newest first."""
-    return [str(row[0]) for row in db.all(_IDS, (count,))]
+    return [str(row[0]) for row in db.all("SELECT id FROM runs ORDER BY seq DESC LIMIT +?", (count,))]
 
 
 def create(db: Database, base_url: str | None, now: float) -> Run:
@@ -188,13 +163,13 @@ def set_empty_seeds(db: Database, run: int, group: str, lists: list[str]) -> Non
 
 def list_empty_seeds(db: Database, run: int) -> list[tuple[str, str]]:
     """Group and name of each list of URLs that was empty."""
-    by_group = orjson.loads(db.value(_EMPTY_SEEDS, (run,)) or "{}")
+    by_group = orjson.loads(db.value("SELECT empty_seeds FROM runs WHERE seq = ?", (run,)) or "{}")
     return [(group, name) for group, names in by_group.items() for name in names]
 
 
 def set_missed(db: Database, run: int, missed: list[MissedExpectation]) -> None:
     """Store what a run that ends did not meet."""
-    db.execute(_SET_MISSED, (orjson.dumps([list(one) for one in missed]).decode(), run))
+    db.execute("UPDATE runs SET missed = ? WHERE seq = ?", (orjson.dumps([list(one) for one in missed]).decode(), run))
 
 
 def list_missed(db: Database, run: int) -> list[MissedExpectation]:
@@ -213,12 +188,12 @@ class Drop(NamedTuple):
 
 def set_drops(db: Database, run: int, drops: list[Drop]) -> None:
     """Store what became rarer."""
-    db.execute(_SET_DROPS, (orjson.dumps([list(drop) for drop in drops]).decode(), run))
+    db.execute("UPDATE runs SET drops = ? WHERE seq = ?", (orjson.dumps([list(drop) for drop in drops]).decode(), run))
 
 
 def list_drops(db: Database, run: int) -> list[Drop]:
     """What became rarer, in the order in which that was noticed."""
-    return [Drop(*drop) for drop in orjson.loads(db.value(_DROPS, (run,)) or "[]")]
+    return [Drop(*drop) for drop in orjson.loads(db.value("SELECT drops FROM runs WHERE seq = ?", (run,)) or "[]")]
 
 
 class GivenRows(NamedTuple):
@@ -242,12 +217,12 @@ def set_baseline(db: Database, run: int, baseline: Baseline | None) -> None:
     if baseline is not None:
         given = {name: list(of_data_def) for name, of_data_def in baseline.data_defs.items()}
         text = orjson.dumps({"seeds": baseline.seeds, "data_defs": given}).decode()
-    db.execute(_SET_BASELINE, (text, run))
+    db.execute("UPDATE runs SET baseline = ? WHERE seq = ?", (text, run))
 
 
 def find_comparable(db: Database, run: int) -> tuple[Baseline, str, Baseline] | None:
-    """What a run gave; id and baseline of the last complete run before it with the same seeds; None: there is none."""
-    own = db.value(_BASELINE, (run,))
+    """What a run gave; id and baseline of the last complete run before it with the same seeds, if any."""
+    own = db.value("SELECT baseline FROM runs WHERE seq = ?", (run,))
     if own is None:
         return None
     baseline = _to_baseline(own)
@@ -261,8 +236,7 @@ def _to_baseline(text: str) -> Baseline:
 
 
 def end(db: Database, seq: int, now: float) -> None:
-    """Record when the run stopped, for good or until it is resumed."""
-    db.execute(_END, (now, seq))
+    db.execute("UPDATE runs SET ended_at = ? WHERE seq = ?", (now, seq))
 
 
 def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float], eta: Eta) -> None:
@@ -272,7 +246,7 @@ def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float], et
 
 def set_slots(db: Database, seq: int, slots: int) -> None:
     """Set the concurrency of all runners together."""
-    db.execute(_SLOTS, (slots, seq))
+    db.execute("UPDATE runs SET slots = ? WHERE seq = ?", (slots, seq))
 
 
 def pause(db: Database, seq: int, why: Literal["operator"] | None) -> None:
@@ -287,17 +261,16 @@ def hold_for_disk(db: Database, seq: int, held: bool) -> None:
 
 def count_takeover(db: Database, seq: int) -> None:
     """Count a dead node whose jobs were requeued."""
-    db.execute(_COUNT_TAKEOVER, (seq,))
+    db.execute("UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?", (seq,))
 
 
 def set_version(db: Database, seq: int, version: int) -> None:
-    """Set the def version for new leases."""
-    db.execute(_VERSION, (version, seq))
+    db.execute("UPDATE runs SET defs_version = ? WHERE seq = ?", (version, seq))
 
 
 def mark_seeded(db: Database, seq: int, version: int) -> None:
     """Record that all locators of that version have jobs."""
-    db.execute(_MARK_SEEDED, (version, seq, version))
+    db.execute("UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?", (version, seq, version))
 
 
 def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | None) -> None:
@@ -307,12 +280,12 @@ def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | No
 
 def set_reextraction(db: Database, seq: int, search: str | None) -> None:
     """Set the progress of the search for stale pages, as JSON; None: the re-extraction is over."""
-    db.execute(_SET_REEXTRACTION, (search, seq))
+    db.execute("UPDATE runs SET reextraction = ? WHERE seq = ?", (search, seq))
 
 
 def get_reextraction(db: Database, seq: int) -> tuple[str | None, int]:
     """The value of `set_reextraction`, and the number of pages re-extracted since the defs changed."""
-    row = db.one(_REEXTRACTION, (seq,))
+    row = db.one("SELECT reextraction, reextracted FROM runs WHERE seq = ?", (seq,))
     assert row is not None
     return row[0], int(row[1])
 
@@ -323,20 +296,18 @@ def add_reextracted(db: Database, seq: int, pages: int, *, reset: bool = False) 
 
 
 def is_reextracting(db: Database, seq: int) -> bool:
-    """Whether a re-extraction is in progress."""
     return bool(db.value(_IS_REEXTRACTING, {"run": seq}))
 
 
 def set_relinking(db: Database, seq: int, relinking: bool) -> None:
     """Start or stop recording which pages the links of processed pages lead to."""
-    db.execute(_SET_RELINKING, (int(relinking), seq))
+    db.execute("UPDATE runs SET relinking = ? WHERE seq = ?", (int(relinking), seq))
 
 
 def set_extract_only(db: Database, seq: int, only: bool) -> None:
     """Lease only re-extractions, or (False) all jobs."""
-    db.execute(_EXTRACT_ONLY, (int(only), seq))
+    db.execute("UPDATE runs SET extract_only = ? WHERE seq = ?", (int(only), seq))
 
 
 def recount(db: Database, seq: int) -> None:
-    """Recount the active sequences."""
     db.execute(_RECOUNT, {"run": seq})

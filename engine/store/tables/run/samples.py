@@ -12,7 +12,6 @@ _ADD = """
 INSERT INTO samples (run, at, pages, rows, failed, queue, answers, p50, p95) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 """
-_DELETE_OLD = "DELETE FROM samples WHERE run = ? AND at < ?"
 _SINCE = """
 SELECT at, pages, rows, failed, queue, answers, p50, p95 FROM samples WHERE run = ? AND at >= ? ORDER BY at
 """
@@ -37,10 +36,9 @@ class Sample(NamedTuple):
 
 
 def add(db: Database, run: int, sample: Sample) -> None:
-    """Add a sample and delete expired ones."""
     at, pages, rows, failed, queue, answers, p50, p95 = sample
     db.execute(_ADD, (run, at, pages, rows, failed, queue, orjson.dumps(dict(answers)).decode(), p50, p95))
-    db.execute(_DELETE_OLD, (run, sample.at - RETENTION_SECONDS))
+    db.execute("DELETE FROM samples WHERE run = ? AND at < ?", (run, sample.at - RETENTION_SECONDS))
 
 
 def list_since(db: Database, run: int, at: float) -> list[Sample]:

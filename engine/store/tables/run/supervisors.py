@@ -10,20 +10,13 @@ from engine.runtime.clock import boot_id, boottime
 from engine.store.db.connector import Database
 
 _BEGIN = "INSERT INTO supervisors (identity, run, started_at) VALUES (?, ?, ?) RETURNING epoch"
-_END_ALL = "UPDATE supervisors SET ended_at = ? WHERE ended_at IS NULL"
-_END = "UPDATE supervisors SET ended_at = ? WHERE epoch = ? AND ended_at IS NULL"
-_CURRENT = "SELECT epoch, identity, run FROM supervisors WHERE ended_at IS NULL ORDER BY epoch DESC LIMIT 1"
-_ALIVE = "SELECT 1 FROM supervisors WHERE epoch = ? AND ended_at IS NULL"
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-_GET = "SELECT value FROM meta WHERE name = ?"
 SETTINGS = "settings"
 """The metadata key for the settings of the latest supervisor, whose host policies posted seeds must obey."""
 _HELPERS = "helpers"
 
 
 class Epoch(Struct, frozen=True):
-    """The epoch of one supervisor process."""
-
     epoch: int
     identity: str
     run: int | None
@@ -42,28 +35,21 @@ class HelperRow(Struct, frozen=True, kw_only=True):
 
 def begin(db: Database, identity: str, run: int, now: float) -> int:
     """Start a new epoch and end all earlier ones."""
-    db.execute(_END_ALL, (now,))
+    db.execute("UPDATE supervisors SET ended_at = ? WHERE ended_at IS NULL", (now,))
     return int(db.value(_BEGIN, (identity, run, now)))
 
 
 def end(db: Database, epoch: int, now: float) -> None:
-    """End the epoch of a supervisor."""
-    db.execute(_END, (now, epoch))
+    db.execute("UPDATE supervisors SET ended_at = ? WHERE epoch = ? AND ended_at IS NULL", (now, epoch))
 
 
 def current(db: Database) -> Epoch | None:
     """The epoch that has not ended; its supervisor may have crashed (check the lock)."""
-    row = db.one(_CURRENT)
+    row = db.one("SELECT epoch, identity, run FROM supervisors WHERE ended_at IS NULL ORDER BY epoch DESC LIMIT 1")
     return None if row is None else Epoch(int(row[0]), str(row[1]), row[2])
 
 
-def is_alive(db: Database, epoch: int) -> bool:
-    """Whether an epoch is not over."""
-    return db.one(_ALIVE, (epoch,)) is not None
-
-
 def set_meta(db: Database, name: str, value: str) -> None:
-    """Store a fact about the data dir."""
     db.execute(_SET, (name, value))
 
 
@@ -83,6 +69,5 @@ def record_clock(db: Database) -> None:
 
 
 def get_meta(db: Database, name: str) -> str | None:
-    """A fact stored by `set_meta`."""
-    value = db.value(_GET, (name,))
+    value = db.value("SELECT value FROM meta WHERE name = ?", (name,))
     return None if value is None else str(value)

@@ -7,22 +7,13 @@ from engine.model.definition import Definitions, Expectation
 from engine.model.fingerprint import PreparedDefs
 from engine.store.db.connector import Database
 
-_LATEST = "SELECT version, hash FROM def_versions ORDER BY version DESC LIMIT 1"
 _PUBLISH = "INSERT INTO def_versions (version, hash, definitions, accepted_at) VALUES (?, ?, ?, ?)"
-_READ = "SELECT definitions FROM def_versions WHERE version = ?"
 _EXPECTATIONS = "SELECT json_extract(definitions, '$.expectations') FROM def_versions WHERE version = ?"
-_ACCEPTED = "SELECT accepted_at FROM def_versions WHERE version = ?"
-_FIND_DATA_DEF = "SELECT id FROM data_defs WHERE name = ? AND hash = ?"
 _ADD_DATA_DEF = "INSERT INTO data_defs (name, hash) VALUES (?, ?) RETURNING id"
-_ADD_PAGE_DEFS = "INSERT INTO page_defs (version, grp, hash, data_defs, follow) {values}"
-_CURRENT = "SELECT defs_version FROM runs WHERE seq = ?"
 _PAGE_HASHES = "SELECT grp, hash FROM page_defs WHERE version = ?"
-_PAGES = "SELECT hash, data_defs, follow FROM page_defs WHERE version = ? AND grp = ?"
 
 
 class StoredPageDefs(Struct, frozen=True):
-    """The defs of a group's pages in one version."""
-
     hash: str
     data_defs: tuple[int, ...]
     """Ids that rows refer to."""
@@ -32,7 +23,7 @@ class StoredPageDefs(Struct, frozen=True):
 def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
     """The version number of these defs: the latest version's if they are equal, else a new one."""
     prepared = defs if isinstance(defs, PreparedDefs) else PreparedDefs.from_definitions(defs)
-    latest = db.one(_LATEST)
+    latest = db.one("SELECT version, hash FROM def_versions ORDER BY version DESC LIMIT 1")
     if latest is not None and latest[1] == prepared.hash:
         return int(latest[0])
     version = int(latest[0]) + 1 if latest else 1
@@ -40,7 +31,7 @@ def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
     units = {unit for group in prepared.groups for unit in group.data_defs} | set(prepared.data_defs.items())
     ids = {unit: ensure_data_def(db, *unit) for unit in sorted(units)}
     db.execute_values(
-        _ADD_PAGE_DEFS,
+        "INSERT INTO page_defs (version, grp, hash, data_defs, follow) {values}",
         [
             (version, p.group, p.hash, orjson.dumps([ids[unit] for unit in p.data_defs]).decode(), p.follow_hash)
             for p in prepared.groups
@@ -50,8 +41,7 @@ def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
 
 
 def read(db: Database, version: int) -> Definitions:
-    """The defs of a version."""
-    return Definitions.from_json(db.value(_READ, (version,)))
+    return Definitions.from_json(db.value("SELECT definitions FROM def_versions WHERE version = ?", (version,)))
 
 
 def list_expectations(db: Database, version: int) -> tuple[Expectation, ...]:
@@ -61,28 +51,26 @@ def list_expectations(db: Database, version: int) -> tuple[Expectation, ...]:
 
 
 def current(db: Database, run: int) -> int:
-    """The version a run uses now."""
-    return int(db.value(_CURRENT, (run,)) or 0)
+    return int(db.value("SELECT defs_version FROM runs WHERE seq = ?", (run,)) or 0)
 
 
 def get_page_hashes(db: Database, version: int) -> dict[str, str]:
-    """The hash of the page defs of each group in a version."""
     return {str(group): str(hash_) for group, hash_ in db.all(_PAGE_HASHES, (version,))}
 
 
 def get_page_defs(db: Database, version: int, group: str) -> StoredPageDefs | None:
     """The page defs of a group in a version; None: the version lacks the group."""
-    row = db.one(_PAGES, (version, group))
+    row = db.one("SELECT hash, data_defs, follow FROM page_defs WHERE version = ? AND grp = ?", (version, group))
     return None if row is None else StoredPageDefs(str(row[0]), tuple(orjson.loads(row[1])), str(row[2]))
 
 
 def ensure_data_def(db: Database, name: str, hash_: str) -> int:
     """The id that rows of this dataDef refer to. `hash_`: of the unit of extraction (model.fingerprint)."""
-    existing = db.value(_FIND_DATA_DEF, (name, hash_))
+    existing = db.value("SELECT id FROM data_defs WHERE name = ? AND hash = ?", (name, hash_))
     return int(existing if existing is not None else db.value(_ADD_DATA_DEF, (name, hash_)))
 
 
 def get_accepted_at(db: Database, version: int) -> float | None:
     """When a version was accepted, in wall-clock seconds."""
-    accepted_at = db.value(_ACCEPTED, (version,))
+    accepted_at = db.value("SELECT accepted_at FROM def_versions WHERE version = ?", (version,))
     return None if accepted_at is None else float(accepted_at)
