@@ -1,4 +1,4 @@
-"""What becomes of the texts of a field: white space → replace → match → split → plugin converters → type.
+"""Edits the texts of a field: white space → replace → match → split → plugin converters → type.
 
 A field is compiled to the steps it needs, so that nothing is decided for each text.
 """

@@ -227,7 +227,7 @@ class ExtractionChild:
         return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, **self._answer_limits)
 
     def _run_plugins(self, task: PageTask, body: Body) -> list[bytes]:
-        """Extract a page whose rows go through plugin code; only plugin parsers read what is no text."""
+        """Extract a page whose rows go through plugin code; only plugin parsers read what is not text."""
         content = body.read()
         page, damaged = None, 0
         try:

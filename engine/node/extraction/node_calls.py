@@ -1,4 +1,4 @@
-"""Answers what plugin code asks of its node: values that the steps of a run share, and checkpoints of a job."""
+"""Answers plugin code that asks its node: values that a run's steps share, and checkpoints."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Extracts a page whose rows go through plugin code: extraction process, commands, extraction process again."""
+"""Extracts a page whose rows go through plugin code, in extraction processes and commands."""
 
 import asyncio
 import time

@@ -166,7 +166,7 @@ _ANSWERS: dict[str, type[wire.Answer]] = {
 
 
 def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
-    """Raise InvalidAnswer if the answer, valid in itself, is none to this request."""
+    """Raise InvalidAnswer if the answer, valid in itself, does not fit this request."""
     kind = request.header["kind"]
     if isinstance(answer, wire.Failure):
         if answer.unit is not None and not _has_step(request, answer.unit, answer.step):

@@ -53,7 +53,7 @@ class PluginSteps:
         self._unit = 0
 
     def apply(self, task: PageTask, page: Page | None, body: bytes) -> ExtractedPage:
-        """What all units give. `page`: None where the content is no text; only plugin parsers read it then."""
+        """What all units give. `page`: None if the content is not text; then only plugin parsers read it."""
         results: list[tuple[int, StepResult]] = []
         stops: list[tuple[int, int]] = []
         group = task.context.group
@@ -163,7 +163,7 @@ class PluginSteps:
         self, task: PageTask, pairs: Sequence[tuple[RecordExtractor, bool]],
         extract: Callable[[int, RecordExtractor], Extraction],
     ) -> ExtractedPage:  # fmt: skip
-        """What plugin parsers give where there is no page; its headers may ask not to be indexed."""
+        """What plugin parsers give for content that is not a page; its headers may ask not to be indexed."""
         rows: list[tuple[int, tuple[str, ...]]] = []
         links: list[ExtractedLink] = []
         rejected: list[Rejection] = []

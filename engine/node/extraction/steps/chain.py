@@ -1,4 +1,4 @@
-"""The chain of a task behind its loader, as an extraction process runs it: parser, filters, plugin steps, branches."""
+"""Runs the chain of a task in an extraction process: parser, filters, plugin steps, branches."""
 
 import signal
 import time

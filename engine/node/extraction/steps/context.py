@@ -25,7 +25,7 @@ class NodeStore:
         self._call = call
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The JSON value of a key; `default` where there is none."""
+        """The JSON value of a key; `default` if none is stored."""
         value = self._call("get", _checked_key(key), None)
         return default if value is None else value
 
