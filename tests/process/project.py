@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
+from console.cli.commands.status import status
+
 from .stopwatch import Stopwatch
 
 CRAWL = [sys.executable, "-m", "console"]
@@ -174,9 +178,12 @@ class Project:
         return running
 
     def status(self) -> dict[str, Any]:
-        done = self.run_with_data("status", "--json")
-        assert done.code == 0, done.err
-        return done.summary
+        """The object of `status --json`, from this process: a process for each look takes CPU from the crawl."""
+        done = CliRunner().invoke(status, ["--json", "--data", str(self.data)], standalone_mode=False)
+        if done.exception is not None:
+            raise done.exception
+        shown: dict[str, Any] = json.loads(done.stdout)
+        return shown
 
     def live_processes(self) -> dict[int, str]:
         """Live processes of this project: their command lines by pid."""

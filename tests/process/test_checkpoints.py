@@ -280,7 +280,7 @@ def test_the_metrics_equal_what_the_site_served(project: Project, site: Site) ->
 
 
 def test_a_dead_node_counts_as_a_takeover_and_its_lost_fetches_are_not_counted(project: Project, site: Site) -> None:
-    library = Library(site, shelves=6, books=6, delay=0.1)
+    library = Library(site, shelves=6, books=6, delay=0.3)
     project.write(library.defs(concurrency=4))
     running = project.start()
     assert until(lambda: len(site.paths) >= 8)

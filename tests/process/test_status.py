@@ -39,7 +39,7 @@ def test_during_and_after_a_run(project: Project, site: Site) -> None:
     running = project.start("--backups", "1")
     assert until(lambda: len(site.paths) > 6)
     assert until(lambda: all(node["pid"] and node["beat_age"] is not None for node in project.status()["nodes"]))
-    status = project.status()
+    status = project.run_with_data("status", "--json").summary
     assert set(status) == STATUS
     assert status["stage"] == "RUNNING"
     assert status["state"] == "READY"
