@@ -1,1 +1,1 @@
-"""crawl-console: the command line, headless mode and the terminal console. The engine never imports it."""
+"""The command line, headless mode and the terminal console. The engine never imports it."""

@@ -1,4 +1,4 @@
-"""The entry point of `python -m console` and `crawl-console`. Ctrl-C ends it without a traceback at any moment."""
+"""The entry point of `crawl-console`. Ctrl-C ends it without a traceback at any moment."""
 
 import os
 import signal

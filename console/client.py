@@ -1,4 +1,4 @@
-"""Opens and reads a data dir, and sends it commands, for the command line and the console. Prints nothing."""
+"""Opens and reads a data dir, and sends it commands. Prints nothing."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""Detects whether this terminal can show the console, and whether it is ASCII only. Imports almost nothing."""
+"""Detects whether this terminal can show the console. Imports almost nothing."""
 
 import os
 import sys

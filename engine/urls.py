@@ -1,4 +1,4 @@
-"""URLs by the WHATWG rules, as browsers read them: normalize, join, host, origin, credentials, dropped keys."""
+"""URLs by the WHATWG rules: normalize, join, host, origin, credentials, dropped keys."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Runs a supervisor in the foreground, for `run`, `extract` and `demo`: data to stdout, the rest to stderr."""
+"""Runs a supervisor in the foreground: data to stdout, the rest to stderr."""
 
 import gc
 import os

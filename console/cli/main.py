@@ -1,4 +1,4 @@
-"""The command line: a group that imports a command's module when it is invoked, and maps errors to exit codes."""
+"""The command line: imports a command's module when invoked, maps errors to exit codes."""
 
 import errno
 import gc

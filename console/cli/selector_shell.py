@@ -1,4 +1,4 @@
-"""The session of the command `shell`: executes selector lines against one page and prints what they match."""
+"""The session of the command `shell`: evaluates selector lines and prints what they match."""
 
 import shutil
 from collections.abc import Callable, Sequence

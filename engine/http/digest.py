@@ -1,4 +1,4 @@
-"""Answers the challenges of digest authentication, and authenticates in advance once a host has sent one."""
+"""Answers challenges of digest authentication, and authenticates in advance once a host sent one."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The transport over httpcore, for hosts with a proxy, TLS settings or HTTP/2: the same limits as the one over aiohttp.
+"""The transport over httpcore, for hosts with a proxy, TLS settings or HTTP/2.
 
 It is imported, with httpcore and h2, at the first request that needs it.
 """

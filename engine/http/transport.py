@@ -1,4 +1,4 @@
-"""The transport over aiohttp: exact URLs, guarded addresses, limited bodies; says which errors to retry."""
+"""The transport over aiohttp: exact URLs, guarded addresses, limited bodies, errors to retry."""
 
 import asyncio
 import re

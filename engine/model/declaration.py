@@ -1,4 +1,4 @@
-"""How structs declare the keys of the defs: what a key means, how it is written, and what values it takes.
+"""Declares the keys of the defs on structs: meaning, written form, values.
 
 A struct is the declaration of its mapping: the name, type and default of a key are those of the field. `engine.defs`
 reads, checks and describes the defs by these declarations alone.

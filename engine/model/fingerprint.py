@@ -1,4 +1,4 @@
-"""What a change of the defs means for stored pages: hashes of groups, query rules, and scopes of changes."""
+"""Says by hashes what a change of the defs means for stored pages."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A host: what the defs say of it, the classes and latencies of its answers, the name that it knows us by."""
+"""A host: its rules in the defs, the classes and latencies of its answers, our name for it."""
 
 import math
 import re

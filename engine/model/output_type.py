@@ -1,4 +1,4 @@
-"""The types of outputs. A type of files is implemented by the module `engine/append/formats/<name>.py`."""
+"""Lists the output types; `engine/append/formats/<name>.py` implements a type of files."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -10,7 +10,7 @@ from typing import Protocol
 from engine.errors import CrawlError
 from engine.node.capacity import Capacity, Intake
 from engine.node.committer import Committer
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.loading.pool import LoaderPool
 from engine.node.registration import Registration

@@ -24,7 +24,7 @@ from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.plugin_worker import PluginWorker
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.handlers.freshness import FreshnessRules
 from engine.node.handlers.login_page import LoginPageReader

@@ -1,4 +1,4 @@
-"""Admits the requests of a node to their hosts: concurrency, delay and backoff, shared with other processes."""
+"""Admits requests to their hosts: concurrency, delay and backoff, shared with other processes."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Lines of text in the memory they were received in: decoded while they are read, so that they are not there twice."""
+"""Lines of text in the memory they arrived in, decoded while they are read."""
 
 import codecs
 import re

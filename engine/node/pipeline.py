@@ -12,7 +12,7 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import ExtractionUnavailable
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.handlers.file_job import FileHandler
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.freshness import Revalidation

@@ -1,4 +1,4 @@
-"""Lists the classes that defs may name: built-in ones, those of the project's plugins, and installed ones."""
+"""Lists the classes that defs may name: built-in, of the project's plugins, and installed ones."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping

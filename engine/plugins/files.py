@@ -1,4 +1,4 @@
-"""Plugin files as JSON for processes that run plugins, and on disk for programs of `command` steps and appenders."""
+"""Plugin files: as JSON for processes that run plugins, on disk for programs."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Loads plugin classes: the modules of a project from the texts of its files, installed ones by entry point."""
+"""Loads plugin classes: a project's modules from their texts, installed ones by entry point."""
 
 import asyncio
 import base64

@@ -34,7 +34,7 @@ from engine.node.extraction.page_extraction import (
     parse_page,
 )
 from engine.node.extraction.plugin_worker import PluginWorker
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
 from engine.settings import Settings

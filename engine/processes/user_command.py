@@ -1,4 +1,4 @@
-"""A command of the user, of `on_start`, `on_end` or `on_alarm`: started, polled and killed. Its output has a log."""
+"""Starts, polls and kills the command of `on_start`, `on_end` or `on_alarm`; logs its output."""
 
 import contextlib
 import os

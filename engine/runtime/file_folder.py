@@ -1,4 +1,4 @@
-"""The folder of downloaded files in the output folder of a run, and in it the parts of files that are incomplete."""
+"""The folder of downloaded files of a run, with the parts of incomplete ones."""
 
 import contextlib
 import os

@@ -16,7 +16,6 @@ from engine.store.tables.run.runs import Run
 from engine.supervise.analysis.run_stats import RunStats
 from engine.supervise.commands import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
-from engine.supervise.document_cleanup import delete_documents
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
@@ -26,7 +25,7 @@ from engine.supervise.nodes.node_pool import NodePool
 from engine.supervise.progress_recorder import ProgressRecorder
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.robots_refresh import RobotsRefresh
-from engine.supervise.run_end import RunEnd
+from engine.supervise.run_end import RunEnd, delete_documents
 from engine.supervise.seeding.seeder import Seeder
 from engine.supervise.stages import (
     ACTIVE_STAGES,

@@ -1,4 +1,4 @@
-"""Keeps write-ahead logs small: empties one that overlapping readers and writers never let SQLite restart."""
+"""Keeps write-ahead logs small: empties one that readers and writers never let SQLite restart."""
 
 import logging
 import time

@@ -5,7 +5,7 @@ The import contracts in pyproject.toml say which package may import which; these
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("engine", "console")
-MAX_LINES = 500
+MAX_LINES, MIN_LINES, MAX_MODULES, MAX_FIRST_LINE = 500, 60, 20, 100
+COMMANDS = "console/cli/commands"
 
 SHARED_CLASS_NAMES: dict[str, str] = {}
 """Class names that may occur more than once in the product, each with the reason."""
@@ -96,11 +97,53 @@ def test_no_import_circle():
 
 
 @pytest.mark.parametrize("folder", ["engine", "console", "tests"])
-def test_no_file_is_longer_than_350_lines(folder):
+def test_no_module_is_longer_than_500_lines(folder):
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in (ROOT / folder).rglob("*.py")
     }
     assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
+
+
+def modules_of_product() -> dict[str, Path]:
+    """Modules by dotted name, without the files of packages and entry points."""
+    return {name: path for name, (path, _) in sources().items() if path.name not in ("__init__.py", "__main__.py")}
+
+
+def test_no_folder_has_more_than_20_modules():
+    """`cli/commands`, a module for each noun, may become longer."""
+    counts = Counter(str(path.parent.relative_to(ROOT)) for path in modules_of_product().values())
+    assert {folder: count for folder, count in counts.items() if count > MAX_MODULES and folder != COMMANDS} == {}
+
+
+def test_no_module_is_a_crumb():
+    """A short module that only one module of its folder imports is a part of that one."""
+    importers = defaultdict(set)
+    for name in sources():
+        for imported in imports_of(name):
+            importers[imported].add(name)
+    crumbs = {
+        name: importers[name]
+        for name, path in modules_of_product().items()
+        if len(path.read_text("utf-8").splitlines()) < MIN_LINES
+        and len(importers[name]) == 1
+        and {other.rpartition(".")[0] for other in importers[name]} == {name.rpartition(".")[0]}
+    }
+    assert crumbs == {}
+
+
+def test_no_three_modules_share_a_name():
+    """Commands apart: their modules have the names that users type."""
+    names = Counter(path.name for name, path in modules_of_product().items() if ".cli.commands." not in name)
+    assert {name for name, count in names.items() if count > 2} == set()
+
+
+def test_the_first_line_of_a_module_says_what_it_does_in_100_characters():
+    long = {}
+    for name, (path, tree) in sources().items():
+        first = (ast.get_docstring(tree) or "").partition("\n")[0]
+        if len(first) > MAX_FIRST_LINE or (not first and path.name != "__init__.py"):
+            long[name] = first
+    assert long == {}
 
 
 @pytest.mark.parametrize(("folder", "most"), [("console", 8), ("engine/store", 4)])

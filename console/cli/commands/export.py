@@ -1,4 +1,4 @@
-"""The command `export`: writes the rows of a run from the database; it does not need the files of the run."""
+"""The command `export`: writes the rows of a run from the database."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""The commands `run` and `extract`: attach the console, or run a supervisor in the foreground (headless)."""
+"""The commands `run` and `extract`: attach the console, or run headless."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command `shell`: evaluates selectors on one page, typed at a terminal or read line by line from stdin."""
+"""The command `shell`: evaluates selectors on one page, typed or read from stdin."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""The command `state`: shows which steps of a run are complete, and verifies what the complete ones have."""
+"""The command `state`: shows which steps of a run are complete, and verifies them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The command `steps`: shows the steps of the tasks of defs, and the classes that defs may name; runs none of them."""
+"""The command `steps`: shows the steps of tasks, and the classes that defs may name."""
 
 import shlex
 from collections.abc import Iterator, Sequence

@@ -31,7 +31,7 @@ from engine.node.extraction.page_extraction import (
     read_sitemap_text,
 )
 from engine.node.extraction.plugin_worker import PluginWorker
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.result import PageExtraction, SitemapUrls
 from engine.node.extraction.task import PageTask

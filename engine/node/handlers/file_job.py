@@ -1,4 +1,4 @@
-"""Downloads the file of a job into the folder of the run; a file that is there already costs no request."""
+"""Downloads the file of a job into the run's folder; one that is there costs no request."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Takes the rows of a page that name files out of its other rows: they wait until these files are downloaded."""
+"""Sets rows that name files apart: they wait until these files are downloaded."""
 
 import asyncio
 from collections.abc import Iterator, Mapping

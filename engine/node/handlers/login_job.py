@@ -1,4 +1,4 @@
-"""Logs in to a host: fetches its login page, fills in the form, sends it, and judges what comes after it."""
+"""Logs in to a host: fetches the login page, fills in and sends the form, judges the answer."""
 
 import time
 from collections.abc import Mapping

@@ -18,7 +18,7 @@ from engine.model.record import ExtractedLink
 from engine.node.def_cache import DefCache
 from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import LOGGED_OUT, check_supported
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
 from engine.store.pages.body import Body

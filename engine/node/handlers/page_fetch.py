@@ -1,4 +1,4 @@
-"""Fetches for a job: obeys robots.txt and follows redirects, or hands the job to the next host's clock."""
+"""Fetches for a job: obeys robots.txt, follows redirects or hands them to the next host's clock."""
 
 from msgspec import Struct
 from msgspec.structs import replace

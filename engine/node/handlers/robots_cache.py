@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from engine.node.db_access import DbAccess
 from engine.node.extraction.page_extraction import UnreadablePage
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.wire import RobotsAnswer
 from engine.robots.rules import LARGE_TEXT, HostRobots, disallowed_by, is_readable, parse_robots

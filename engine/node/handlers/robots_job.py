@@ -1,4 +1,4 @@
-"""Reads a host's robots.txt for its job; one that cannot be read keeps the host's pages from being fetched."""
+"""Reads a host's robots.txt for its job; while it cannot be read, the host's pages wait."""
 
 import time
 

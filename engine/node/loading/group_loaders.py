@@ -1,4 +1,4 @@
-"""The plugin loaders of task groups, for the jobs of a node: each call waits for its process and for its host."""
+"""The plugin loaders of task groups: each call waits for its process and for its host."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Messages between a node and its loader processes: the frames of extraction, with a header of their own.
+"""Messages between a node and its loader processes.
 
 A process that runs plugin code is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
 """

@@ -17,9 +17,9 @@ from engine.model.definition import Definitions, TaskGroup
 from engine.model.retry_policy import FOUND
 from engine.model.step import ChainStep, Outcome, StepResult
 from engine.node.extraction.steps.context import cut_text
+from engine.node.loading.loader_process import LoaderDied, LoaderProcess
 from engine.node.loading.messages import Loaded, LoaderWarning, NotLoaded, encode_task
 from engine.node.loading.pool import LoaderPool, LoaderUnavailable
-from engine.node.loading.process import LoaderDied, LoaderProcess
 from engine.settings import Settings
 
 

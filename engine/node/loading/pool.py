@@ -1,4 +1,4 @@
-"""The loader processes of a node: started when they are needed, kept warm, replaced for a new version of the defs."""
+"""The loader processes of a node: started on demand, kept warm, replaced for new defs."""
 
 import asyncio
 import logging
@@ -14,8 +14,8 @@ from engine.model.definition import Definitions
 from engine.model.step import ChainStep
 from engine.node.extraction.launcher import Ended, ExtractionLauncher, Started, TemplateLost
 from engine.node.extraction.limits import ExtractionLimits
+from engine.node.loading.loader_process import LoaderDied, LoaderProcess
 from engine.node.loading.messages import NotLoaded, Ready, encode_preparation
-from engine.node.loading.process import LoaderDied, LoaderProcess
 from engine.settings import Settings
 
 _log = logging.getLogger(__name__)

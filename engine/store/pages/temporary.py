@@ -1,4 +1,4 @@
-"""Writes the table `temporary_documents`, and deletes the bodies of its documents when their run has ended."""
+"""Writes the table `temporary_documents`, and deletes these bodies after their run."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Finds signs of silent breakage in the counters of a run: empty fields, rejected records, pages without rows."""
+"""Finds silent breakage in the counters of a run: empty fields, rejected records, no rows."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Finds the run of a job, and where the jobs or rows of a run begin: only the newest run gets new ones."""
+"""Finds the run of a job, and the first ids of a run's jobs and rows."""
 
 from typing import Literal
 

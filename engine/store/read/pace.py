@@ -1,4 +1,4 @@
-"""Reads what is left of a run, by host, and how far each host is: what an estimate of its end is made of."""
+"""Reads what is left of a run and how far each host is, to estimate its end."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Runs one read-only SQL statement of a user over crawl.db, with pages.db attached and a function `body(page)`."""
+"""Runs one read-only SQL statement of a user over crawl.db and pages.db."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""Reads what a comparison of two runs needs: the rows of a dataDef, and what became of the pages that gave them."""
+"""Reads what a comparison of two runs needs: rows, and what became of their pages."""
 
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Commits the outcomes of leased jobs in one transaction; each is accepted only while its lease is valid."""
+"""Commits the outcomes of leased jobs in one transaction, each fenced by its lease."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Has hosts logged in before their pages, once or again, and judges pages that were answered without a login."""
+"""Has hosts logged in before their pages, and judges pages answered without a login."""
 
 import time
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Holds rows until the files that they name have ended, and releases them: the part of commits that files need."""
+"""Holds rows until their files have ended, and releases them."""
 
 from collections.abc import Iterator, Sequence
 

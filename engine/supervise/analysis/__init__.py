@@ -1,1 +1,1 @@
-"""How a run goes: its rates, the health of its data, when it will end, and what it was expected to give."""
+"""How a run goes: rates, health of the data, estimated end, and expectations."""

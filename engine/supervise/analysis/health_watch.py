@@ -1,4 +1,4 @@
-"""Notices during a run that a dataDef gives much less than before. Compares samples of its counters, not pages."""
+"""Notices during a run that a dataDef gives much less than before, by samples of counters."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Follows how fast the hosts of a run answer: p50 and p95 of the last minute, and p50 of each interval of it."""
+"""Follows how fast hosts answer: p50 and p95 of the last minute, p50 of each interval."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Writes `state.jsonl`: the checkpoints of the run and the counts of their groups, as a projection of the tables.
+"""Writes `state.jsonl`: the checkpoints of the run and the counts of their groups.
 
 The program never reads the file back. A failed write does not stop the run; the next refresh retries it.
 """

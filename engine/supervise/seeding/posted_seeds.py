@@ -1,4 +1,4 @@
-"""Posts seeds into the latest run, running or not, as if its defs had named them. Any process may do so."""
+"""Posts seeds into the latest run, from any process, as if the defs had named them."""
 
 import time
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Creates the jobs of seeds, inside an open transaction: the first ones of a run, and those posted into it."""
+"""Creates the jobs of seeds inside an open transaction."""
 
 import contextlib
 from collections.abc import Iterator, Sequence

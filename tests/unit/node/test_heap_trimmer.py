@@ -20,7 +20,7 @@ from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import UnsupportedContent
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.node.seen_set import SeenSet
 from engine.node.tuning import HeapTrimmer

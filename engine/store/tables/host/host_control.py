@@ -1,4 +1,4 @@
-"""Writes what an operator sets for a host at run time: pause, delay and concurrency, in place of the defs' values."""
+"""Writes what an operator sets for a host at run time: pause, delay and concurrency."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Writes what hosts answered, how fast, and how many bytes: `host_answers`, `host_latencies`, `host_speeds`."""
+"""Writes how hosts answered: `host_answers`, `host_latencies`, `host_speeds`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Writes the tables `deliveries` and `withdrawals`: what an appender without a file got, and what was taken back.
+"""Writes the tables `deliveries` and `withdrawals`: what senders delivered and must take back.
 
 The changes of an output are its rows by id and, between them, its withdrawals: a withdrawal comes after the rows that
 existed when it was made. Rows are recorded as offered before they are sent: a row that is deleted later follows as a

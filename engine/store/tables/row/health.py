@@ -1,4 +1,4 @@
-"""Writes the tables `health`, `field_health` and `page_health`: how the records of each dataDef were filled."""
+"""Writes `health`, `field_health` and `page_health`: how the records of dataDefs were filled."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

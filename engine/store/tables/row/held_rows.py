@@ -1,4 +1,4 @@
-"""Writes the tables `held_rows` and `held_files`: rows that wait for files. Their counts are in `row_counts`."""
+"""Writes the tables `held_rows` and `held_files`: rows that wait for files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice

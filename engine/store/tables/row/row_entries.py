@@ -1,4 +1,4 @@
-"""Writes a temporary database in which the rows of two runs are compared: digests, never the rows themselves."""
+"""Writes a temporary database of digests, to compare the rows of two runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby

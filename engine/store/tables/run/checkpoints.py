@@ -1,4 +1,4 @@
-"""Writes the table `checkpoints`: which steps of a group and its tasks are complete, and their dependencies."""
+"""Writes the table `checkpoints`: which steps are complete, and their dependencies."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal

@@ -10,7 +10,7 @@ from engine.model.record import as_text
 from engine.node.extraction import wire
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
 from engine.store.pages.body import Body

@@ -14,7 +14,7 @@ import pytest
 from engine.node.extraction import wire
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
-from engine.node.extraction.process import BUSY_SECONDS, ExtractionPool
+from engine.node.extraction.process_pool import BUSY_SECONDS, ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.runtime.beat_file import resident_bytes
 from engine.store.pages.body import Body

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from engine.node.extraction.process import BUSY_SECONDS, QUEUED, choose_child
+from engine.node.extraction.process_pool import BUSY_SECONDS, QUEUED, choose_child
 from engine.node.extraction.request import ChildState, ExtractionRequest
 from engine.store.pages.body import Body
 

@@ -19,7 +19,8 @@ from engine.http.errors import FetchFailed
 from engine.model.definition import DataDef, Definitions, HostRule, Locator, LocatorGroup, TaskGroup
 from engine.model.link import Link
 from engine.model.record import RecordCounts, Rejection
-from engine.node.extraction import process, wire
+from engine.node.extraction import process_pool as process
+from engine.node.extraction import wire
 from engine.node.extraction.clock import DocumentClock
 from engine.node.extraction.inline import may_be_inline
 from engine.node.extraction.launcher import ExtractionLauncher
@@ -56,7 +57,7 @@ async def test_defs_that_cannot_be_read_fail_their_page() -> None:
     bad.definitions = (1, broken)
     async with extraction_pool(children=1) as pool:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("engine.node.extraction.process.encode_defs", lambda _: b"{")
+            patch.setattr("engine.node.extraction.process_pool.encode_defs", lambda _: b"{")
             with pytest.raises(UnreadablePage, match="died twice"):
                 await asyncio.wait_for(pool.work(bad), 30)
         assert pool._last_number == 2

@@ -16,7 +16,7 @@ from engine.model.record import ExtractedLink, Rejection, as_text
 from engine.node.extraction import wire
 from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.page_extraction import ExtractedPage, UnreadablePage
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.task import PageTask
 from engine.node.lines import pack_lines, read_lines
 from engine.processes.frames import PREFIX

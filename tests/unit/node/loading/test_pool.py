@@ -16,9 +16,9 @@ from engine.http.byte_budget import ByteBudget, NoRoom
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep, PluginFile
 from engine.node.extraction.limits import ExtractionLimits
+from engine.node.loading.loader_process import LoaderDied, LoaderProcess
 from engine.node.loading.messages import Loaded, NotLoaded, encode_task
 from engine.node.loading.pool import LoaderLauncher, LoaderPool, LoaderUnavailable
-from engine.node.loading.process import LoaderDied, LoaderProcess
 
 pytestmark = pytest.mark.timeout(90)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
