@@ -17,7 +17,7 @@ from engine.model.record import RecordCounts, Texts, as_text
 from engine.model.step import ChainStep, StepResult
 from engine.node.extraction import wire
 from engine.node.extraction.death import LONGER_THAN_LIMIT
-from engine.node.extraction.process import ExtractionPool
+from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest, NodeCallAnswers, StepDied
 from engine.node.extraction.steps.chain import BAD_ANSWER
 from engine.node.extraction.steps.command import CommandFailed, CommandPool
