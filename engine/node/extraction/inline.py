@@ -11,8 +11,10 @@ from engine.http.decode import is_pdf, needs_detection
 
 MAX_INLINE_BYTES = 60_000
 """Lexbor takes the square of the attributes of a tag. Where a tag ends cannot be counted: `>` may stand in quotes."""
-_MAX_PARTS = 8_000
-"""Every `<` of HTML: Lexbor takes the square of the open tags. Every value of JSON: an expression visits each."""
+_MAX_TAGS = 8_000
+"""Every `<` of HTML: Lexbor takes the square of the open tags."""
+_MAX_VALUES = 6_000
+"""Values of JSON and CSV: an expression visits each of them, for each field."""
 _MAX_REPEATED = 250_000
 """Formatting tags times all tags: Lexbor repeats `<b id=1>` in each of the blocks that follow it."""
 _MAX_LEVELS = 32
@@ -38,10 +40,10 @@ def is_plain(page: Page, body: bytes, speeds: Iterable[Speed]) -> bool:
     if page.kind != "html":
         return _has_few(body, _SEPARATORS[page.kind])
     tags = page.markup.tags
-    if tags > _MAX_PARTS or (tags * tags > 4 * _MAX_REPEATED and page.markup.formatting_tags * tags > _MAX_REPEATED):
+    if tags > _MAX_TAGS or (tags * tags > 4 * _MAX_REPEATED and page.markup.formatting_tags * tags > _MAX_REPEATED):
         return False
     return speed is Speed.QUICK or (_has_few(body, _JSON_SEPARATORS) and not page.is_deeper(_MAX_LEVELS))
 
 
 def _has_few(body: bytes, separators: Sequence[bytes]) -> bool:
-    return sum(map(body.count, separators)) <= _MAX_PARTS
+    return sum(map(body.count, separators)) <= _MAX_VALUES
