@@ -107,7 +107,7 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
         return [data for _, data in rows]
 
     def peek_many(self, keys: Any) -> dict[str, Any]:  # noqa: ARG002
-        """Revoked tasks: there are none. Without this each doorbell reads them, and fails where the file is damaged."""
+        """No task is ever revoked. Without this each doorbell reads the revoked ones, and fails on a damaged file."""
         return {}
 
     def delete_data(self, key: Any) -> bool:  # noqa: ARG002

@@ -92,7 +92,7 @@ def bare_host(host: str) -> str:
 def host_key(url: str) -> str:
     """`name:port` of a normalized URL, the default port filled in: the key for clocks and robots. Below 1 µs.
 
-    By whatever spelling of the name, see `bare_host`.
+    All spellings of a name are one host: see `bare_host`.
     """
     authority = _authority(url)
     if not authority:
@@ -128,7 +128,7 @@ def split_userinfo(url: str) -> tuple[str, str]:
 
 
 def resolve(url: str, base: str | None) -> str | None:
-    """The URL of a seed as written, normalized; `base`: of relative ones. None when it is no http(s) or file URL.
+    """The URL of a seed as written, normalized; `base`: of relative ones. None if it is not an http, https or file URL.
 
     A `file:` URL without a slash is relative to the current folder. None, too, where a list was not in UTF-8: what
     stands for its bytes (U+FFFD) is part of no URL.
@@ -238,7 +238,7 @@ def _key_of(pair: str) -> str:
 
 
 def _compile(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    """One expression for all patterns; None: there are none. It does not backtrack, whatever keys a page makes up."""
+    """One expression for all patterns, None without patterns. It does not backtrack, whatever keys a page makes up."""
     # brackets are common in keys, such as `filter[size]`, and stand for themselves
     parts = [translate(pattern.replace("[", "[[]")) for pattern in patterns]
     return re.compile("|".join(parts)) if parts else None

@@ -106,7 +106,7 @@ class SeriesRange(NamedTuple):
 
 
 def read_range(brace: str) -> SeriesRange | None:
-    """The range of a brace as written; None: it is none."""
+    """The range of a brace as written; None: it is not a range."""
     ends = _RANGE.fullmatch(brace[1:-1])
     return None if ends is None else _series_range(ends)
 

@@ -148,8 +148,8 @@ def is_html(content_type: str, start: bytes) -> bool:
 def refuse_page(url: str, content_type: str, start: bytes) -> str | None:
     """Why an answer is not the file that a URL names; None: it may be.
 
-    An HTML page is none where the URL has the extension of another kind of file; and where the URL does not have that
-    of an HTML page, a page that asks for a password is none.
+    An HTML page is not the file if the URL has the extension of another kind of file. If the URL does not have that of
+    an HTML page, a page that asks for a password is not the file.
     """
     extension = url_extension(url)
     if extension in _HTML or not is_html(content_type, start):

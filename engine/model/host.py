@@ -80,7 +80,7 @@ class HostRoute(Struct, frozen=True, kw_only=True):
 
 
 CookieJarMode = Literal["shared", "perNode", "off"]
-"""Whose are the cookies that a site sets: of all nodes, of the node that got them, of nobody."""
+"""Who keeps the cookies that a site sets: all nodes, the node that got them, or nobody."""
 
 
 class LoginRule(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ _WITHOUT_ZERO = frozenset({"M", "L", "d", "H", "h", "m", "s", "D"})
 
 
 class DateInvalid(ValueError):
-    """A text is no date of the pattern, or a pattern has a letter without a meaning here."""
+    """A text is not a date of the pattern, or a pattern has a letter without a meaning here."""
 
 
 @lru_cache(maxsize=256)
@@ -61,7 +61,7 @@ def parse_date(text: str, patterns: tuple[str, ...]) -> datetime:
             return datetime.strptime(" ".join(text.split()), form)
         except ValueError:
             continue
-    raise DateInvalid(f"'{text[:60]}' is no date of the form {' or '.join(patterns)}")
+    raise DateInvalid(f"'{text[:60]}' is not a date of the form {' or '.join(patterns)}")
 
 
 def format_date(date: datetime, pattern: str) -> str:

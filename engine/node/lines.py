@@ -165,7 +165,7 @@ def cut_in_pieces(items: Iterable[Item], length: Callable[[Item], int], most: in
 
 
 def take_first(pieces: Iterator[tuple[Item, ...]]) -> tuple[tuple[Item, ...], Iterator[tuple[Item, ...]] | None]:
-    """The first piece, and the later ones; None: there are none."""
+    """The first piece, and the later ones if there are any."""
     first, second = next(pieces, ()), next(pieces, None)
     return first, None if second is None else chain((second,), pieces)
 

@@ -87,7 +87,7 @@ TROUBLES = [
     ("text", "own/loader: the body of a PageResponse must be bytes, not str"),
     ("bad status", "own/loader: status must be a number from 200 to 599, not 99"),
     ("bad header", "own/loader: header 'a' contains a line feed"),
-    ("bad url", "own/loader: the url of its PageResponse is no http or https URL"),
+    ("bad url", "own/loader: the url of its PageResponse is not an http or https URL"),
 ]
 LIKE_OTHERS = ("quit", "exit", "sleep", "memory", "text", "bad status", "bad header", "bad url", "garbage")
 

@@ -115,13 +115,13 @@ def test_try_says_of_each_link_why_it_is_followed_or_not(project: Project, site:
     ]  # fmt: skip
     assert (shown["links"][2]["method"], shown["links"][2]["body"]) == ("POST", "q=s1")
     assert shown["not_followed"] == [
-        "ftp://x: it is no http URL (defs/crawl.yml:13:9)",
+        "ftp://x: it is not an http URL (defs/crawl.yml:13:9)",
         "/x: none of `allow` matches its URL (defs/crawl.yml:11:9)",
         "/p/old: one of `deny` matches its URL (defs/crawl.yml:11:9)",
         "http://other.example/p/2: another host, other.example; `sameHost: false` would follow it"
         " (defs/crawl.yml:11:9)",
         "an element: it has no `href` (defs/crawl.yml:11:9)",
-        "mailto:me: it is no http URL (defs/crawl.yml:11:9)",
+        "mailto:me: it is not an http URL (defs/crawl.yml:11:9)",
         "/p/3: it is marked nofollow (defs/crawl.yml:11:9)",
         "nothing: `.none` matches no element (defs/crawl.yml:14:9)",
         f"{site.url('/d')}: deeper than `maxDepth` of detail",

@@ -42,7 +42,7 @@ def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> Appende
     """What the type is; None, with a problem, if there is no such type or class."""
     type_ = node.get("type")
     if type_ is None or type_.kind != "scalar" or not type_.text.strip() or type_.text in OUTPUT_TYPES:
-        return "built-in"  # what is no text is reported as such
+        return "built-in"  # a value that is not a text is reported as such
     if type_.text in SENDER_TYPES:
         return "sender"
     plugin_class = catalog.find(type_.text)

@@ -55,7 +55,7 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
 
 
 def _with_directives(text: str) -> str:
-    """A date format of letters, such as `YYYY-MM-DD`, in directives; an example if it is none."""
+    """A date format of letters, such as `YYYY-MM-DD`, in directives; an example if it is not one."""
     written = re.sub("|".join(_DATE_LETTERS), lambda match: _DATE_LETTERS[match.group()], text)
     return written if "%" in written else "for example %d %B %Y"
 

@@ -190,7 +190,7 @@ def _digest_problem(text: str) -> str | None:
 
 
 def proxy_problem(url: str) -> str | None:
-    """Why a URL is none of a proxy; None if it is. Quotes no credentials."""
+    """Why a URL cannot be a proxy's; None if it can. Quotes no credentials."""
     if has_control_characters(url):
         return "contains a line break or control character"
     scheme = _SCHEME.match(url)

@@ -53,7 +53,7 @@ def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[
 def _reason(finder: LinkFinder, href: str, budget: Budget) -> str:
     url = urls.join(budget.page.base, href)
     if url is None:
-        return "it is no http URL"
+        return "it is not an http URL"
     if len(url) > MAX_URL_CHARACTERS:
         return f"its URL has more than {MAX_URL_CHARACTERS:,} characters"
     if finder.link.same_host and host_name(url) != budget.page.host:

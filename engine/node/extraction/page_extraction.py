@@ -239,7 +239,7 @@ def read_sitemap_text(body: bytes, content_type: str) -> str:
     """The text of a sitemap. Raises UnreadablePage if it is not text."""
     starts_as_xml = body[:_SITEMAP_START].lstrip()[:2] in (b"<?", b"<u", b"<s", b"<!", b"<\0", b"\0<")
     if not starts_as_xml and is_binary(body, ""):
-        raise UnreadablePage("not a sitemap: it is no text")
+        raise UnreadablePage("not a sitemap: it is not text")
     return decode(body, content_type).text
 
 

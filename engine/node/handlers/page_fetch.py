@@ -164,7 +164,7 @@ class PageFetcher:
         if job.target:
             earlier_keys.append(document_key(url, request.method, request.body, request.variant))
             url, request = job.target, build_target_request(request, url, job.target)
-        if job.kind is JobKind.ROBOTS:  # a robots.txt is no page, and is asked for as its host says
+        if job.kind is JobKind.ROBOTS:  # a robots.txt is not a page: it is asked for as its host says
             return RedirectChain(url, request, limit=MAX_ROBOTS_REDIRECTS, hops=job.hops, earlier_keys=earlier_keys)
         return RedirectChain(
             url, request, limit=self._settings.max_redirects, hops=job.hops, earlier_keys=earlier_keys,

@@ -94,7 +94,7 @@ class PageLoader:
     ) -> LoadOutcome:
         """Have a process load a page. `url`: that of the request, with variables not expanded.
 
-        `share` grows with the body, and is released where there is none. Raises NoRoom.
+        `share` grows with the body, and is released if no body comes. Raises NoRoom.
         """
         sent = encode_task(
             url=request.target,
@@ -178,7 +178,7 @@ class PageLoader:
 
 
 class _NoUrl(Exception):
-    """The URL of a response is no http URL."""
+    """The URL of a response is not an http URL."""
 
 
 def _final_url(sent: str, text: str) -> str | None:
@@ -187,7 +187,7 @@ def _final_url(sent: str, text: str) -> str | None:
     if urls.is_http_url(text):
         target, _ = redirect_target(FOUND, text.encode("utf-8", "replace"), sent)
     if target is None:
-        raise _NoUrl("the url of its PageResponse is no http or https URL")
+        raise _NoUrl("the url of its PageResponse is not an http or https URL")
     return None if target == sent else target
 
 

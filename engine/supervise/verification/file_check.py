@@ -102,7 +102,7 @@ class FileCheck(_Differences):
             return
         passed = b"" if record in following else self._find_surplus(expected, following)
         if passed:
-            self._surplus = self._surplus or f"line {self._line:,} is no row of the run"
+            self._surplus = self._surplus or f"line {self._line:,} is not a row of the run"
             self._skip(passed)
             return
         self._add(f"line {self._line:,} is not row {self._row:,}")

@@ -54,5 +54,5 @@ def test_a_pattern_without_a_meaning_is_refused(pattern: str, message: str) -> N
 
 
 def test_a_text_that_is_no_date_is_refused() -> None:
-    with pytest.raises(DateInvalid, match=r"'yesterday' is no date of the form yyyy or MMM ''YY"):
+    with pytest.raises(DateInvalid, match=r"'yesterday' is not a date of the form yyyy or MMM ''YY"):
         parse_date("yesterday", ("yyyy", "MMM ''YY"))

@@ -91,7 +91,7 @@ class PageContext:
         group = group or self.group
         resolved = resolve_url(self._base, url, self._query_stripper) if isinstance(url, str) else None
         if resolved is None:
-            raise StepError(f"follow: {quote_text(str(url))} is no http URL", "bad-link")
+            raise StepError(f"follow: {quote_text(str(url))} is not an http URL", "bad-link")
         if group not in self._priorities:
             raise StepError(f"follow: no task group {quote_text(str(group))}", "bad-link")
         if len(self.links) < self._max_links:

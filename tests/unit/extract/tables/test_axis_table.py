@@ -261,7 +261,7 @@ def test_dates_of_a_column_are_converted() -> None:
     assert {row[1] for row in values(replace(TABLE, converters=(converter,)))} == {"2016-12-31", "2015-12-31"}
     wrong = replace(converter, in_patterns=("yyyy",))
     failure = extract(replace(TABLE, converters=(wrong,))).failure
-    assert failure.startswith("year: 'Dec '16' is no date of the form yyyy (")
+    assert failure.startswith("year: 'Dec '16' is not a date of the form yyyy (")
 
 
 def test_items_that_are_links() -> None:
