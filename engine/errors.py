@@ -57,7 +57,7 @@ class DefsError(CrawlError):
 
 
 class SupervisorNotRunning(CrawlError):
-    """A command needs a running supervisor, and there is none."""
+    """A command needs a running supervisor."""
 
     exit_code = 2
 

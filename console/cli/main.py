@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.flush()
     except OSError:  # the terminal is gone; the exit code stays
         redirect_to_devnull(sys.stderr)
-    gc.freeze()  # the final garbage collection takes 40 ms, and the system frees all memory anyway
+    gc.freeze()  # the final garbage collection is slow, and the system frees all memory anyway
     sys.exit(code)
 
 

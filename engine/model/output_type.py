@@ -47,6 +47,6 @@ def is_shared_file(type_: str) -> bool:
 
 
 def output_type_for_suffix(suffix: str) -> OutputType | None:
-    """The type of a file with this suffix, with or without the dot, in any case; None if there is none."""
+    """The type of a file with this suffix, with or without the dot, in any case, or None."""
     plain = suffix.lower().removeprefix(".")
     return next((type_ for type_ in OUTPUT_TYPES.values() if plain in type_.suffixes), None)

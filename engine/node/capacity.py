@@ -43,10 +43,10 @@ _PREFETCH_DIVISOR = 4
 """One job for each 4 slots waits in the node, to start as soon as a slot is free."""
 _REFILLED_SECONDS = 0.05
 """After a commit that leased again, a node that holds jobs leaves the doorbells to other nodes for this long. They poll
-every 20 ms; the next commit of this node leases again."""
+more often; the next commit of this node leases again."""
 _MAX_POLL_GAP = 0.08
-"""Upper limit of that pause. Only a doorbell serves hosts with a delay; it comes 100 ms before the send time
-(`store.tables.rings.LOOKAHEAD`), and the next poll takes another 20."""
+"""Upper limit of that pause. Only a doorbell serves hosts with a delay, and it comes `rings.LOOKAHEAD` before the send
+time: this pause and the next poll must fit into it."""
 
 
 class ActiveJobs(Struct):

@@ -14,8 +14,8 @@ _BATCH_NUMERATOR, _BATCH_DENOMINATOR = 3, 4
 _IDLE_BATCH_DIVISOR = 2
 """Half of them in a node with free slots: its hosts limit it, and wait for the places that a commit frees."""
 _MAX_SERIES = 4
-"""The next page of a series is leased before the commit of the one before in a node that has so few series, and nothing
-else. With more, a commit serves so many pages that a transaction more for each would cost more than it saves."""
+"""A node with so few series, and nothing else, leases the next page of a series before it commits the last one.
+With more series a commit serves many pages anyway, and the extra transactions cost more than they save."""
 
 
 class CommitQueue:
@@ -30,9 +30,9 @@ class CommitQueue:
         self._pending: list[JobOutcome] = []
         self._pending_since = 0.0
         self._leading: list[JobOutcome] = []
-        """Those that lead to one page, and are not offered yet."""
+        """Outcomes that lead to one page and are not offered yet."""
         self._continued = 0
-        """How many lead to a page that is leased already."""
+        """Pending outcomes whose next page is leased already."""
         self._closed = False
 
     def put(self, outcome: JobOutcome) -> None:

@@ -14,21 +14,21 @@ from engine.model.record import Texts, as_text
 _BLOCK_BYTES = 256 * 1024
 _EAGER_BYTES = 64 * 1024
 _PACKED_FROM = 1_000_000
-"""Bytes from which lines are compressed: about 2 ms for each, and most take a tenth of the memory."""
+"""Bytes from which lines are compressed: most then take a tenth of the memory."""
 _LEAST_GAIN = 4
-"""Lines stay as they are where they do not become so many times smaller: a long one is read in its place then."""
+"""Lines that do not become so many times smaller stay as they are: a long one is then read in its place."""
 _PACKED_LEVEL, _MAX_WINDOW = 1, 1 << 23
 _LINE_FEED = b"\n"
 _LINE_END = re.compile(_LINE_FEED)
 _PIECE_CHARACTERS = 250_000
 _CHARACTERS_OF_OBJECT = 60
-"""A text takes so many bytes besides its characters."""
+"""Bytes of a text object besides its characters."""
 
 Item = TypeVar("Item")
 
 
 class Lines:
-    """Lines, each ended by a line feed. One of more than 256 KB is the memory that holds it in UTF-8."""
+    """Lines, each ended by a line feed. A line longer than a block is a view of its memory in UTF-8."""
 
     __slots__ = ("_count", "_packed", "_part", "_size")
 

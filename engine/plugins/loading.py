@@ -48,7 +48,7 @@ class PluginLoader:
                 return getattr(importlib.import_module(f"{PACKAGE}.{module}"), attribute)
             except (Exception, SystemExit) as error:
                 raise PluginUnavailable(f"plugins/{module}.py cannot be loaded: {describe_error(error)}") from error
-        from importlib.metadata import entry_points  # 4 ms, which the project's own code need not pay
+        from importlib.metadata import entry_points  # slow: the project's own code does not need it
 
         for group in ENTRY_POINT_GROUPS:
             for entry_point in entry_points(group=group, name=name):

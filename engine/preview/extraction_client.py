@@ -59,7 +59,7 @@ class TrialDocument(Struct, frozen=True, kw_only=True):
 
 SELECTORS_NEED = "Selectors need HTML, XML, JSON, CSV, or a PDF with text."
 _MAX_REJECTIONS = 10_000
-"""Rejections of a page to show: 10 MB at most."""
+"""Rejections of a page to show."""
 
 
 class ExtractionClient:

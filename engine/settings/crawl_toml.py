@@ -54,7 +54,7 @@ class CrawlToml(Struct, frozen=True):
 def _parse(text: str) -> dict[str, Any]:
     if not text:
         return {}
-    import tomllib  # 2 ms, which a process without a crawl.toml need not pay
+    import tomllib  # only processes with a crawl.toml pay for this import
 
     return tomllib.loads(text)
 

@@ -9,7 +9,7 @@ from engine.errors import CrawlError
 from engine.store.db.connector import Database
 
 MAX_WAL_BYTES = 16_000_000
-"""SQLite restarts a log at 4 MB, but only at a moment without readers; seeding beside nodes never has one."""
+"""SQLite restarts its log only at a moment without readers; seeding beside nodes never has one."""
 _BUSY_SECONDS = 0.1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
 """Seconds between two attempts: the pause doubles while they fail, since writers wait during each of them."""

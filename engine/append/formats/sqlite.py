@@ -268,7 +268,7 @@ def fill_table(path: Path, table: OutputTable, batches: Iterable[Batch]) -> int:
 
     Raises StorageError if it cannot be written.
     """
-    import sqlite_utils  # takes 100 ms: only exports import it
+    import sqlite_utils  # slow: only exports import it
 
     count = 0
 

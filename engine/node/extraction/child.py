@@ -249,7 +249,7 @@ class ExtractionChild:
         return wire.encode_page("rows", 0, extracted, **self._answer_limits)
 
     def _plugins_of(self, defs: int) -> "PluginSteps":
-        from engine.node.extraction.steps.apply import PluginSteps  # 10 ms, which runs without plugin code need not pay
+        from engine.node.extraction.steps.apply import PluginSteps  # slow: only runs with plugin code pay
 
         code = self._plugins.get(defs)
         if code is None:

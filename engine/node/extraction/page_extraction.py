@@ -26,7 +26,7 @@ from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejecti
 from engine.model.step import StepResult
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
-"""Memory that the tree takes for each `<` and `=`: less than measured, since scripts hold them, too."""
+"""Memory of the tree for each `<` and `=`: estimated low, since scripts hold them, too."""
 _COPIES = 2
 """The body, usually its text in UTF-8, and the same in lower case."""
 

@@ -20,7 +20,7 @@ from engine.urls import QueryStripper
 
 _MAX_VERSIONS = 8
 _ROWS_PER_STEP = 200
-"""Rows worked at once: up to 3 ms, in which the fetch loop does nothing else."""
+"""Rows worked at once; meanwhile the fetch loop does nothing else."""
 _NO_URL, _TOO_MANY = -1, -2
 _MAX_KNOWN = 1_000
 

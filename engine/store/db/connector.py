@@ -1,6 +1,6 @@
 """A SQLite connection: pragmas, transactions, many rows in one statement; raises our own errors.
 
-A limit is written `LIMIT +?`: SQLite compiles a query with `LIMIT ?` again at each binding (decision 056).
+A limit is written `LIMIT +?`: SQLite compiles a query with `LIMIT ?` again at each binding (decision 003).
 """
 
 import contextlib

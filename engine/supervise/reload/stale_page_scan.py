@@ -25,7 +25,7 @@ GROUP_REMOVED = "its group is not in the defs"
 STOPPED = "stopped by an operator"
 """The reason of SKIPPED jobs whose sequence was stopped."""
 _SCAN_SIZE = 4000
-"""Jobs scanned in one transaction: about 20 ms if all of them are stale."""
+"""Jobs scanned in one transaction."""
 _MAX_QUEUED = 8000
 """Re-extraction jobs that may be queued at a time, so that a million stale pages do not double the jobs table."""
 _BATCH_SIZE = 2000
