@@ -6,8 +6,8 @@ import os
 import sys
 
 if __name__ == "__main__":
-    gc.disable()  # during the imports, which stay in memory: collecting takes a seventh of the start
-    # the command line of httpx, with rich and click: another seventh
+    gc.disable()  # imports stay in memory, so collecting garbage during them is wasted time
+    # httpx imports its command line with rich and click; nodes do not need it
     sys.modules["httpx._main"] = None  # type: ignore[assignment]
     from engine.http.aiohttp_import import import_aiohttp
 
@@ -16,4 +16,4 @@ if __name__ == "__main__":
 
     code = main(sys.argv[1:])
     logging.shutdown()
-    os._exit(code)  # everything is written: tearing the interpreter down would take longer than the rest of the exit
+    os._exit(code)  # everything is written: tearing down the interpreter would only delay the exit

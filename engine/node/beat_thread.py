@@ -22,13 +22,13 @@ _MIN_TICK_LIMIT, _DEADLINE_MARGIN = 10.0, 5.0
 
 
 class Ticking(Protocol):
-    """A part of the node that sets `ticked_at`, a monotonic second, again and again while it works."""
+    """A part of the node that sets `ticked_at`, a monotonic second, while it works."""
 
     ticked_at: float
 
 
 class NodeStatus:
-    """Derives the state from the parts of the node; holds none of its own."""
+    """Derives the node's state from its parts."""
 
     def __init__(self, *, intake: Intake, capacity: Capacity, ticking: Sequence[Ticking], deadline: float) -> None:
         """`deadline`: the setting."""
@@ -94,7 +94,6 @@ class NodeBeatThread(threading.Thread):
         self._number = 0
 
     def run(self) -> None:
-        """Run the thread."""
         while True:
             self.write_beat(self._status.state)
             if self._cpu_pinner is not None:
@@ -124,7 +123,7 @@ class NodeBeatThread(threading.Thread):
             lag=self._loop.lag,
             now=self._intake.alarm or (self._loop.current_url if held else ""),
         )
-        with contextlib.suppress(OSError):  # a full disk may refuse the very first record
+        with contextlib.suppress(OSError):  # a full disk may refuse the first record
             self._writer.write(beat)
 
     def stop(self) -> None:

@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 _BODIES = 1.25
 """Bodies of `max_body` that a node holds at once; with the copies that their storage makes, twice `max_body`."""
 _ANSWERS = 0.25
-"""Bodies of `max_body` as large as which the answers of extraction processes may be, besides the largest one."""
+"""Size of all answers of extraction processes besides the largest one, in bodies of `max_body`."""
 _DEFS_BUSY_SECONDS = 0.5
 
 
@@ -85,10 +85,10 @@ def build_node(
 ) -> NodeParts:  # fmt: skip
     """Build a node; nothing runs yet.
 
-    Through `wakeup_fd` it wakes the supervisor when it runs out of work.
-    `launcher` starts its extraction processes; without one, it has a template of its own spawned at the first need.
+    `wakeup_fd` wakes the supervisor when the node runs out of work. `launcher` starts its extraction processes; without
+    one, the node spawns a template at the first need.
 
-    Raises StorageError where a database cannot be opened, UsageError where a setting is invalid.
+    Raises StorageError if a database cannot be opened, UsageError if a setting is invalid.
     """
     name = f"n{number}"
     exit_now = _ImmediateExit(name, epoch)
@@ -243,7 +243,7 @@ def _build_pipeline(
 
 
 def _open_host_clock(folder: Path, settings: Settings) -> HostClock:
-    """The clock that the machine's crawls share; where it is off or cannot be used, that of this data dir's nodes."""
+    """The clock that all crawls of the machine share; if it is off or unusable, the clock of this data dir."""
     user = str(folder.resolve())
     if settings.host_clock:
         try:
@@ -254,7 +254,7 @@ def _open_host_clock(folder: Path, settings: Settings) -> HostClock:
 
 
 class _ImmediateExit:
-    """Ends the process at once, from whatever thread: nothing may be written after a fence or a storage error."""
+    """Ends the process at once, from any thread: nothing may be written after a fence or a storage error."""
 
     def __init__(self, name: str, epoch: int) -> None:
         self._name = name

@@ -29,9 +29,9 @@ class Intake:
 
     @property
     def alarm(self) -> str:
-        """Why the node takes no job although it has free slots; empty where nothing is wrong.
+        """Why the node takes no job although it has free slots, or an empty text.
 
-        Checks the disk, too: a node that asks for no jobs, such as one of a paused run, says it all the same.
+        Checks the disk too, so that a node that asks for no jobs, such as one of a paused run, also reports it.
         """
         self._disk_space.is_low()
         return self._disk_space.alarm
@@ -79,7 +79,7 @@ class Capacity:
         self.held = 0
         """Jobs leased and not committed."""
         self.exclusive = False
-        """Whether the node works a job that has crashed a node before, which runs alone."""
+        """Whether the node works a job that crashed a node before; such a job runs alone."""
 
     @property
     def free(self) -> int:
@@ -91,7 +91,7 @@ class Capacity:
         return self._free(self.held)
 
     def after_commit(self, committed: Sequence[LeasedJob]) -> tuple[int, int, dict[int, int]]:
-        """The state once these jobs are committed: jobs held, jobs it may lease, and jobs held by host."""
+        """Jobs held, jobs that may be leased, and jobs held by host, once these jobs are committed."""
         held = self.held - len(committed)
         jobs_by_host = self._jobs_by_host.copy()
         _count(jobs_by_host, committed, -1)
@@ -117,7 +117,6 @@ class Capacity:
         return not self._declined
 
     def add_leased(self, jobs: Sequence[LeasedJob]) -> None:
-        """Count jobs that were leased."""
         with self._lock:
             self.held += len(jobs)
             _count(self._jobs_by_host, jobs, 1)
@@ -128,7 +127,6 @@ class Capacity:
         self._refilled_at = time.monotonic()
 
     def release(self, jobs: Sequence[LeasedJob]) -> None:
-        """Stop counting jobs that were committed."""
         with self._lock:
             self.held -= len(jobs)
             _count(self._jobs_by_host, jobs, -1)
@@ -147,7 +145,7 @@ class Capacity:
 
 
 def _count(jobs_by_host: dict[int, int], jobs: Sequence[LeasedJob], change: int) -> None:
-    """Add the change to the number of each host for each of its jobs; hosts without any are left out."""
+    """Add `change` to the host's number for each job; a host without jobs is removed."""
     for job in jobs:
         if job.kind is not JobKind.EXTRACT:
             number = jobs_by_host.get(job.host, 0) + change

@@ -12,7 +12,8 @@ _IDLE_WAIT_SECONDS = 1.0
 _BATCH_NUMERATOR, _BATCH_DENOMINATOR = 3, 4
 """A batch is ready when this fraction of the node's jobs is finished."""
 _IDLE_BATCH_DIVISOR = 2
-"""Half of them in a node with free slots: its hosts limit it, and wait for the places that a commit frees."""
+"""A node with free slots commits at half of its jobs: its hosts limit it and wait for the places that a commit
+frees."""
 _MAX_SERIES = 4
 """A node with so few series, and nothing else, leases the next page of a series before it commits the last one.
 With more series a commit serves many pages anyway, and the extra transactions cost more than they save."""
@@ -49,24 +50,24 @@ class CommitQueue:
                 self._condition.notify()
 
     def close(self) -> None:
-        """Have `take` return what is pending at once, and None after that."""
+        """Make `take` return what is pending at once, and None after that."""
         with self._condition:
             self._closed = True
             self._condition.notify()
 
     def take_leading(self) -> list[JobOutcome]:
-        """The outcomes that lead to one page each, none twice; they stay pending."""
+        """The outcomes that lead to one page each; each is returned once and stays pending."""
         with self._condition:
             leading, self._leading = self._leading, []
             return leading
 
     def mark_continued(self) -> None:
-        """Note that the page to which a pending outcome leads is leased: the batch need not be ready for its sake."""
+        """Note that the next page of a pending outcome is leased, so that the batch may wait."""
         with self._condition:
             self._continued += 1
 
     def take(self) -> list[JobOutcome] | None:
-        """The next batch. Empty where none became ready within a second or so, or an outcome leads to one page.
+        """The next batch. Empty if none became ready within a second or so, or an outcome leads to one page.
 
         None once the queue is closed.
         """

@@ -34,14 +34,15 @@ _LARGE_BODY_BYTES = 1_000_000
 _PIECE_PAUSE = 0.002
 _RETRY_PAUSE = 0.1
 _BUSY_SECONDS = 3.0
-"""For each of the two databases. The thread ticks between them, so that a busy database does not look like a stall."""
+"""Seconds for each of the two databases. The thread ticks between them, so that a busy database does not look like a
+stall."""
 _FLUSH_SECONDS = 1.0
 
 
 class HostMeter:
-    """Measures latency and bytes by host. A kill loses what was measured since the last flush.
+    """Measures latency and bytes by host. A kill loses the measurements since the last flush.
 
-    It writes once a second: a transaction for each batch would cost more.
+    It writes once a second, since a transaction for each batch would cost more.
     """
 
     def __init__(self, run: int) -> None:
@@ -50,7 +51,6 @@ class HostMeter:
         self._next_flush = 0.0
 
     def add(self, outcomes: Iterable[JobOutcome]) -> None:
-        """Measure the answers of committed outcomes."""
         for outcome in outcomes:
             if not outcome.answers:
                 continue
@@ -64,7 +64,7 @@ class HostMeter:
                     traffic.latencies[bucket] = traffic.latencies.get(bucket, 0) + 1
 
     def flush(self, db: Database, *, at_once: bool = False) -> None:
-        """Write what was measured, once a second or `at_once`; while the database is busy, later."""
+        """Write the measurements, once a second or `at_once`; while the database is busy, later."""
         now = boottime()
         if not self._traffic or (now < self._next_flush and not at_once):
             return
@@ -125,7 +125,6 @@ class Committer(threading.Thread):
         self._queue.close()
 
     def run(self) -> None:
-        """Run the thread."""
         try:
             db = Database.open(self._folder / CRAWL, busy_seconds=_BUSY_SECONDS)
             pages = PageStore(self._folder, busy_seconds=_BUSY_SECONDS)
@@ -146,7 +145,7 @@ class Committer(threading.Thread):
             self._on_error(error)
 
     def _lease_next_page(self, db: Database, outcome: JobOutcome) -> bool:
-        """Lease the page to which a finished one leads, so that its request need not wait; whether there is a job."""
+        """Lease the page to which a finished one leads, so that its request need not wait. False: there is no job."""
         leaser = self._leaser
         with self._capacity.lease_lock:
             request = leaser.lease_request([]) if leaser is not None and leaser.accepts_jobs else None
@@ -156,7 +155,7 @@ class Committer(threading.Thread):
                 result = lease_next_page(db, self._run, outcome, self._placements, boottime(), request)
             except Fenced:
                 raise
-            except Exception:  # whatever it is: the commit of the page does the same, and reports it
+            except Exception:  # the commit of the page fails in the same way, and reports it
                 return False
             if result is None:
                 return False
@@ -248,7 +247,7 @@ class Committer(threading.Thread):
 
 
 def _store_bodies(pages: PageStore, batch: list[JobOutcome]) -> None:
-    """Write the new documents of a batch to pages.db, once even where the commit is retried."""
+    """Write the new documents of a batch to pages.db, only once if the commit is retried."""
     unstored = [outcome for outcome in batch if outcome.document is not None and outcome.page is None]
     if unstored:
         page_ids = pages.add([outcome.document for outcome in unstored if outcome.document])

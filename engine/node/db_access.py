@@ -42,7 +42,7 @@ class DbAccess:
         return hosts.get_backoff(self._reader, host)[0]
 
     def recent_answers(self, host: int) -> tuple[int, int]:
-        """The host's last answers to first requests: their number, at most 20, and that of those that refused."""
+        """The number of the host's last answers to first requests, at most 20, and how many of them refused."""
         return answers.count_recent(self._reader, host)
 
     def robots(self, host: int) -> StoredRobots | Literal["OFF"] | None:
@@ -54,7 +54,7 @@ class DbAccess:
         return hosts.is_named(self._reader, run, key)
 
     def is_named_name(self, run: int, name: str) -> bool:
-        """Whether a locator of the run names this host, with whatever port."""
+        """Whether a locator of the run names this host, with any port."""
         return hosts.is_name_named(self._reader, run, name)
 
     def stored_page(self, run: int, key: bytes) -> StoredPage | None:
@@ -63,11 +63,11 @@ class DbAccess:
         return stored[key][-1] if stored else None
 
     def newest_documents(self, keys: Sequence[bytes]) -> dict[bytes, tuple[StoredPage, bytes | None]]:
-        """By key the newest good document of a request, of whatever run, and its digest."""
+        """The newest good document of each request, of any run, with its digest."""
         return documents.list_newest(self._reader, keys)
 
     def page_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:
-        """By stored page its response headers; pages that are missing are left out."""
+        """The response headers of each stored page; missing pages are left out."""
         return self._pages.list_headers(pages)
 
     def page_body(self, page: int) -> StoredBody | None:
@@ -75,7 +75,7 @@ class DbAccess:
         return self._pages.read_tagged(page)
 
     def step_value(self, run: int, key: str) -> str | None:
-        """What plugin steps stored under a key in a run, as JSON."""
+        """The JSON that plugin steps stored under a key in a run."""
         return step_values.get(self._reader, run, key)
 
     def sitemap_rules(self, locator: int) -> SitemapRules | None:
@@ -83,11 +83,11 @@ class DbAccess:
         return locators.get_sitemap_rules(self._reader, locator)
 
     def is_page_of_another(self, job: LeasedJob, url: str) -> bool:
-        """Whether another job of the group has the page of this URL."""
+        """Whether another job of the group already has this URL."""
         return linked_jobs.is_page_of_another(self._reader, job.run, link_key(job.group, url), job.page_id)
 
     def series(self, locator: int) -> Series | None:
-        """The pages of a locator that follow one another; None: it has no series."""
+        """The pages of a locator that follow one another; None: the locator has no series."""
         return locators.get_series(self._reader, locator)
 
     def checkpoint(self, job: int) -> str | None:
@@ -104,7 +104,7 @@ class DbAccess:
                 await asyncio.sleep(_BUSY_PAUSE)
 
     def file_path(self, run: int, digest: str) -> str | None:
-        """Where a run has a file with that content; None: nowhere."""
+        """The path of a file of the run with that content; None: the run has no such file."""
         return files.find_path(self._reader, run, digest)
 
     def read(self, work: Callable[[Database], None]) -> None:
@@ -120,16 +120,16 @@ class DbAccess:
         return host_logins.get_failure(self._reader, host)
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
-        """Record that the job fetches `target` next; False: another job does, or the lease is lost."""
+        """Record that the job fetches `target` next. False: another job does, or the lease is lost."""
         try:
             return await self._write(partial(jobs.claim_target, job=job, target=target))
         except DatabaseBusy:
             return False  # the job continues from there when it is leased again
 
     async def reserve_request(self, job: LeasedJob) -> bool:
-        """Count one more request of a job with a page limit; False: the limit is reached, or the lease is lost.
+        """Count one more request of a job with a page limit. False: the limit is reached, or the lease is lost.
 
-        Waits for a busy database as long as it takes: the job would have to start again from its first request.
+        Waits for a busy database without a limit: otherwise the job would start again from its first request.
         """
         while True:
             try:

@@ -41,7 +41,8 @@ class DefCache:
     """Serves three threads: fetch loop, queue worker and committer.
 
     Hits take no lock. Misses read on the cache's own connection, one thread at a time. No thread waits for the
-    database's write lock while it holds the cache's lock, since the committer reads inside its transaction.
+    database's
+    write lock while it holds the cache's lock, since the committer reads inside its transaction.
     """
 
     def __init__(self, db: Database, settings: Settings, run: int) -> None:
@@ -62,7 +63,6 @@ class DefCache:
         self._priority_hashes: dict[int, str] = {}
 
     def definitions(self, version: int) -> Definitions:
-        """The defs of a version."""
         cached = self._versions.get(version)
         if cached is None:
             with self._db_lock:
@@ -91,13 +91,13 @@ class DefCache:
         return self._settings.max_links
 
     def current(self) -> Definitions:
-        """The defs in force: they apply to new hosts and sequences, whatever version a page was leased with."""
+        """The defs in force. New hosts and sequences follow them, not the version of a leased page."""
         with self._db_lock:
             newest = versions.current(self._db, self._run)
         return self.definitions(newest) if newest else Definitions()
 
     def task_group(self, version: int, name: str) -> TaskGroup:
-        """The task group of that name; an empty one where the defs have none."""
+        """The task group of that name, or an empty one."""
         key = (version, name)
         cached = self._task_groups.get(key)
         if cached is None:
@@ -147,7 +147,7 @@ class DefCache:
         return cached
 
     def query_stripper(self, version: int) -> QueryStripper | None:
-        """What drops keys from the queries of URLs that pages name; None: no host drops any."""
+        """Drops query keys from the URLs that pages name; None: no host drops any."""
         try:
             return self._query_strippers[version]
         except KeyError:

@@ -25,24 +25,22 @@ class JobRunner(Protocol):
     """Runs one job: the pipeline, as the fetch loop sees it."""
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
-        """Read what these jobs need of the store, all at once; they run soon."""
+        """Read from the store what these jobs need, all at once; they run soon."""
         ...
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
-        """Wait until the job may send its request; or the outcome that gives it back."""
+        """Wait until the job may send its request; otherwise the outcome that gives it back."""
         ...
 
     def forget(self, job: LeasedJob) -> None:
-        """Free what is kept of a job, however it ended."""
+        """Free the state of a job, however it ended."""
         ...
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
         ...
 
-    async def aclose(self) -> None:
-        """Close its connections."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 class _Slot(Struct):
@@ -92,7 +90,6 @@ class FetchLoop(threading.Thread):
 
     @property
     def active_count(self) -> int:
-        """Jobs in slots, or on their way to one."""
         return self._active_jobs.count
 
     def start_and_wait(self) -> None:
@@ -103,23 +100,22 @@ class FetchLoop(threading.Thread):
                 raise CrawlError("the fetch loop cannot start", "The log has the reason; `ulimit -n` may be too low.")
 
     def submit(self, jobs: list[LeasedJob]) -> None:
-        """Run these jobs."""
         assert self._loop is not None
         self._active_jobs.submitted += len(jobs)
         self._loop.call_soon_threadsafe(self._start_jobs, jobs)
 
     def release_jobs(self, reason: str | None) -> None:
-        """End what runs. Unsent and later jobs become READY at once; with a `reason`, sent ones become INCOMPLETE."""
+        """End the running jobs. Unsent and later jobs become READY at once; with a `reason`, sent ones become
+        INCOMPLETE."""
         if self._loop is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._release_slots, reason)
 
     def stop(self) -> None:
-        """End the loop and drop what still runs."""
+        """End the loop and drop the running jobs."""
         if self._loop is not None and self._stop_event is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._stop_event.set)
 
     def run(self) -> None:
-        """Run the thread."""
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._main())
 
@@ -145,7 +141,7 @@ class FetchLoop(threading.Thread):
         for job in jobs:
             task = self._loop.create_task(self._run_job(job))
             self._slots[job.lease_key] = _Slot(task, time.monotonic(), released=self._releasing)
-        self._pipeline.prepare(jobs)  # before the first of them runs; they run also if it fails
+        self._pipeline.prepare(jobs)  # before the first of them runs; they run even if it fails
 
     async def _run_job(self, job: LeasedJob) -> None:
         assert self._pipeline is not None
@@ -159,7 +155,7 @@ class FetchLoop(threading.Thread):
         try:
             if slot.released:
                 raise asyncio.CancelledError
-            if job.send_at is not None:  # it sleeps until the reserved moment of its request
+            if job.send_at is not None:  # the job sleeps until the reserved moment of its request
                 outcome = await self._admit_and_process(job, started)
             else:
                 # admitted afterwards: a job that waits here must not hold a place at its host, which crawls share

@@ -17,15 +17,15 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _SHARE_SECONDS = 0.25
-"""How long the division of a host's slots among data dirs is cached."""
+"""Seconds for which the division of a host's slots among data dirs is cached."""
 _IDLE_SECONDS = 2.0
-"""How long a host without a request stays joined."""
+"""Seconds for which a host without a request stays joined."""
 _MAX_LATENESS, _MAX_LATE_SHARE = 0.01, 0.05
-"""A turn is lost if a request is not sent within 10 ms and a twentieth of the delay."""
+"""A turn is lost if its request is later than this many seconds plus this share of the delay."""
 _KEEP_SECONDS = 60.0
-"""How often the record of a host in use is marked as such; one that is not may go to another host after 600 s."""
+"""Seconds between two marks of a record in use; an unmarked record may go to another host after 600 s."""
 _POLL_DIVISOR, _MIN_POLL, _MAX_POLL = 12, 0.001, 0.02
-"""A slot that another process holds is polled twelve times while a request takes."""
+"""A slot that another process holds is polled twelve times during a usual request."""
 
 
 class HostBackingOff(Exception):
@@ -37,7 +37,7 @@ class HostBackingOff(Exception):
 
 
 class HostGate:
-    """One host. A request holds one of its slots, which are byte locks, and waits for its turn if there is a delay."""
+    """The gate of one host. A request holds a slot, which is a byte lock, and waits for its turn under a delay."""
 
     def __init__(self, clock: HostClock, host_key: str) -> None:
         self._clock = clock
@@ -53,14 +53,14 @@ class HostGate:
         self._own_backoff = self._own_next_at = 0.0
         self._is_damaged = False
         self.users = 0
-        """Jobs that wait for the host, or hold a slot."""
+        """Jobs that wait for the host or hold a slot."""
         self.idle_since = 0.0
         self._kept_at = boottime()
         clock.join(self._record)
 
     @property
     def backoff_until(self) -> float:
-        """The boot-time second at which the host's backoff ends; 0 where it is over."""
+        """The boot-time second at which the host's backoff ends; 0: it has ended."""
         until = self._clock.backoff(self._record) or self._own_backoff  # most hosts have neither
         if not until:
             return 0.0
@@ -74,7 +74,7 @@ class HostGate:
             raise HostBackingOff(until)
 
     def try_enter(self, concurrency: int) -> int | None:
-        """The slot of a request to a host without delay; None: it must wait for one. Raises HostBackingOff."""
+        """A slot for a request to a host without delay; None: the request must wait. Raises HostBackingOff."""
         self.check_backoff()
         return None if self._queue else self._try_slot(concurrency)
 
@@ -96,7 +96,7 @@ class HostGate:
         return slot, turn_at
 
     async def wait_turn(self, delay: float) -> float:
-        """Wait until the delay since the host's last request is over, and reserve the moment, which is returned.
+        """Wait until the delay since the host's last request is over, then reserve and return the moment.
 
         The request must be sent at once. Raises HostBackingOff.
         """
@@ -106,7 +106,7 @@ class HostGate:
                 try_at = self._own_next_at
                 if try_at <= boottime():
                     try_at = self._try(lambda: self._clock.reserve(self._record, delay), 0.0)
-                if not try_at:  # a time that has passed meanwhile is not reserved yet
+                if not try_at:  # a time that passed meanwhile is not reserved yet
                     turn_at = boottime()
                     self._own_next_at = turn_at + delay if self._is_damaged else 0.0
                     return turn_at
@@ -124,10 +124,11 @@ class HostGate:
             self._wake_first()
 
     def strike(self, sent_at: float, until: float, asked_until: float) -> tuple[bool, float]:
-        """Note an answer of 429 or 503 to a request of `sent_at`, and call back what waits.
+        """Note an answer of 429 or 503 to a request of `sent_at`, and call back waiting jobs.
 
-        The backoff lasts until `until`, or where the answer is of an earlier burst until `asked_until`, at least.
-        Returns whether it is the first of its burst, and the end of the backoff.
+        The backoff lasts at least until `until`; if the answer belongs to an earlier burst, until `asked_until`.
+        Returns
+        whether it is the first answer of its burst, and the end of the backoff.
         """
         first = self._try(lambda: self._clock.strike(self._record, sent_at, until, asked_until), True)
         self._own_backoff = max(self._own_backoff, until if first else asked_until)
@@ -146,7 +147,7 @@ class HostGate:
         self._try(lambda: self._clock.leave(self._record), None)
 
     async def _take_slot(self, concurrency: int) -> int:
-        """A slot, in the order of the calls. Only the first that waits polls for slots of other processes."""
+        """A slot, in the order of the calls. Only the first waiting call polls for slots of other processes."""
         if not self._queue:
             slot = self._try_slot(concurrency)
             if slot is not None:
@@ -230,7 +231,7 @@ class HostGate:
             timer.cancel()
 
     def _try(self, work: Callable[[], _T], otherwise: _T) -> _T:
-        """The result of a call of the clock; where its file fails, the host is limited by this node's values alone."""
+        """The result of a call of the clock; if its file fails, only this node's values limit the host."""
         try:
             return work()
         except OSError as error:
@@ -256,10 +257,10 @@ class _Admission(Struct):
     gate: HostGate
     slot: int
     turn_at: float
-    """Boot-time second of the last turn it took."""
+    """Boot-time second of the job's last turn."""
 
     def is_late(self, delay: float) -> bool:
-        """Whether so much time passed since its turn that the next one would come too soon after its request."""
+        """Whether the request came so late after its turn that the next turn would follow it too soon."""
         return boottime() - self.turn_at > min(_MAX_LATENESS, delay * _MAX_LATE_SHARE)
 
 
@@ -289,9 +290,9 @@ class HostGates:
         self._admissions[job.lease_key] = _Admission(gate, slot, turn_at)
 
     async def wait_turn(self, job: LeasedJob, *, again: bool) -> None:
-        """Have an admitted job wait for a new turn, where it needs one. Raises HostBackingOff.
+        """Have an admitted job wait for a new turn if it needs one. Raises HostBackingOff.
 
-        `again`: it has sent a request in its last turn. Otherwise the turn is lost if it came too late for it.
+        `again`: it has sent a request in its last turn. Otherwise the turn is lost if it came too late.
         """
         admission = self._admissions[job.lease_key]
         if job.delay and (again or admission.is_late(job.delay)):
@@ -300,7 +301,7 @@ class HostGates:
             admission.gate.check_backoff()
 
     def gate_of(self, job: LeasedJob) -> HostGate | None:
-        """The gate of which the job holds a slot."""
+        """The gate whose slot the job holds."""
         admission = self._admissions.get(job.lease_key)
         return None if admission is None else admission.gate
 

@@ -1,4 +1,4 @@
-"""Describes the job of a page to the extraction: its group, locator and run, and what it carries."""
+"""Describes the job of a page to the extraction: group, locator, run and carried values."""
 
 from engine import urls
 from engine.extract.page.context import Context

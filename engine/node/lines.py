@@ -33,7 +33,7 @@ class Lines:
     __slots__ = ("_count", "_packed", "_part", "_size")
 
     def __init__(self, part: memoryview, count: int, size: int) -> None:
-        """`size`: their bytes; those of the part, unless it is compressed."""
+        """`size`: bytes of the lines when unpacked."""
         self._part = part
         self._count = count
         self._size = size
@@ -43,7 +43,7 @@ class Lines:
         return self._count
 
     def __iter__(self) -> Iterator[str | memoryview]:
-        """Decode block by block. Raises ValueError where a line is not ended, is no UTF-8, or cannot be unpacked."""
+        """Decode block by block. Raises ValueError for an unfinished line, invalid UTF-8, or damaged compression."""
         return self._unpacked_lines() if self._packed else self._lines_in_place()
 
     def _lines_in_place(self) -> Iterator[str | memoryview]:
@@ -93,7 +93,7 @@ class Lines:
 
 
 class LineWriter:
-    """Collects lines; many of them take no more memory than their bytes."""
+    """Collects lines in hardly more memory than their bytes."""
 
     def __init__(self) -> None:
         self._part = bytearray()
@@ -113,7 +113,6 @@ class LineWriter:
             self._flush()
 
     def finish(self) -> Texts:
-        """The lines."""
         if not self._part:
             return tuple(self._lines)
         self._flush()
@@ -126,7 +125,7 @@ class LineWriter:
 
 
 def pack_lines(texts: Texts) -> tuple[bytes, int]:
-    """The lines as bytes, compressed where they are many, and their size before."""
+    """The lines as bytes, compressed if they are many, and their size before."""
     text = "\n".join(map(as_text, texts))
     joined = f"{text}\n".encode() if len(texts) else b""
     size = len(joined)
@@ -137,7 +136,7 @@ def pack_lines(texts: Texts) -> tuple[bytes, int]:
 
 
 def read_lines(part: memoryview, count: int, size: int) -> Texts:
-    """The lines of a part from `pack_lines`; few are decoded at once. Raises ValueError if they are not these."""
+    """The lines of a part from `pack_lines`; a small part is decoded at once. Raises ValueError for a misfit."""
     if size == len(part) <= _EAGER_BYTES:
         text = str(part, "utf-8")
         texts = tuple(text.split("\n"))[:-1]
@@ -151,7 +150,7 @@ def read_lines(part: memoryview, count: int, size: int) -> Texts:
 
 
 def cut_in_pieces(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """Pieces of at most so many items, which end earlier where their lengths reach a million characters."""
+    """Pieces of at most `most` items, which end earlier if their lengths reach a million characters."""
     piece: list[Item] = []
     left = _PIECE_CHARACTERS
     for item in items:
@@ -165,20 +164,20 @@ def cut_in_pieces(items: Iterable[Item], length: Callable[[Item], int], most: in
 
 
 def take_first(pieces: Iterator[tuple[Item, ...]]) -> tuple[tuple[Item, ...], Iterator[tuple[Item, ...]] | None]:
-    """The first piece, and the later ones if there are any."""
+    """The first piece, and an iterator over the later ones, or None."""
     first, second = next(pieces, ()), next(pieces, None)
     return first, None if second is None else chain((second,), pieces)
 
 
 def _decode(lines: memoryview) -> Iterator[str | memoryview]:
-    if len(lines) > _BLOCK_BYTES:  # it is one
+    if len(lines) > _BLOCK_BYTES:  # a single piece
         yield lines
     else:
         yield from str(lines, "utf-8").split("\n")
 
 
 def _is_utf8(line: str | memoryview) -> bool:
-    """True; raises UnicodeDecodeError, a ValueError, for a long line that is no UTF-8."""
+    """True; raises UnicodeDecodeError, a ValueError, for a long line that is not UTF-8."""
     if not isinstance(line, str):
         decoder = codecs.getincrementaldecoder("utf-8")()
         for start in range(0, len(line), _BLOCK_BYTES):

@@ -39,7 +39,7 @@ class OutcomeBuilder:
         size: int,
         hops: int,
     ) -> JobOutcome:
-        """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
+        """DONE, with the results of extraction. `fetch_time`: for the event, such as `12 ms` or `stored`."""
         if extraction.replaced_by == REPEATED:
             return self._repeated(job, url, hops)
         if extraction.replaced_by == LOGGED_OUT:
@@ -87,12 +87,12 @@ class OutcomeBuilder:
         return outcome
 
     def _repeated(self, job: LeasedJob, url: str, hops: int) -> JobOutcome:
-        """DONE without rows: the page has the same blocks as the one before it, and is the last of its series."""
+        """DONE without rows: the page has the same blocks as the one before it and ends its series."""
         event = self.event(job, "INFO", f"the same records as on the page before: the last page  {url}")
         return JobOutcome(job=job, state=JobState.DONE, hops=hops, events=(event,))
 
     def _replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
-        """SKIPPED in favour of the canonical URL; a re-extraction takes the rows of the page, and leaves it DONE."""
+        """SKIPPED in favour of the canonical URL; a re-extraction deletes the page's rows and leaves it DONE."""
         state = JobState.DONE if job.page_job is not None else JobState.SKIPPED
         outcome = self.ended(job, state, f"its canonical URL is {extraction.replaced_by}", url, hops=hops)
         outcome.children = extraction.children
@@ -101,7 +101,7 @@ class OutcomeBuilder:
     def logged_out(
         self, job: LeasedJob, url: str, why: str, on_lost: Literal["relogin", "pause"] = "relogin"
     ) -> JobOutcome:
-        """READY from its first request, behind a new login if the one it was sent with is still in force."""
+        """READY from its first request, after a new login if the login of its request is still in force."""
         reason = f"logged out: {why}"
         event = self.event(job, "INFO", f"{reason}  {urls.without_credentials(url)}")
         moved = job.target is not None and urls.host_key(job.target) != urls.host_key(job.url)
@@ -111,19 +111,19 @@ class OutcomeBuilder:
         )  # fmt: skip
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
-        """The document gives nothing: SKIPPED for a link, FAILED for a locator."""
+        """The document is not a page: SKIPPED for a link, FAILED for a locator."""
         ends_series = job.link_request.page is not None  # not the first page, which the defs name
         state = JobState.SKIPPED if job.origin is JobOrigin.LINK or ends_series else JobState.FAILED
         return self.ended(job, state, reason, url, hops=hops)
 
     def fetch_failed(self, job: LeasedJob, url: str, failure: FetchFailed) -> JobOutcome:
-        """A request without a response: retried where that may help; SKIPPED if the address guard refused it."""
+        """A request without a response: retried if that may help; SKIPPED if the address guard refused it."""
         if isinstance(failure, AddressRefused):
             skipped = self.ended(job, JobState.SKIPPED, failure.reason, url, hops=job.hops)
             skipped.target = job.target  # where the job continues if the defs name the host later
             skipped.refused_host = failure.host_key
             return skipped
-        # all pages of a host wait for its robots.txt: that it was garbled once must not end them
+        # all pages of a host wait for its robots.txt: one garbled answer must not end them
         garbled = job.kind is JobKind.ROBOTS and failure.kind in ("protocol", "encoding")
         if failure.retryable or garbled:
             return self.retry(job, url, failure.reason)
@@ -160,7 +160,7 @@ class OutcomeBuilder:
         return outcome
 
     def postponed(self, job: LeasedJob) -> JobOutcome:
-        """READY later: its body got no room in memory. That is nobody's failure, and no attempt."""
+        """READY later: its body got no room in memory. That counts neither as a failure nor as an attempt."""
         return JobOutcome(
             job=job, state=JobState.READY, not_before=boottime() + _POSTPONED_SECONDS * random.uniform(0.5, 1.5),
             hops=job.hops, target=job.target,
@@ -179,12 +179,12 @@ class OutcomeBuilder:
         return JobOutcome(job=job, state=state, reason=reason, hops=hops, events=(event,))
 
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
-        """An event of now, about the job; for a re-extraction, about that of its page."""
+        """A new event about the job; for a re-extraction, about the job of its page."""
         return Event(time.time(), level, self._source, kind, text, job.page_id)
 
 
 def describe_step_errors(results: Sequence[UnitResult]) -> str | None:
-    """`TASK/STEP: text` of the first error, and how many more there are; None: no step failed."""
+    """`TASK/STEP: text` of the first error, and the number of further ones; None: no step failed."""
     errors = [result for _, _, result in results if result.outcome == "error"]
     if not errors:
         return None
@@ -202,7 +202,7 @@ def _describe_page(status: int, fetch_time: str, size: int, rows: int, url: str)
 
 
 def describe_rejections(extraction: PageExtraction, url: str) -> list[str]:
-    """Texts of events about the first rejected records of a page, and how many more there are."""
+    """Texts of events about the first rejected records of a page, and the number of further ones."""
     shown = extraction.rejected[:_MAX_REJECTION_EVENTS]
     texts = [f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}" for r in shown]
     more = sum(count for _, count in extraction.rejected_counts) - len(shown)

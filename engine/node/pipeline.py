@@ -58,7 +58,7 @@ class Pipeline:
     ) -> None:
         """`source` names this node in events.
 
-        `byte_budget` is what the bodies of all jobs may hold together, from reading to the commit.
+        `byte_budget` limits the bodies of all jobs together, from reading to the commit.
         """
         self._def_cache = def_cache
         self._db_access = db_access
@@ -126,12 +126,12 @@ class Pipeline:
         self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, robots_cache, agent)
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
-        """Read what the store has of the pages of these jobs, all at once. What cannot be read now, each job reads."""
+        """Read the stored versions of these jobs' pages, all at once. On failure, each job reads its own."""
         with contextlib.suppress(CrawlError):
             self._revalidation.load(jobs)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
-        """Wait until the job may send its request, if it sends one; or the outcome of one that sends none."""
+        """Wait until the job may send its request, if it sends one; or the outcome of a job that sends none."""
         if job.kind is JobKind.EXTRACT or job.stored is not None or job.login_failed:
             return None
         if job.send_at is not None and job.kind not in (JobKind.ROBOTS, JobKind.LOGIN):
@@ -166,7 +166,7 @@ class Pipeline:
         return outcome
 
     def forget(self, job: LeasedJob) -> None:
-        """Free what is kept of a job, however it ended."""
+        """Free the state of a job, however it ended."""
         self._sender.forget(job)
         self._revalidation.forget(job)
 

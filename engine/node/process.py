@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 ORPHAN_SECONDS = 2.5
 _LAST_LEASE_SECONDS = 2.0
-"""Seconds for a running commit to dispatch what it leased before the drain began."""
+"""Seconds for a running commit to dispatch the jobs it leased before the drain began."""
 _LAST_COMMIT_SECONDS = 4.0
 """Seconds beyond the grace in which the last commit must succeed; less than the supervisor waits."""
 
@@ -61,7 +61,6 @@ class NodeProcess:
         return 0
 
     def drain(self) -> None:
-        """Take no more jobs; finish those held."""
         self._intake.draining.set()
         self._parts.doorbells.stop()
 
@@ -92,7 +91,7 @@ class NodeProcess:
         """Wait for the jobs in slots; at the deadline, interrupt the rest."""
         lease_lock, orphaned = self._parts.capacity.lease_lock, self._intake.orphaned
         if lease_lock.acquire(timeout=min(grace, _LAST_LEASE_SECONDS)):
-            lease_lock.release()  # a commit that was leasing has dispatched its jobs, and no later one leases
+            lease_lock.release()  # a commit that was leasing has dispatched its jobs, and no later commit leases
         self._loop.release_jobs(None)
         while self._loop.active_count and time.monotonic() < deadline:
             if orphaned.is_set():
@@ -111,7 +110,7 @@ def _commit_seconds_left(deadline: float) -> float:
 def main(arguments: Sequence[str]) -> int:
     """Run a node.
 
-    stdin holds the arguments that are missing here, and the settings; its end is that of the supervisor.
+    stdin holds the missing arguments and the settings; its end means the end of the supervisor.
     """
     parser = argparse.ArgumentParser(prog="crawl-console node")
     parser.add_argument("--data", type=Path, required=True)
@@ -128,7 +127,7 @@ def main(arguments: Sequence[str]) -> int:
     lifeline = LifelineReader(sys.stdin.fileno())
     more, written = lifeline.read_arguments(), lifeline.read_line()
     if more is None or written is None:
-        return 0  # the supervisor ended, or had no use for this process
+        return 0  # the supervisor ended or did not need this process
     options = parser.parse_args([*arguments, *more])
     if options.log is not None:
         redirect_output(options.log)
@@ -147,7 +146,7 @@ def main(arguments: Sequence[str]) -> int:
             launcher=launcher,
         )
         node = NodeProcess(parts)
-        # a thread waits for the signal: a handler would run inside whatever lock the main thread holds at that moment
+        # a thread waits for the signal: a handler would run inside any lock that the main thread holds at that moment
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=_wait_for_sigterm, args=(node,), daemon=True, name="sigterm").start()
         watch = partial(_watch_lifeline, node, lifeline)

@@ -14,7 +14,7 @@ from engine.store.db.schema import CRAWL
 from engine.store.tables.run import nodes
 
 _BUSY_SECONDS = 0.5
-"""Short, so that a node which waits for a busy database to register can write beats between two attempts."""
+"""Short, so that a node that waits for a busy database can write beats between two attempts."""
 
 
 class Registration:
@@ -52,7 +52,7 @@ class Registration:
             self._wakeup.set()
 
     def record_shutdown(self, seconds: float) -> None:
-        """Record the shutdown; retry for so many seconds while the database is busy. Raises DatabaseBusy."""
+        """Record the shutdown; retry for `seconds` while the database is busy. Raises DatabaseBusy."""
         retry_busy(self._set_shutdown, seconds=seconds)
 
     def _set_shutdown(self) -> None:

@@ -31,7 +31,7 @@ class Ringer(threading.Thread):
         self._stopped = False
 
     def ring(self, sequences: Iterable[int]) -> None:
-        """Ring these sequences soon; one that is added twice before that is rung once."""
+        """Ring these sequences soon; a sequence that is added twice is rung once."""
         with self._condition:
             self._pending.update(dict.fromkeys(sequences))
             if self._pending:
@@ -51,7 +51,6 @@ class Ringer(threading.Thread):
             self._condition.notify()
 
     def run(self) -> None:
-        """Run the thread."""
         db = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5, small_cache=True)
         while True:
             with self._condition:
@@ -76,7 +75,7 @@ class Ringer(threading.Thread):
             with db.transaction():
                 jobs.promote(db, self._run, now)
                 return rings.ring_all(db, self._run, now)
-        except CrawlError as error:  # a lasting fault is reported by the threads that commit
+        except CrawlError as error:  # the committing threads report a lasting fault
             _log.warning("deadline check postponed: %s", error.message)
             self.arm(boottime() + 0.1)
             return []

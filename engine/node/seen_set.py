@@ -19,12 +19,12 @@ class SeenSet:
         self._limit = limit
 
     def filter_new(self, links: Iterable[ExtractedLink]) -> list[ExtractedLink]:
-        """The links whose job it does not know. One call a page: on most sites one link in a hundred is new."""
+        """The links whose job is unknown here. One call a page: on most sites one link in a hundred is new."""
         keys = self._keys
         return [link for link in links if link.key not in keys]
 
     def is_new(self, key: bytes) -> bool:
-        """Whether it does not know the job of this key."""
+        """Whether the job of this key is unknown here."""
         return key not in self._keys
 
     def add(self, keys: Iterable[bytes]) -> None:
@@ -32,6 +32,8 @@ class SeenSet:
         stored = self._keys
         for key in keys:
             stored[key] = None
-        if len(stored) > self._limit:  # a part at once: each search for the first passes over the keys removed before
+        if (
+            len(stored) > self._limit
+        ):  # several at once: each search for the first key passes over the keys removed before
             for key in list(islice(stored, len(stored) - self._limit + self._limit // _EVICTED_PART)):
                 del stored[key]

@@ -46,7 +46,7 @@ class Leaser:
     ) -> None:
         """`submit` starts jobs; `freshness` says which stored documents replace their fetches.
 
-        `shared_jars`: None: nodes share no cookies.
+        `shared_jars`: None if nodes share no cookies.
         """
         self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
         self._node = node
@@ -116,7 +116,7 @@ class Leaser:
         return leases
 
     def lease_request(self, committed: Sequence[LeasedJob]) -> LeaseRequest | None:
-        """The lease to add to the commit of these jobs: at most this node's fair share of each host; None: no lease."""
+        """The lease to add to the commit of these jobs: at most this node's fair share of each host. None: no lease."""
         held, free, jobs_by_host = self._capacity.after_commit(committed)
         if free <= 0:
             return None
@@ -126,7 +126,7 @@ class Leaser:
         )  # fmt: skip
 
     def _next_lease_id(self) -> int:
-        """A number never used twice: no other node has this epoch, and no other lease of this node this count."""
+        """A number never used twice: only this node has its epoch, and the count grows."""
         return (self._node << 32) | next(self._lease_counter)
 
     def dispatch(self, db: Database, leased: Sequence[LeasedJob]) -> None:
@@ -138,7 +138,7 @@ class Leaser:
             if self._shared_jars is not None:
                 retry_busy(partial(self._shared_jars.load, db, leased))
         except CrawlError as error:
-            # Leased, but never to be worked: the node must exit so that another one takes its jobs over.
+            # leased, but nothing would work them: the node must exit so that another one takes them over
             self._on_error(error)
             return
         self._capacity.add_leased(jobs)
@@ -146,7 +146,7 @@ class Leaser:
 
 
 def _attach_documents(db: Database, jobs: Sequence[LeasedJob], freshness: FreshnessRules) -> list[LeasedJob]:
-    """The jobs, each with the stored document that replaces its fetch, if there is one."""
+    """The jobs, each with the stored document that replaces its fetch, if any."""
     pages = [job for job in jobs if job.kind is JobKind.PAGE]
     if not pages:
         return list(jobs)
@@ -159,6 +159,6 @@ def _attach_documents(db: Database, jobs: Sequence[LeasedJob], freshness: Freshn
 
 
 def _with_document(job: LeasedJob, stored: Sequence[StoredPage], freshness: FreshnessRules) -> LeasedJob:
-    """The job with the newest of its documents that is fresh for it: those of other jobs may be older."""
+    """The job with the newest of its documents that is fresh for it; documents of other jobs may be older."""
     fresh = next((document for document in reversed(stored) if freshness.is_fresh(job, document)), None)
     return job if fresh is None else job._replace(stored=fresh)

@@ -16,18 +16,18 @@ from pathlib import Path
 LARGE_PAGE_BYTES = 1_000_000
 """Size from which the tree of a page fills much of the heap."""
 _TRIM_DELAY = 1.0
-"""By then the page is committed. Large pages come in groups, such as the full lists of a site: one trim serves all."""
+"""Seconds until a large page is surely committed. Large pages come in groups: one trim serves all."""
 _CONTENTION_THRESHOLD = 0.45
-"""Fraction of the time the busiest thread waits for a CPU above which the threads are unpinned."""
+"""Above this fraction of time in which the busiest thread waits for a CPU, the threads are unpinned."""
 _INITIAL_PAUSE, _MAX_PAUSE = 0.25, 16.0
-"""Seconds the threads stay unpinned, so that the scheduler can place them, before they are pinned again."""
+"""Seconds for which the threads stay unpinned, so that the scheduler can place them."""
 _STABLE_SECONDS = 4.0
 """Seconds pinned without contention after which the pause is reset."""
 _NANOSECONDS = 1e9
 
 
 class HeapTrimmer:
-    """Trims the heap once a large page is done. The allocator alone keeps what lies before a used block."""
+    """Trims the heap after a large page. The allocator alone keeps free memory below a used block."""
 
     def __init__(self) -> None:
         self._last_large_at = float("-inf")
@@ -41,7 +41,7 @@ class HeapTrimmer:
                 self._trim_at = self._last_large_at + _TRIM_DELAY
 
     def trim_if_due(self) -> None:
-        """Trim 1 s after a large page. Call it often, from one thread."""
+        """Trim some time after a large page. Call it often, from one thread."""
         now = time.monotonic()
         if self._trim_at is not None and now >= self._trim_at:
             self._trim_at = None
@@ -51,7 +51,7 @@ class HeapTrimmer:
 
 
 def trim_heap() -> None:
-    """Return freed memory to the system, where the allocator can. Takes long after a very large page."""
+    """Return freed memory to the system, if the allocator can. Slow after a very large page."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl has not
         if trim is not None:
@@ -64,7 +64,7 @@ def _trim_heap() -> None:
 
 
 def use_batch_scheduling() -> None:
-    """Let threads that wake up wait for those that run, instead of preempting them."""
+    """Let threads that wake up wait for running threads instead of preempting them."""
     if hasattr(os, "SCHED_BATCH"):
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
@@ -78,7 +78,7 @@ def tune_garbage_collection() -> None:
 
 
 def allowed_cpus() -> set[int]:
-    """The CPUs that this thread may use now; empty where the system does not say."""
+    """The CPUs that this thread may use now; empty if the system does not say."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
 
 

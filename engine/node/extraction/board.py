@@ -48,7 +48,7 @@ class ProgressBoard:
 
 
 class ProgressSlot:
-    """What one process works on."""
+    """The slot of one process."""
 
     __slots__ = ("_cells",)
 
@@ -57,7 +57,7 @@ class ProgressSlot:
 
     @property
     def document(self) -> int:
-        """Number of the document it began last; 0: none yet."""
+        """Number of the document that the process began last; 0: none yet."""
         return int(self._cells[0])
 
     def clear(self) -> None:
@@ -80,7 +80,6 @@ class ProgressSlot:
         self._cells[1] = Phase.RECORDS
 
     def enter_field(self, index: int) -> None:
-        """Note the field that is read, by its index in the dataDef."""
         self._cells[3] = index
         self._cells[1] = Phase.FIELD
 
@@ -91,25 +90,25 @@ class ProgressSlot:
         self._cells[1] = Phase.STEP
 
     def enter_converter(self, unit: int) -> tuple[int, int]:
-        """Note that plugin converters run; returns what `leave_converter` takes."""
+        """Note that plugin converters run; returns the argument of `leave_converter`."""
         before = int(self._cells[1]), int(self._cells[3])
         self.enter_step(unit, CONVERTERS)
         return before
 
     def leave_converter(self, before: tuple[int, int]) -> None:
-        """Note what was worked on before the converters."""
+        """Note again what was worked on before the converters."""
         self._cells[1], self._cells[3] = before
 
     @property
     def step(self) -> tuple[int, int] | None:
-        """The unit and step that plugin code is in; None: it is not."""
+        """The unit and step whose plugin code runs, or None."""
         return (int(self._cells[2]), int(self._cells[3])) if self._cells[1] == Phase.STEP else None
 
     def enter_links(self) -> None:
         self._cells[1] = Phase.LINKS
 
     def describe(self, definitions: Definitions | None, data_defs: Sequence[str]) -> str:
-        """What was worked on, such as `dataDef book, field price`; empty if the numbers make no sense."""
+        """The work in progress, such as `dataDef book, field price`; empty if the numbers make no sense."""
         _, phase, data_def, field = (int(cell) for cell in self._cells)
         match phase:
             case Phase.DECODING:

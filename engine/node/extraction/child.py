@@ -77,14 +77,14 @@ _WASTE_BYTES = 65_536
 _JOINED_BYTES = 65_536
 _EXIT_DAMAGED = 70
 _KEPT_SHARE = 0.25
-"""Part of `parse_memory` that a process may keep between two documents; then it is replaced."""
+"""Part of `parse_memory` that a process may keep between two documents; a process that keeps more is replaced."""
 
 
 class ExtractionChild:
     """Serves one socket until its end."""
 
     def __init__(self, connection: socket.socket, slot: ProgressSlot, limits: ExtractionLimits, base: int) -> None:
-        """`base`: bytes of resident memory with which the process began."""
+        """`base`: bytes of resident memory at the start of the process."""
         self._connection = connection
         self._slot = slot
         self._limits = limits
@@ -93,14 +93,14 @@ class ExtractionChild:
         self._page_class = tracked_page(slot)
         self._defs: dict[int, Definitions] = {}
         self._xpath_defs = set[int]()
-        """Those with an XPath, perhaps."""
+        """DataDefs that may use XPath."""
         self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
         self._waste = bytearray(_WASTE_BYTES)
         self._trim_due = self._must_end = self._ran_plugins = False
         self._waiting = deque[tuple[dict[str, Any], Body | None, int]]()
-        """Documents that came while plugin code waited for the node."""
+        """Documents that arrived while plugin code waited for the node."""
         self._plugins: dict[int, PluginSteps] = {}
         self._call_lock = threading.Lock()
         self._robots: tuple[tuple[bytes, str], RobotsRules] | None = None
@@ -128,7 +128,7 @@ class ExtractionChild:
                 return
 
     def _next_document(self) -> tuple[dict[str, Any], Body | None, int] | None:
-        """The next document: its header, body (None: no memory) and size. None: the node has closed the socket."""
+        """The next document: header, body (None: it does not fit in memory) and size. None: the socket is closed."""
         if self._waiting:
             return self._waiting.popleft()
         while (sizes := self._receive_header()) is not None:
@@ -139,12 +139,12 @@ class ExtractionChild:
         return None
 
     def _call_node(self, document: int, call: str, key: str, value: Any) -> Any:
-        """Ask the node, in the middle of a document: its number. Callable from any thread.
+        """Ask the node something while a document is worked on. Callable from any thread.
 
-        Raises StepError where it cannot answer, or the document has ended, and ConnectionResetError when it is gone.
+        Raises StepError if the node cannot answer or the document has ended, ConnectionResetError if the node is gone.
         """
         with self._call_lock:
-            left, _ = signal.setitimer(signal.ITIMER_REAL, 0)  # the wait is not the step's
+            left, _ = signal.setitimer(signal.ITIMER_REAL, 0)  # the wait does not count for the step
             try:
                 if document != self._number or self._slot.document != document:
                     raise StepError("the page of this context has ended", "page-ended")
@@ -180,9 +180,9 @@ class ExtractionChild:
         except (PageTooCostly, UnreadablePage) as error:
             failure = wire.Failure(kind="unreadable", reason=str(error))
         except (MemoryError, LexborError):
-            failure = None  # the traceback still holds the tree: memory for an answer is free behind this statement
+            failure = None  # the traceback still holds the tree: memory for an answer is free only after this statement
         except Exception as error:
-            if self._ran_plugins:  # that of an earlier page may have damaged the interpreter: a fresh one decides
+            if self._ran_plugins:  # an earlier page may have damaged the interpreter: a fresh process decides
                 os._exit(_EXIT_DAMAGED)
             _log.exception("extraction of %s", header.get("url"))
             failure = wire.Failure(kind="internal", reason=f"{type(error).__name__}: {error}"[:300])

@@ -16,7 +16,7 @@ from engine.node.seen_set import SeenSet
 from engine.store.transactions.outcome import ChildJob
 
 CHILDREN_PER_PIECE = 2_000
-"""Links turned into jobs at once; the committing thread makes the pieces after the first."""
+"""Links turned into jobs at once; the committing thread makes all pieces but the first."""
 
 _MAX_SERIES = 1_000
 
@@ -31,7 +31,7 @@ class ChildJobs:
         self._series: dict[int, Series | None] = {}
 
     def of_series(self, job: LeasedJob, blocks: PageBlocks | None) -> tuple[ChildJob, ...]:
-        """The next page of the job's series, if this one has a block or followed link, and does not repeat another.
+        """The next page of the job's series, if this page has a block or followed link and does not repeat another.
 
         `blocks`: of this page; None: its series needs none.
         """
@@ -130,7 +130,7 @@ class ChildJobs:
         return identity, link.key if request.is_plain_get else None
 
     def _may_read(self, job: LeasedJob, url: str) -> bool:
-        """Whether a page may lead to a file: below the folder of the page, or below that of a table's `baseUrl`."""
+        """Whether a page may lead to a file: below the page's folder or below a table's `baseUrl`."""
         tables = [data_def.axis for data_def in self._def_cache.definitions(job.defs_version).data_defs]
         bases = [f"{table.base_url.rstrip('/')}/" for table in tables if table is not None and table.base_url]
         folders = [base for base in (*bases, job.url[: job.url.rfind("/") + 1]) if urls.is_file_url(base)]
@@ -138,7 +138,7 @@ class ChildJobs:
 
 
 def _first_carrying(links: Iterable[ExtractedLink]) -> Iterator[ExtractedLink]:
-    """The links without those that carry values to a page to which an earlier one does."""
+    """The links, without those that carry values to a page that an earlier link carries values to."""
     keys: set[bytes] = set()
     for link in links:
         if link.details is not None and link.details.carried is not None:

@@ -8,7 +8,7 @@ _STARTING_SECONDS, _MAX_START_SECONDS = 0.02, 20.0
 
 
 class DocumentClock:
-    """The clock of one process. Time in which the loop stood still counts little: the answer may be waiting."""
+    """The clock of one process. Time in which the event loop stood still counts little: the answer may be waiting."""
 
     def __init__(
         self,
@@ -19,7 +19,7 @@ class DocumentClock:
         received: Callable[[], int],
         on_expired: Callable[[], None],
     ) -> None:
-        """`has_begun`: whether the process has begun a document ever; `received`: bytes of answers so far."""
+        """`has_begun`: whether the process ever began a document. `received`: bytes of answers so far."""
         self._loop = loop
         self._seconds = self._limit = seconds
         self._has_begun = has_begun

@@ -23,9 +23,9 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         on_answer: Callable[[memoryview, memoryview], None],
         on_closed: Callable[[], None],
     ) -> None:
-        """`max_bytes`: of one message. `on_size` learns the size of a message that comes in pieces.
+        """`max_bytes`: of one message. `on_size` gets the size of a message that arrives in pieces.
 
-        Where that returns False, nothing more is read until `resume`.
+        If it returns False, reading stops until `resume`.
         """
         self._max_bytes = max_bytes
         self._on_size = on_size
@@ -116,7 +116,7 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         self._on_answer(view[PREFIX.size : header_end], view[header_end:end])
 
     def _abort(self) -> None:
-        """A message larger than any: an invalid answer."""
+        """Treat a message that exceeds every limit as an invalid answer."""
         self._filled, self._needed = 0, PREFIX.size
         empty = memoryview(b"")
         self._on_answer(empty, empty)

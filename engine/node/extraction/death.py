@@ -8,14 +8,14 @@ from msgspec import Struct
 from engine.node.extraction.limits import WALL_FACTOR, ExtractionLimits
 
 _MEMORY_SHARE = 0.8
-"""Part of the memory limit from which a crash counts as want of memory: parsers seldom survive it."""
+"""A crash at this share of the memory limit counts as want of memory: parsers seldom survive it."""
 _ABORT_SHARE = 0.5
-"""The same for an abort: PDFium aborts where it cannot get a buffer twice as large as the one it has."""
+"""The same for an abort: PDFium aborts if it cannot double a buffer."""
 
 LONGER_THAN_LIMIT = "takes longer than its limit"
-"""The reason of a plugin step that was ended for the time it took."""
+"""The reason when a plugin step was ended for the time it took."""
 _MAX_CRASHES, _MAX_KILLS = 2, 4
-"""Deaths of processes that fail a document. Who kills a process from outside does not mean its document."""
+"""Deaths of processes that fail a document. A kill from outside is hardly ever meant for its document."""
 
 
 class DeathCause(Struct, frozen=True):
@@ -36,7 +36,7 @@ def judge_death(
     garbage: bool,
     deaths: int,
 ) -> DeathCause:
-    """Judge the end of a process with this wait status and greatest resident memory, in the work on a document.
+    """Judge the end of a process by its wait status and greatest resident memory, while it worked on a document.
 
     `deaths`: how many processes have died of the document, this one included.
     """

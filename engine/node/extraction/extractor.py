@@ -45,14 +45,14 @@ from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCount
 
 
 class SelectorWarnings:
-    """One for each node: it warns once of each dataDef, and once of each kind of fault."""
+    """Warns once for each dataDef, and once for each kind of fault."""
 
     def __init__(self) -> None:
         self._warned: set[int] = set()
         self._warned_faults: set[str] = set()
 
     def warn(self, compiled: Iterable[CompiledDataDef], page_kind: str, faults: Sequence[str] = ()) -> tuple[str, ...]:
-        """The warnings about a page of that kind; none where all was said before. `faults`: what was skipped on it."""
+        """The warnings about a page of that kind; empty if all were given before. `faults`: what was skipped on it."""
         new_faults = [fault for fault in faults if fault not in self._warned_faults]
         self._warned_faults.update(new_faults)
         messages = []
@@ -65,7 +65,7 @@ class SelectorWarnings:
 
 
 def _describe_mismatch(compiled: CompiledDataDef, page_kind: str) -> str:
-    """Which selector matches nothing on pages of that kind; empty: none does so for its kind alone."""
+    """The selector that matches nothing on pages of that kind; empty: every selector can match."""
     if compiled.json_selector and page_kind in ("html", "xml"):
         selector, what = compiled.json_selector, "`jmespath:` reads JSON"
     elif compiled.embedded_selector and page_kind != "html":
@@ -95,7 +95,7 @@ class PageExtractor:
         run: str,
         run_time: str,
     ) -> None:
-        """`answer_budget`: what the answers of extraction processes may hold together, until they are committed."""
+        """`answer_budget`: bytes that uncommitted answers of extraction processes may hold together."""
         self._contexts = JobContexts(settings, def_cache, run, run_time)
         self._def_cache = def_cache
         self._child_jobs = ChildJobs(def_cache, seen_set, db_access)
@@ -121,7 +121,7 @@ class PageExtractor:
     ) -> PageExtraction:
         """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
 
-        `check`: the selector of what it has while the login to its host lasts.
+        `check`: the selector of an element that a page has while the login to its host lasts.
         """
         if job.link_request.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
             return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
@@ -187,7 +187,7 @@ class PageExtractor:
     async def _extract_elsewhere(
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], share: BodyShare
     ) -> wire.PageAnswer:
-        """What an extraction process makes of a page without plugin code."""
+        """Extract a page without plugin code in an extraction process."""
         names = [name for name, _ in task.data_defs]
         request = ExtractionRequest(
             header=task.to_header(), body=body, definitions=definitions, data_defs=names, share=share
@@ -233,7 +233,7 @@ class PageExtractor:
         self._pool.close()
 
     def _applicable_data_defs(self, job: LeasedJob) -> Sequence[CompiledDataDef]:
-        """What to apply; in a re-extraction, a dataDef whose rows stay is applied only for its links."""
+        """The dataDefs to apply. In a re-extraction, a dataDef whose rows stay is applied only for its links."""
         compiled = self._def_cache.compiled_data_defs(job)
         made_before = self.unchanged_data_defs(job)
         if not made_before or job.links_stale:
@@ -251,7 +251,7 @@ class PageExtractor:
         *,
         damaged: int,
     ) -> PageExtraction | None:
-        """What a page gave; None: it takes too long for the fetch loop."""
+        """Extract a page on the fetch loop; None: it takes too long."""
         try:
             speeds = [c.extractor.speed for c in compiled]
             if context.check:
@@ -293,7 +293,7 @@ class PageExtractor:
     def _unit_results(
         self, job: LeasedJob, compiled: Sequence[CompiledDataDef], results: Sequence[tuple[int, StepResult]]
     ) -> tuple[UnitResult, ...]:
-        """The results; those of a built-in parser get the first task that uses their dataDef."""
+        """The results by unit; those of a built-in parser get the first task that uses their dataDef."""
         group = self._def_cache.definitions(job.defs_version).task_group(job.group)
         tasks = group.tasks if group is not None else ()
         named = []
@@ -305,7 +305,7 @@ class PageExtractor:
 
 
 async def _pack_large(body: Body) -> None:
-    """Compress a large body: what is extracted from it, which may be as large, need not wait beside it."""
+    """Compress a large body: its extraction, which may be as large, need not wait beside it."""
     if body.size >= LARGE_PAGE_BYTES:
         await asyncio.to_thread(body.pack)
 

@@ -17,7 +17,7 @@ _MODULE = "engine.node.extraction.template"
 
 
 class Ended(Struct, frozen=True):
-    """How a process ended: `status` as from `wait`, its greatest resident memory in bytes."""
+    """The end of a process: `status` as from `wait`, and its greatest resident memory in bytes."""
 
     number: int
     status: int
@@ -58,7 +58,7 @@ class ExtractionLauncher:
         return self._board.slot(number)
 
     def fork_template(self) -> None:
-        """Fork the template. Only a process with one thread, no database and no event loop may do so."""
+        """Fork the template. The caller must have one thread, no database and no event loop."""
         if sys.platform != "linux":  # forking is not safe once the frameworks of macOS are in use
             return
         ours, theirs = socket.socketpair()

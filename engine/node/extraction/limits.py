@@ -10,12 +10,12 @@ from engine.extract.links.links import MAX_PAGE_URL_CHARACTERS
 from engine.settings import Settings
 
 WALL_FACTOR = 3
-"""A document may take so many times its CPU seconds of wall time: the machine may be loaded."""
+"""The wall time of a document may be so many times its CPU seconds: the machine may be loaded."""
 _ANSWER_FACTOR = 1.5
-"""What a page gives may be so many times as large as the largest body."""
+"""An answer may be so many times as large as the largest body."""
 _LEAST_ROWS_BYTES = 8_000_000
 _BYTES_PER_LINK, _OTHER_ANSWER_BYTES = 80, 4_000_000
-"""Of an answer besides the URLs: the key of a link and its entry in the header; rejections and some rows."""
+"""Bytes of an answer besides the URLs: the key of a link and its header entry; rejections and some rows."""
 
 _LATER_RESIDENT = 8_000_000
 """Bytes of libraries that are mapped at first, and resident when they are used."""
@@ -54,7 +54,7 @@ class ExtractionLimits(Struct, frozen=True, kw_only=True):
         return orjson.dumps(asdict(self)).decode()
 
     def growth(self, base: int) -> int:
-        """Bytes that a process may map which has `base` resident bytes."""
+        """Bytes that a process with `base` resident bytes may map."""
         return max(0, self.memory - base - _LATER_RESIDENT)
 
     @property

@@ -29,15 +29,15 @@ class NodeCalls:
         """What the job's commit writes: JSON by key."""
 
     def begin(self) -> None:
-        """A request begins: what was stored before it stays."""
+        """Start a request: values stored before it stay."""
         self._kept = dict(self.stored_values)
 
     def restart(self) -> None:
-        """The request is worked once more, or without a unit: what it stored is dropped."""
+        """Start the request again, possibly without a unit: the values it stored are dropped."""
         self.stored_values = dict(self._kept)
 
     async def answer(self, call: wire.NodeCallRequest) -> Any:
-        """The answer; None also where nothing is stored. Of a `set`, the problem."""
+        """The answer to a call; None also if nothing is stored. For a `set`, the problem."""
         match call.call:
             case "get":
                 text = self.stored_values.get(call.key) or self._db_access.step_value(self._job.run, call.key)
@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 
 class CallReplies:
-    """The replies that are being made."""
+    """The replies in progress."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

@@ -39,7 +39,7 @@ _SITEMAP_START = 1_000
 
 
 class ExtractionUnavailable(Exception):
-    """No extraction process can be started now, which is not the fault of the page."""
+    """No extraction process can be started now; the page is not at fault."""
 
 
 class UnreadablePage(Exception):
@@ -47,7 +47,7 @@ class UnreadablePage(Exception):
 
 
 class UnsupportedContent(Exception):
-    """The body is not text, such as an image or an archive; the text names its type, and the reason if there is one."""
+    """The body is not text, such as an image or an archive; the message names its type and the reason if known."""
 
 
 class ExtractedPage(Struct):
@@ -65,22 +65,21 @@ class ExtractedPage(Struct):
     counts: tuple[tuple[int, RecordCounts], ...] = ()
     """How the records were filled, by index of their dataDef."""
     results: tuple[tuple[int, StepResult], ...] = ()
-    """What became of plugin steps, and of parsers that failed, by index of their dataDef."""
+    """Results of plugin steps, and of parsers that failed, by index of their dataDef."""
     stops: tuple[tuple[int, int], ...] = ()
-    """DataDefs whose rows a command works on next: their index, and that of the command in the chain."""
+    """DataDefs whose rows a command works on next: their index, and the command's index in the chain."""
     faults: tuple[str, ...] = ()
-    """What was skipped on the page because it cannot be read."""
+    """Parts of the page that were skipped because they cannot be read."""
     blocks: PageBlocks | None = None
-    """Of a page in a series that ends with an empty page."""
+    """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
     """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, or empty."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
-    """Notes the part that is worked on."""
+    """Notes the part of a page in progress."""
 
-    def enter_data_def(self, index: int) -> None:
-        """`index`: of the dataDef that is applied."""
+    def enter_data_def(self, index: int) -> None: ...
 
 
 def check_supported(body: bytes, content_type: str) -> None:
@@ -103,9 +102,9 @@ def apply_data_defs(
     patience: float | None = None,
     extract: Callable[[int, RecordExtractor], Extraction] | None = None,
 ) -> ExtractedPage:
-    """Apply each dataDef; where False stands behind it, for its links alone. Raises PageTooCostly and MemoryError.
+    """Apply each dataDef; one that is paired with False, only for its links. Raises PageTooCostly and MemoryError.
 
-    `patience`: seconds after which OutOfTime is raised; None: any time. `extract` takes the place of the extractors.
+    `patience`: seconds after which OutOfTime is raised; None: no limit. `extract` replaces the extractors.
     """
     if context.check and is_logged_out(page, context.check):
         return ExtractedPage((), [], 0, (), 0, replaced_by=LOGGED_OUT)
@@ -183,12 +182,12 @@ def _continue_series(
 
 
 def ends_when_empty(extractor: RecordExtractor) -> bool:
-    """Whether a page of this dataDef is the last where it has no record: all its dataDefs tell."""
+    """Whether a page without a record of this dataDef ends its series, if all its dataDefs agree."""
     return extractor.next_page is not None and extractor.next_page.until_empty
 
 
 def failed_parser(reason: str, task: str = "") -> StepResult:
-    """The outcome of a built-in parser that fails its task on a page."""
+    """The result of a built-in parser that fails its task on a page."""
     return StepResult(task, _PARSER_STEP, "error", _PARSER_CODE, 0.0, reason)
 
 
@@ -204,10 +203,10 @@ def parse_page(
     only_tree: bool = False,
     reads_pdf: bool = False,
 ) -> tuple[Page, int]:
-    """The page of a body, and the number of its bytes that were invalid and replaced. Raises UnsupportedContent.
+    """The page of a body, and the number of its invalid bytes, which were replaced. Raises UnsupportedContent.
 
-    `only_tree`: no XPath is asked of it. `reads_pdf`: for an extraction process, which a PDF may crash; raises
-    UnreadablePage for one beyond a limit.
+    `only_tree`: no XPath will be used. `reads_pdf`: only for an extraction process, since a PDF may crash it; raises
+    UnreadablePage for a PDF beyond a limit.
     """
     content_type = content_type_at(content_type, url)
     document = decode(body, content_type)
@@ -244,7 +243,7 @@ def read_sitemap_text(body: bytes, content_type: str) -> str:
 
 
 def _read_pdf(body: bytes) -> tuple[bytes, int]:
-    """The HTML that stands for a PDF, and the number of its pages that cannot be read."""
+    """The HTML that stands for a PDF, and the number of its unreadable pages."""
     try:
         return read_pdf(body)
     except PdfUnreadable as error:
@@ -254,14 +253,14 @@ def _read_pdf(body: bytes) -> tuple[bytes, int]:
 
 
 def estimate_tree_bytes(body: bytes, limit: int) -> int:
-    """Roughly the memory that it takes to parse a body; 0 where that is certainly below `limit`."""
+    """A rough estimate of the memory for parsing a body; 0 if it is certainly below `limit`."""
     if len(body) * (_COPIES + _BYTES_PER_ATTRIBUTE) <= limit:
         return 0
     return len(body) * _COPIES + body.count(b"<") * _BYTES_PER_TAG + body.count(b"=") * _BYTES_PER_ATTRIBUTE
 
 
 def within_depth(link: ExtractedLink, depth: int, group: TaskGroup) -> bool:
-    """Whether a page at that depth (links from its locator) is within the limits of the link and of its group."""
+    """Whether a page at that depth (links from its locator) is within the limits of the link and its group."""
     if link.max_depth is not None and depth > link.max_depth:
         return False
     return group.max_depth is None or depth <= group.max_depth

@@ -34,7 +34,7 @@ class PluginWorker:
     """Works pages with plugin code, for one event loop."""
 
     def __init__(self, pool: ExtractionPool, folder: Path, budget: ByteBudget | None = None) -> None:
-        """`folder`: where plugin files are written for commands. `budget`: what their answers may hold."""
+        """`folder`: for plugin files of commands. `budget`: bytes that their answers may hold."""
         self._pool = pool
         self._folder = folder
         self._cpus = allowed_cpus()
@@ -48,7 +48,7 @@ class PluginWorker:
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], *, share: BodyShare | None = None,
         on_call: NodeCallAnswers | None = None,
     ) -> wire.PageAnswer:  # fmt: skip
-        """What the page gives. A unit whose step failed has an `error` among the results, and no rows.
+        """Extract a page. A unit whose step failed has an `error` among the results, and no rows.
 
         Raises UnsupportedContent and UnreadablePage.
         """
@@ -62,7 +62,7 @@ class PluginWorker:
             except StepDied as death:
                 if on_call is not None:
                     on_call.restart()
-                if task.data_defs[death.unit][1]:  # else it was asked for its links alone, and keeps its results
+                if task.data_defs[death.unit][1]:  # otherwise it was applied only for its links, and keeps its results
                     died.append((death.unit, self._describe_death(definitions[1], task, tasks[death.unit], death)))
                 task = _without_plugins(task, death.unit)
                 tasks[death.unit] = None
@@ -123,7 +123,7 @@ class PluginWorker:
     def _describe_death(
         self, definitions: Definitions, task: PageTask, chain: Task | None, death: StepDied
     ) -> StepResult:
-        """`chain`: None with the default chain, of which only converters die; they count as part of the parser."""
+        """`chain`: None for the default chain. Only its converters die, which count as part of the parser."""
         group = definitions.task_group(task.context.group) or TaskGroup(name="")
         data_def = task.data_defs[death.unit][0]
         name = next((one.name for one in group.tasks if one.data_def == data_def), "") if chain is None else chain.name
@@ -139,7 +139,7 @@ class PluginWorker:
         self, task: PageTask, unit: int, chain: Task | None, at: int, answer: wire.PageAnswer,
         definitions: tuple[int, Definitions], on_call: NodeCallAnswers | None,
     ) -> wire.PageAnswer:  # fmt: skip
-        """What follows from the rows of a unit that stopped before a command."""
+        """Finish the chain of a unit that stopped before a command."""
         assert chain is not None
         rows = next((texts for index, texts in answer.rows if index == unit), ())
         parts: list[wire.PageAnswer] = []
@@ -216,14 +216,14 @@ def _command_line(task: Task, url: str, rows: Texts | Sequence[str]) -> bytes:
 
 
 def _without_plugins(task: PageTask, unit: int) -> PageTask:
-    """The task with a unit that is asked for the links of its dataDef alone."""
+    """The task in which a unit is applied only for the links of its dataDef."""
     data_defs, tasks = list(task.data_defs), list(task.tasks)
     data_defs[unit], tasks[unit] = (data_defs[unit][0], False), ""
     return replace(task, data_defs=tuple(data_defs), tasks=tuple(tasks))
 
 
 def _join(parts: Sequence[wire.PageAnswer]) -> wire.PageAnswer:
-    """One answer of the parts of a chain: rows of the last, the rest of all."""
+    """Join the parts of a chain: the rows of the last part, everything else of all parts."""
     last = parts[-1]
     return replace(
         last,
@@ -236,7 +236,7 @@ def _join(parts: Sequence[wire.PageAnswer]) -> wire.PageAnswer:
 
 
 def _merge(answer: wire.PageAnswer, unit: int, end: wire.PageAnswer) -> wire.PageAnswer:
-    """The answer with the end of a unit's chain in place of what it had before a command."""
+    """The answer, with the results of a unit's chain behind a command in the place of those before it."""
     rows = tuple((index, texts) for index, texts in answer.rows if index != unit)
     counts = []
     for index, before in answer.counts:

@@ -27,7 +27,7 @@ from engine.node.extraction.template import NOT_FORKED
 from engine.processes.frames import PREFIX, encode_frame
 
 MAX_CHILDREN = 2
-"""Processes without plugin code: one that works, and one for what would wait behind a costly document."""
+"""Processes without plugin code: one that works, and one for documents behind a costly one."""
 QUEUED = 2
 """Documents that a process has at most: it works on one while the next waits."""
 BUSY_SECONDS = 0.25
@@ -37,7 +37,7 @@ BUSY_SECONDS = 0.25
 def choose_child(
     children: Sequence[ChildState], request: ExtractionRequest, now: float
 ) -> ChildState | Literal["start"] | None:
-    """A process for the document, or "start": a new one. None: it waits.
+    """The process for a document, or "start" for a new one. None: the document waits.
 
     A process that runs plugin code serves one version of it alone. `now`: the clock of the loop.
     """
@@ -50,7 +50,7 @@ def choose_child(
     if request.code:
         alive = alive[: request.workers]  # the oldest ones: others were started for tasks that allow more
         prompt = sorted([child for child in prompt if child in alive], key=lambda child: len(child.requests))
-    # without plugin code the oldest comes first: its memo of links, its heap and its caches are the warm ones
+    # without plugin code the oldest comes first: its memo of links, heap and caches are warm
     chosen = next((child for child in prompt if len(child.requests) < QUEUED), None)
     if chosen is not None:
         return chosen
@@ -58,7 +58,7 @@ def choose_child(
 
 
 def children_to_retire(children: Sequence[ChildState], request: ExtractionRequest, limit: int) -> list[ChildState]:
-    """Idle processes that make room: those of another version's plugin code, and one for a document worked alone.
+    """Idle processes that make room: for another version's plugin code, or for a document that is worked alone.
 
     `limit`: processes that the document's code may have.
     """
@@ -124,7 +124,7 @@ class ExtractionPool:
         return answer
 
     def close(self) -> None:
-        """Kill all processes; what waits is cancelled."""
+        """Kill all processes; waiting requests are cancelled."""
         if self._loop is not None and self._watched is not None:
             self._loop.remove_reader(self._watched)
             self._watched = None
@@ -139,7 +139,7 @@ class ExtractionPool:
         self._children, self._queue = [], deque()
 
     def _dispatch(self) -> None:
-        """Hand out what waits, as far as processes are free."""
+        """Hand out waiting documents while processes are free."""
         assert self._loop is not None
         if self._dispatching:
             return
@@ -200,7 +200,7 @@ class ExtractionPool:
         return child
 
     def _retire(self, child: ChildState) -> None:
-        """Kill a process; what it has not begun goes to another."""
+        """Kill a process; documents that it has not begun go to another."""
         assert self._loop is not None
         child.retired = True
         self._launcher.kill(child.number)
@@ -212,7 +212,7 @@ class ExtractionPool:
         self._loop.call_at(due, self._abandon, child, due)
 
     def _abandon(self, child: ChildState, due: float) -> None:
-        """Give up a process that should have ended; also the template, if it has not reported the end."""
+        """Give up a process that should have ended, and a template that does not report the end."""
         assert self._loop is not None
         if child not in self._children:
             return
@@ -238,7 +238,7 @@ class ExtractionPool:
         return self._launcher.start(child.number, child.slot)
 
     def _on_failed_start(self, reason: str) -> None:
-        """Start no process for a while; after many failures in a row, fail what waits."""
+        """Start no process for a while; after many failures in a row, fail the waiting documents."""
         assert self._loop is not None
         self._failed_starts += 1
         self._start_blocked = True
@@ -266,7 +266,7 @@ class ExtractionPool:
         self._retire(child)
 
     def _on_size(self, child: ChildState, size: int) -> bool:
-        """Whether the answer may be read now; else it is left in the process until there is room."""
+        """Whether the answer may be read now; otherwise it stays in the process until there is room."""
         if not child.requests or child.requests[0].admit(size):
             return True
 
@@ -301,7 +301,7 @@ class ExtractionPool:
         child.alone = False
         self._failed_starts = 0
         if isinstance(answer, wire.Failure) and answer.kind == "memory" and child.answers > 1:
-            # memory that earlier documents left may be what is missing: a fresh process decides
+            # memory that earlier documents left may be the cause: a fresh process decides
             self._retire(child)
             self._work_again(request)
         else:
@@ -315,7 +315,7 @@ class ExtractionPool:
         child.clock.stop()
         if child.ended is not None:
             self._on_end(child, child.ended)
-        elif child in self._children:  # it closed its socket: its end is reported next, if it does end
+        elif child in self._children:  # it closed its socket; if it ends, its end is reported next
             self._launcher.kill(child.number)
             self._expect_end(child)
 
@@ -337,11 +337,11 @@ class ExtractionPool:
                 child.ended, child.pid = report, None
                 if child.closed:
                     self._on_end(child, report)
-                else:  # what it still sent is read first; a process that it forked may hold its socket
+                else:  # read first what it still sent; a process that it forked may hold its socket
                     self._expect_end(child)
 
     def _on_template_lost(self, reason: str) -> None:
-        """Its processes die with it, or, where the system does not see to that, when their sockets close."""
+        """Handle the loss of all processes; without help of the system they die when their sockets close."""
         assert self._loop is not None
         if self._watched is not None:
             self._loop.remove_reader(self._watched)
@@ -351,17 +351,17 @@ class ExtractionPool:
             child.ended, child.pid = Ended(child.number, signal.SIGKILL, 0), None
             if child.closed:
                 self._on_end(child, child.ended)
-            else:  # what it still sent is read first
+            else:  # read first what it still sent
                 self._expect_end(child)
         self._on_failed_start(reason)
 
     def _on_end(self, child: ChildState, ended: Ended) -> None:
-        """Decide about the document that was worked on; requeue those that were not begun."""
+        """Decide about the document in progress; requeue those that were not begun."""
         if child not in self._children:
             return
         self._children.remove(child)
         slot = self._launcher.slot(child.slot)
-        by_us = child.retired and ended.status == signal.SIGKILL  # for the sake of another document
+        by_us = child.retired and ended.status == signal.SIGKILL  # it was killed for another document
         begun = slot.document > child.answers and not by_us
         broke_down = ended.status not in (0, signal.SIGKILL, NOT_FORKED)
         if child.requests and (begun or broke_down or child.garbage or child.timed_out):

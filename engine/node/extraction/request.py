@@ -1,4 +1,4 @@
-"""Documents on their way to an extraction process, and what the node knows of each process."""
+"""Documents on their way to an extraction process, and the node's view of each process."""
 
 import asyncio
 from collections import deque
@@ -23,13 +23,13 @@ from engine.store.pages.body import Body
 
 
 class RoomNeeded(Struct, frozen=True):
-    """The answer to a request is so large that it waits for room in the node."""
+    """The size of a large answer, which waits for room in the node."""
 
     size: int
     resume: Callable[[], None]
-    """Read it."""
+    """Reads the answer."""
     abandon: Callable[[], None]
-    """Give it up, with the process that holds it."""
+    """Gives up the answer, with the process that holds it."""
 
 
 class NodeCallAnswers(Protocol):
@@ -39,14 +39,14 @@ class NodeCallAnswers(Protocol):
         """The answer, as JSON value."""
 
     def begin(self) -> None:
-        """A request begins: what was stored before it stays."""
+        """Start a request: values stored before it stay."""
 
     def restart(self) -> None:
-        """The request is worked once more, or without a unit: what it stored is dropped."""
+        """Start the request again, possibly without a unit: the values it stored are dropped."""
 
 
 class StepDied(Exception):
-    """Plugin code took too long or too much memory, or ended its process. The text says which."""
+    """Plugin code took too long or too much memory, or ended its process. The message says which."""
 
     def __init__(self, unit: int, step: int, reason: str) -> None:
         """The index of the unit in the task, and that of the step in its chain."""
@@ -67,9 +67,9 @@ class ExtractionRequest:
     data_defs: Sequence[str] = ()
     """Names of the dataDefs in the order of the task."""
     share: BodyShare | None = None
-    """Counts the bytes of the answer; who opened it releases it."""
+    """Counts the bytes of the answer; its creator releases it."""
     code: str = ""
-    """The def version whose plugin code it runs: a process serves one. Empty: none."""
+    """The def version whose plugin code the document needs: a process serves one. Empty: none."""
     chains: Sequence[tuple[ChainStep, ...]] = ()
     """By dataDef, the chain of its task; empty: the default one."""
     workers: int = 1
@@ -82,18 +82,18 @@ class ExtractionRequest:
     answered: "asyncio.Future[wire.Answer | RoomNeeded]" = field(init=False)
 
     def read_body(self) -> bytes:
-        """The bytes to send. A packed body is unpacked where they must be sent again, to another process."""
+        """The bytes to send. A packed body is unpacked if it is sent again, to another process."""
         body = self.body.read()
         self.body.keep_packed()
         return body
 
     def answer(self, answer: wire.Answer) -> None:
-        """Pass on the answer, unless nobody waits for it any more."""
+        """Pass on the answer, unless its receiver has gone."""
         if not self.answered.done():
             self.answered.set_result(answer)
 
     def admit(self, size: int) -> bool:
-        """Whether there is room for an answer now, or nobody waits for it."""
+        """Whether an answer can be read now: there is room, or its receiver has gone."""
         if self.share is None or self.answered.done():
             return True
         self.share.release()  # what the answer of a process that died has held
@@ -105,7 +105,7 @@ class ExtractionRequest:
         asked.set_result(needed)
 
     async def wait(self) -> wire.Answer:
-        """The answer, as soon as there is one and room for it."""
+        """The answer, once it is there and has room."""
         needed: RoomNeeded | None = None
         try:
             while isinstance(answer := await self.answered, RoomNeeded):
@@ -131,7 +131,7 @@ class ChildState:
         self.slot = slot
         self.code = code
         self.alone = alone
-        """Whether it works on a document that killed a process before, and gets no other meanwhile."""
+        """Whether the process works on a document that killed a process before; it gets no other meanwhile."""
         self.pid: int | None = None
         self.requests: deque[ExtractionRequest] = deque()
         self.known_defs: list[int] = []
@@ -152,7 +152,7 @@ class ChildState:
         return not (self.closed or self.retired or self.ended is not None)
 
     def learn_defs(self, key: int) -> bool:
-        """Whether the process lacks these defs, and has to be sent them. It forgets the oldest beyond its limit."""
+        """Whether the process lacks these defs and must get them. It forgets the oldest beyond its limit."""
         if key in self.known_defs:
             return False
         self.known_defs = [*self.known_defs, key][-wire.MAX_KNOWN_DEFS :]
@@ -166,7 +166,7 @@ _ANSWERS: dict[str, type[wire.Answer]] = {
 
 
 def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
-    """Raise InvalidAnswer if the answer, valid in itself, does not fit this request."""
+    """Raise InvalidAnswer if an answer of valid form does not fit this request."""
     kind = request.header["kind"]
     if isinstance(answer, wire.Failure):
         if answer.unit is not None and not _has_step(request, answer.unit, answer.step):
@@ -221,7 +221,7 @@ def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) ->
 
 
 def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
-    """The group, and the freedom to leave the host, of each link that the dataDefs of a page can make."""
+    """The group of each link that the dataDefs of a page can make, and whether the link may leave the host."""
     assert request.definitions is not None
     definitions = request.definitions[1]
     if request.code:  # plugin code follows links into any group
@@ -240,7 +240,7 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
 
 
 def encode_defs(definitions: Definitions) -> bytes:
-    """What an extraction process needs of the defs: dataDefs, priorities, chains, keys to drop; no credentials."""
+    """The part of the defs that extraction needs: dataDefs, priorities, chains, keys to drop; no credentials."""
     coded = {data_def.name for data_def in definitions.data_defs if data_def.code}
     groups = tuple(
         TaskGroup(
@@ -258,9 +258,9 @@ def encode_defs(definitions: Definitions) -> bytes:
 
 
 def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:
-    """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for an internal error.
+    """Raise UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for an internal error.
 
-    StepDied where plugin code is to blame. ExtractionUnavailable where no process could be started.
+    StepDied if plugin code is to blame. ExtractionUnavailable if no process could be started.
     """
     if failure.unit is not None:
         reason = failure.reason or f"needs more than {memory / 1e6:,.0f} MB; the limit is parse_memory"

@@ -1,4 +1,4 @@
-"""What the extraction makes of a page, or of a sitemap."""
+"""The results of extracting a page or a sitemap."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,34 +13,34 @@ class PageExtraction(Struct):
     """The results of all dataDefs of a group on one page."""
 
     rows: tuple[ExtractedRows, ...]
-    """By dataDef; none is empty."""
+    """Rows by dataDef; no dataDef has an empty list."""
     children: tuple[ChildJob, ...]
-    """The first ones."""
+    """The first child jobs."""
     rejected: tuple[Rejection, ...]
-    """The first ones."""
+    """The first rejected records."""
     rejected_counts: tuple[tuple[str, int], ...]
-    """The number of all, by dataDef."""
+    """The number of all rejected records, by dataDef."""
     damaged: int
-    """Number of bytes that are invalid in the page's encoding, and were replaced."""
+    """Bytes that are invalid in the page's encoding, and were replaced."""
     dropped_links: int = 0
     """Links beyond the limit of a page."""
     noindex: bool = False
     """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
     share: BodyShare | None = None
-    """What this holds of the budget of answers, to be released when it is committed."""
+    """The part of the budget of answers that this holds, released after the commit."""
     counts: tuple[PageCounts, ...] = ()
     """How the records were filled."""
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
-    """Further children in pieces, made when they are committed."""
+    """Further children in pieces, made at the commit."""
     warnings: tuple[str, ...] = ()
-    """What the operator should know of these dataDefs."""
+    """Warnings for the operator about these dataDefs."""
     results: tuple[UnitResult, ...] = ()
-    """What became of plugin steps."""
+    """Results of plugin steps."""
     ran_plugins: bool = False
     stored_values: Mapping[str, str] = field(default_factory=dict)
     """What plugin steps store with the job's commit: JSON by key."""
     replaced_by: str = ""
-    """As that of `ExtractedPage`."""
+    """As in `ExtractedPage`."""
     held: tuple[HeldRows, ...] = ()
     """Rows that wait for files, whose jobs are among the children."""
 
@@ -52,8 +52,8 @@ class SitemapUrls(Struct, frozen=True):
     sitemaps: Texts
     dropped: int
     share: BodyShare | None = None
-    """What this holds of the budget of answers."""
+    """The part of the budget of answers that this holds."""
     modified: Sequence[int] = ()
-    """As that of `SitemapEntries`."""
+    """As in `SitemapEntries`."""
     is_cut_short: bool = False
     """Whether the document ends too early."""

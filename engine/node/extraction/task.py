@@ -1,4 +1,4 @@
-"""What an extraction process is asked to make of a page."""
+"""The work that an extraction process gets for a page."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from msgspec.structs import asdict
 from engine.extract.page.context import Context
 
 SHOWN_REJECTIONS = 5
-"""Rejections of a page that are described; of the others the number is enough for a crawl."""
+"""Rejections of a page that are described; a crawl only needs the number of the others."""
 
 
 class PageTask(Struct, frozen=True, kw_only=True):
     """What an extraction process needs of a page, besides its bytes."""
 
     defs: int
-    """Key of the defs, which were sent before."""
+    """Key of the defs, which the process got before."""
     data_defs: tuple[tuple[str, bool], ...]
-    """DataDefs by name, and whether their rows are wanted; else only links."""
+    """DataDefs by name, and whether their rows are wanted or only their links."""
     url: str
     content_type: str
     status: int
@@ -27,7 +27,7 @@ class PageTask(Struct, frozen=True, kw_only=True):
     """The values of its X-Robots-Tag headers."""
     max_rejections: int = SHOWN_REJECTIONS
     tasks: tuple[str, ...] = ()
-    """By dataDef, the task whose chain its rows go through; empty: the default chain. None at all: all default."""
+    """By dataDef, the task whose chain its rows go through; empty: the default chain. Without entries: all default."""
 
     @property
     def units(self) -> tuple[tuple[str, bool, str], ...]:

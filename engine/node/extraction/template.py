@@ -80,7 +80,7 @@ class ExtractionTemplate:
                 self.kill(running.pid)
 
     def kill(self, pid: int) -> None:
-        """Kill a process that is not reaped, so that the pid is still its own."""
+        """Kill a process that is not reaped, so that its pid cannot be reused."""
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -134,7 +134,7 @@ class ExtractionTemplate:
             set_process_name("extraction")
             close_inherited_files({descriptor})
             limit_memory(self._limits.growth(max(self._base, resident_bytes())))
-            connection = socket.socket(fileno=descriptor)  # open to the very end: closed, it would be killed
+            connection = socket.socket(fileno=descriptor)  # stays open: the node kills a process without a socket
             ExtractionChild(connection, self._board.slot(slot), self._limits, self._base).serve()
 
     def _reap(self) -> None:
@@ -146,7 +146,7 @@ class ExtractionTemplate:
                 self._report(Report.ENDED, running.number, status, usage.ru_maxrss * _KIB)
 
     def clean_up(self, pid: int) -> None:
-        """End what a process that has just been reaped has left."""
+        """Clean up after a process that has just been reaped."""
 
     def _report(self, kind: Report, number: int, value: int, memory: int) -> None:
         with suppress(OSError):  # the node is gone; the next read says so
@@ -154,7 +154,7 @@ class ExtractionTemplate:
 
 
 def run_template(control: int, board: ProgressBoard, limits: ExtractionLimits, parent: int | None) -> None:
-    """Be a template until the node is gone; never returns. `parent`: who forked this process, with which it dies."""
+    """Run a template until the node is gone; never returns. It dies with `parent`, the process that forked it."""
     with exit_at_end():
         reset_signals()
         if parent is not None:

@@ -1,6 +1,6 @@
 """Messages between a node and its extraction processes: a JSON header and raw bytes, never pickles.
 
-A process that ran hostile input is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
+A process that ran hostile input is not trusted: an answer of any unexpected form is `InvalidAnswer`.
 """
 
 from array import array
@@ -33,7 +33,7 @@ def count_of(value: Any) -> int:
 
 
 def integer_of(value: Any) -> int:
-    """A number that SQLite can store."""
+    """Accepts a number that SQLite can store."""
     if type(value) is not int or not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise ValueError("not an integer")
     return value
@@ -57,9 +57,9 @@ _has_scheme = methodcaller("startswith", ("http://", "https://", "file:///"))
 
 
 class LinkColumns(Struct, frozen=True, kw_only=True):
-    """Links of a page as columns. `runs`: how many in a row have this group, priority, depth and freedom to leave.
+    """Links of a page as columns. `runs`: how many in a row share group, priority, depth and `may_leave_host`.
 
-    `details`: as many lines as links, empty for most; none at all where all links are plain.
+    `details`: one line a link, empty for most; no lines if all links are plain.
     """
 
     urls: Texts = ()
@@ -68,7 +68,7 @@ class LinkColumns(Struct, frozen=True, kw_only=True):
     details: Texts = ()
 
     def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> Iterator[ExtractedLink]:
-        """The links whose key `is_new`, one by one, and those that carry values; without it all."""
+        """The links whose key `is_new`, and all that carry values; without `is_new`, all links."""
         urls, lines = iter(self.urls), iter(self.details or repeat(""))
         at = 0
         for count, group, priority, max_depth, may_leave_host in self.runs:
@@ -77,7 +77,7 @@ class LinkColumns(Struct, frozen=True, kw_only=True):
                 keys = self._keys_of(at, step)
                 at += step
                 new = set(keys if is_new is None else filter(is_new, keys))
-                if not new and not self.details:  # most links of most pages are known: their URLs are passed over
+                if not new and not self.details:  # most links of most pages are known: skip their URLs
                     deque(islice(urls, step), maxlen=0)
                     continue
                 for key, url, line in zip(keys, islice(urls, step), lines, strict=False):
@@ -98,7 +98,7 @@ class PackedLinks(Struct, frozen=True):
     fields: dict[str, Any]
     parts: tuple[bytes, ...]
     size: int
-    """Bytes of what they unpack to."""
+    """Bytes after unpacking."""
 
 
 def pack_links(links: Sequence[ExtractedLink]) -> PackedLinks:
@@ -121,7 +121,7 @@ def pack_links(links: Sequence[ExtractedLink]) -> PackedLinks:
 
 
 def links_size(fields: dict[str, Any]) -> int:
-    """The bytes of the URLs and details that a message says it has. Raises ValueError."""
+    """The size of URLs and details according to a message. Raises ValueError."""
     return count_of(fields["urls"][1]) + count_of(fields.get("details", (0, 0))[1])
 
 
@@ -153,7 +153,7 @@ def unpack_links(fields: dict[str, Any], body: memoryview) -> LinkColumns:
 
 
 MAX_KNOWN_DEFS = 8
-"""Versions of defs that a process keeps; the oldest it received goes first, and the node counts along."""
+"""Versions of defs that a process keeps. It drops the oldest one first, and the node keeps the same count."""
 MAX_SITEMAP_URLS = 50_000
 """The limit of the sitemap protocol."""
 _MAX_REJECTION_TEXT = 300
@@ -166,18 +166,18 @@ _FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "step", "in
 
 
 class AnswerTooLarge(Exception):
-    """What a document gives takes more bytes than an answer may have."""
+    """The result of a document takes more bytes than an answer may have."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"what it gives is larger than {limit / 1e6:,.0f} MB")
 
 
 class InvalidAnswer(Exception):
-    """An extraction process sent something else than an answer: it counts as dead."""
+    """An extraction process sent an invalid answer: it counts as dead."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """Why a document could not be worked; the process that says so is well."""
+    """Why a document could not be worked; the process itself is alive."""
 
     kind: FailureKind
     reason: str
@@ -188,7 +188,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class NodeCallRequest(Struct, frozen=True, kw_only=True):
-    """Plugin code asks the node for something, in the middle of a page."""
+    """A question of plugin code to the node, in the middle of a page."""
 
     call: str
     key: str
@@ -196,7 +196,7 @@ class NodeCallRequest(Struct, frozen=True, kw_only=True):
 
 
 class PageAnswer(Struct, frozen=True, kw_only=True):
-    """What the dataDefs of a task extracted from its page."""
+    """The results of the dataDefs of a task on its page."""
 
     page_kind: str
     damaged: int
@@ -205,23 +205,23 @@ class PageAnswer(Struct, frozen=True, kw_only=True):
     links: LinkColumns
     dropped_links: int
     rejected: tuple[Rejection, ...]
-    """The first ones."""
+    """The first rejected records."""
     rejected_counts: tuple[tuple[str, int], ...]
-    """The number of all, by dataDef."""
+    """The number of all rejected records, by dataDef."""
     filtered: int
     counts: tuple[tuple[int, RecordCounts], ...]
     """How the records were filled, by index of their dataDef in the task."""
     noindex: bool
     results: tuple[tuple[int, StepResult], ...] = ()
-    """What became of plugin steps, by index of their unit."""
+    """Results of plugin steps, by index of their unit."""
     stops: tuple[tuple[int, int], ...] = ()
-    """Units whose rows a command works on next: their index, and that of the command in the chain."""
+    """Units whose rows a command works on next: their index, and the command's index in the chain."""
     faults: tuple[str, ...] = ()
-    """What was skipped on the page because it cannot be read."""
+    """Parts of the page that were skipped because they cannot be read."""
     blocks: PageBlocks | None = None
-    """Of a page in a series that ends with an empty page."""
+    """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
-    """As that of `ExtractedPage`."""
+    """As in `ExtractedPage`."""
 
 
 class SitemapAnswer(Struct, frozen=True, kw_only=True):
@@ -231,13 +231,13 @@ class SitemapAnswer(Struct, frozen=True, kw_only=True):
     sitemaps: Texts
     dropped: int
     modified: Sequence[int] = ()
-    """Of each page the second by which it was modified last, 0: unknown; empty: that was not asked for."""
+    """The second in which each page was last modified, 0: unknown. Empty: not asked for."""
     is_cut_short: bool = False
     """Whether the document ends too early."""
 
 
 class RobotsAnswer(Struct, frozen=True, kw_only=True):
-    """What a robots.txt says."""
+    """The Crawl-delay and the decisions of a robots.txt."""
 
     crawl_delay: float
     rules: tuple[str | None, ...]
@@ -269,7 +269,7 @@ def encode_page(
     max_bytes: int = MAX_INTEGER,
     max_rows_bytes: int = MAX_INTEGER,
 ) -> list[bytes]:
-    """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it.
+    """The message with the results of a page. Rows and URLs hold no line feed: JSON and URLs escape it.
 
     Raises AnswerTooLarge if rows and links take more than `max_bytes`, or rows alone more than `max_rows_bytes`.
     """
@@ -324,7 +324,6 @@ def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> li
 
 
 def encode_robots(answer: RobotsAnswer) -> list[bytes]:
-    """The message of an answer."""
     rules = [None if rule is None else _clean(rule) for rule in answer.rules]
     return encode_frame({"robots": rules, "crawl_delay": answer.crawl_delay})
 
@@ -343,7 +342,7 @@ def encode_selection(result: SelectionResult) -> list[bytes]:
 
 
 def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int = MAX_INTEGER) -> Answer:
-    """The answer of a message that may have `max_bytes` unpacked. Raises InvalidAnswer, and nothing else."""
+    """The answer of a message that may unpack to `max_bytes`. Raises only InvalidAnswer."""
     try:
         fields = orjson.loads(header)
         if "failed" in fields:

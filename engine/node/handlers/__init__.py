@@ -1,1 +1,1 @@
-"""What a node does for each kind of job: pages, robots.txt, sitemaps, logins, files, re-extractions."""
+"""The work of a node for each kind of job: pages, robots.txt, sitemaps, logins, files, re-extractions."""

@@ -1,4 +1,4 @@
-"""Downloads the file of a job into the run's folder; one that is there costs no request."""
+"""Downloads the file of a job into the run's folder; a file that is already there costs no request."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,12 +31,12 @@ class FileHandler:
         self._db_access = db_access
 
     async def download(self, job: LeasedJob, dismiss: Callable[[LeasedJob], None]) -> JobOutcome:
-        """The outcome of a job. `dismiss` is called when it sends no more. Raises NoRoom."""
+        """The outcome of a job. `dismiss` is called when the job sends no more. Raises NoRoom."""
         outcome = None
         try:
             outcome = await self._download(job, await self._parts.open(job), dismiss)
         except PartInUse:
-            raise NoRoom from None  # an attempt that was interrupted is ending
+            raise NoRoom from None  # an interrupted attempt is still ending
         except (OSError, StorageError) as error:
             outcome = self._disk_failed(job, error)
         finally:
@@ -80,7 +80,7 @@ class FileHandler:
                 return self._outcomes.failed(job, status, url, hops)
 
     def _name(self, job: LeasedJob, part: FilePart, response: FetchResponse, url: str) -> StoredFile:
-        """The file under the name of its content; where the run has that content already, under that name."""
+        """Name the file by its content; a file with that content in the run keeps its name."""
         digest, type_ = part.digest, response.content_type
         extension = file_extension(type_, job.url)
         if extension == "bin":

@@ -1,4 +1,4 @@
-"""Sets rows that name files apart: they wait until these files are downloaded."""
+"""Sets aside rows that name files: they wait until these files are downloaded."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -26,20 +26,20 @@ _MAX_KNOWN = 1_000
 
 
 class _PageFiles:
-    """Numbers the files of one page; memory holds their URLs and identities, but no object for each but a text."""
+    """Numbers the files of one page, without an object for each besides a text."""
 
     def __init__(self, base: str, limit: int, query_stripper: QueryStripper | None) -> None:
         self._base = base
         self._limit = limit
         self._query_stripper = query_stripper
         self._numbers: dict[str, int] = {}
-        """Of the first URLs as written: most pages repeat those of a few pictures."""
+        """The numbers of the first URLs as written: most pages repeat a few pictures."""
         self._keys: dict[bytes, int] = {}
         self._urls = LineWriter()
         self.dropped = 0
         """Files beyond the limit."""
         self.unusable = 0
-        """URLs that nothing can be downloaded from, such as `data:`."""
+        """URLs that cannot be downloaded, such as `data:`."""
 
     def number_of(self, url: str) -> int | None:
         """The number of a file; None: it is not downloaded."""
@@ -88,7 +88,7 @@ class FileRows:
         self._fields: dict[int, Mapping[str, tuple[FieldPath, ...]]] = {}
 
     async def hold(self, job: LeasedJob, extraction: PageExtraction, url: str) -> None:
-        """Move the rows with files to `held`, and add the jobs of the files. Other pages cost a look into a table.
+        """Move the rows with files to `held`, and add the jobs of the files. Other pages cost one look-up in a table.
 
         `url`: of the page, for relative URLs that plugin steps fill in.
         """
@@ -120,7 +120,7 @@ class FileRows:
         extraction.warnings = (*extraction.warnings, *files.describe())
 
     def _file_fields(self, version: int) -> Mapping[str, tuple[FieldPath, ...]]:
-        """By dataDef: its fields of the type `file`, as far as it has some."""
+        """The fields of the type `file` by dataDef; dataDefs without such fields are left out."""
         fields = self._fields.get(version)
         if fields is None:
             if len(self._fields) >= _MAX_VERSIONS:
@@ -132,7 +132,7 @@ class FileRows:
 
 
 async def _split(rows: Texts, paths: tuple[FieldPath, ...], files: _PageFiles) -> tuple[Texts, Texts, Texts]:
-    """The rows that name no file, those that do, and the places and numbers of the files of each of these."""
+    """Split into rows without files, rows with files, and the places and file numbers of the latter."""
     others, waiting, places = LineWriter(), LineWriter(), LineWriter()
     for count, text in enumerate(rows, 1):
         row, numbers = number_urls(as_text(text), paths, files.number_of)
@@ -147,7 +147,7 @@ async def _split(rows: Texts, paths: tuple[FieldPath, ...], files: _PageFiles) -
 
 
 def _make_jobs(job: LeasedJob, file_urls: Texts, keys: bytes) -> Iterator[tuple[ChildJob, ...]]:
-    """The jobs of the files, in pieces. As links with `sameHost: false`: downloads lead to hosts that no defs name."""
+    """The jobs of the files, in pieces. They count as links with `sameHost: false`: downloads lead to any host."""
     jobs = (
         ChildJob(
             job.group, urls.host_key(url), urls.origin(url), url, job.depth, 0,

@@ -1,4 +1,4 @@
-"""Stored documents: which ones replace a fetch, and the headers that ask for a newer version only."""
+"""Stored documents: which ones replace a fetch, and the headers that ask only for a newer version."""
 
 import re
 import time
@@ -28,10 +28,10 @@ def next_document_key(job: LeasedJob) -> bytes:
 
 
 class FreshnessRules:
-    """One for each node. A document that the run has fetched or asked for is fresh in any case."""
+    """One for each node. A document that the run has fetched or revalidated is always fresh."""
 
     def __init__(self, def_cache: DefCache, default_live: float) -> None:
-        """`default_live`: seconds, for groups that do not say."""
+        """`default_live`: seconds, for groups without `live`."""
         self._def_cache = def_cache
         self._default_live = default_live
 
@@ -55,13 +55,13 @@ class FreshnessRules:
 
 
 class StoredVersion(NamedTuple):
-    """What the store has of a page."""
+    """The stored version of a page."""
 
     stored: StoredPage
     digest: bytes | None
-    """Of its document."""
+    """Digest of its document."""
     conditions: tuple[tuple[str, str], ...] = ()
-    """The headers of a request for a newer version; none: the site gave nothing to tell versions apart by."""
+    """The headers of a request for a newer version; empty: the site gave no validators."""
 
     def add_conditions(self, request: Request) -> Request:
         """The request for a newer version."""
@@ -71,14 +71,14 @@ class StoredVersion(NamedTuple):
 class Revalidation:
     """One for each node; used on the fetch loop's thread. Groups that always fetch cost nothing.
 
-    What the store has of the pages of a lease is read at once, when the lease arrives.
+    The stored versions of the pages of a lease are read together, when the lease arrives.
     """
 
     def __init__(self, def_cache: DefCache, db_access: DbAccess) -> None:
         self._def_cache = def_cache
         self._db_access = db_access
         self._loaded: dict[tuple[int, int], tuple[bytes, StoredVersion | None]] = {}
-        """By lease key of a job: the key of its document, and what there is of it."""
+        """By lease key of a job: the key of its document, and its stored version."""
 
     def load(self, jobs: Iterable[LeasedJob]) -> None:
         """Read the stored versions of the pages that these jobs ask for."""
@@ -87,11 +87,11 @@ class Revalidation:
         self._loaded |= {lease_key: (key, versions.get(key)) for lease_key, key in keys.items()}
 
     def forget(self, job: LeasedJob) -> None:
-        """Free what was loaded for a job, however it ended."""
+        """Free the state of a job, however it ended."""
         self._loaded.pop(job.lease_key, None)
 
     def find(self, job: LeasedJob, chain: RedirectChain) -> StoredVersion | None:
-        """The newest stored version of the page that the chain is at; None: none, or the job's group needs none."""
+        """The newest stored version of the page that the chain is at; None: no version, or the group compares none."""
         if not self._compares(job) or not chain.request.is_plain_get:
             return None
         key = chain.keys[-1]
@@ -106,9 +106,9 @@ class Revalidation:
         return version
 
     def recrawl_after(self, job: LeasedJob, before: StoredVersion | None, document: NewDocument | None) -> float | None:
-        """Seconds after which the page is asked for again; None: its group does not say. No document: it is unchanged.
+        """Seconds after which the page is asked for again; None: its group does not say.
 
-        A page has changed if its bytes have.
+        Without a `document` the page is unchanged; otherwise it has changed if its bytes have.
         """
         recrawl = self._def_cache.task_group(job.defs_version, job.group).recrawl
         if recrawl is None:
@@ -134,10 +134,9 @@ class Revalidation:
 
 
 def list_conditions(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The headers that ask for a version newer than that of these response headers (RFC 9110, 13.1).
+    """The headers that ask for a version newer than these response headers describe (RFC 9110, 13.1).
 
-    What is not as the standard says is left out, and so is what would name a variable of ours: `%{…}` is replaced in
-    the headers of requests.
+    Validators that break the standard are left out. So are those with `%{…}`, which would be replaced as a variable.
     """
     received = dict(headers)
     conditions = []

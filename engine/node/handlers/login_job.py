@@ -40,21 +40,21 @@ _ROBOTS_SECONDS = 24 * 3600.0
 
 
 class AskedDelay(NamedTuple):
-    """What the robots.txt of a host other than that of the pages asks for; a node keeps them from login to login."""
+    """The delay that robots.txt of another host than the pages' asks for; a node keeps them from login to login."""
 
     seconds: float
     read_at: float
-    """Of the monotonic clock."""
+    """By the monotonic clock."""
 
 
 _NO_DELAY = AskedDelay(0.0, float("-inf"))
 
 
 class LoginFailed(Exception):
-    """The login cannot be made; the text says why."""
+    """The login cannot be made; the message says why."""
 
     def __init__(self, reason: str, *, refused: bool = True) -> None:
-        """`refused`: by the site, or by the defs; else it may succeed later."""
+        """`refused`: by the site or the defs; otherwise a later attempt may succeed."""
         super().__init__(reason)
         self.refused = refused
 
@@ -66,7 +66,7 @@ class LoginVisit:
         self, job: LeasedJob, host_key: str, *, sender: RequestSender, redirect_rule: RedirectRule,
         def_cache: DefCache, robots_cache: RobotsCache, settings: Settings, delays: dict[str, AskedDelay],
     ) -> None:  # fmt: skip
-        """`host_key`: the host of the pages, whose limits the lease of the job has. `delays`: see `AskedDelay`."""
+        """`host_key`: the host of the pages, whose limits the lease has. `delays`: see `AskedDelay`."""
         self._sender = sender
         self._redirect_rule = redirect_rule
         self._def_cache = def_cache
@@ -74,7 +74,7 @@ class LoginVisit:
         self._settings = settings
         self._own_host = host_key
         self._own_job = self.job = job
-        # where the job was admitted; at another host that was under the limits of its own
+        # where the job was admitted; at another host it was under that host's limits
         self._host = host_key if urls.host_key(job.url) == host_key else ""
         self._delays = delays
 
@@ -113,7 +113,6 @@ class LoginVisit:
         return await self._sender.send(self.job, url, request)
 
     async def _go_to(self, url: str) -> None:
-        """Take a turn at the host of a URL, under its limits."""
         host_key = urls.host_key(url)
         self.job = self._own_job
         if host_key != self._own_host:
@@ -170,10 +169,11 @@ class LoginHandler:
         self._delays: dict[str, AskedDelay] = {}
 
     async def log_in(self, job: LeasedJob) -> JobOutcome:
-        """The outcome: DONE, or READY for another attempt, or FAILED: no page of the host is then asked for.
+        """The outcome: DONE, READY for another attempt, or FAILED; after FAILED no page of the host is asked for.
 
-        Nothing of the login pages is stored. The requests of one login follow one another on this node, each in its
-        turn at its host. robots.txt does not bar the login page: the defs name it, and it is not a page of the crawl.
+        Nothing of the login pages is stored. The requests of a login follow one another on this node, each in its turn
+        at its
+        host. robots.txt does not bar the login page: the defs name it, and it is not a page of the crawl.
         """
         host = self._db_access.host_login(job.host)
         host_rule = self._def_cache.host_rule(job.defs_version, host.key)
@@ -211,7 +211,7 @@ class LoginHandler:
         return outcome
 
     async def _require_robots(self, job: LeasedJob) -> None:
-        """A host whose robots.txt cannot be read is asked for nothing. Raises RobotsPending, LoginFailed."""
+        """Raises RobotsPending or LoginFailed while the host's robots.txt cannot be read."""
         try:
             robots = await self._robots_cache.rules(job.host, job.defs_version)
         except RobotsGuarded:
@@ -249,7 +249,7 @@ class LoginHandler:
                 raise LoginFailed("the login page came back: wrong name or password")
 
     def _may_send(self, job: LeasedJob, host_rule: HostRule, rule: LoginRule, url: str) -> bool:
-        """Whether the fields of the form may go to a URL: unencrypted only to a host that the defs name so."""
+        """Whether the form may go to a URL: unencrypted only to a host that the defs name with `http:`."""
         if rule.url.startswith("http:") and urls.host_of(rule.url) == urls.host_of(url):
             return True
         plain_hosts = self._def_cache.plain_hosts(job.defs_version)
@@ -279,7 +279,7 @@ def _has_fields(form: LoginForm, rule: LoginRule) -> bool:
 
 
 def _fill(form: LoginForm, values: Mapping[str, str], page_url: str) -> tuple[str, Request]:
-    """The URL and the request of the form with these values: in the place of its own, the others behind them."""
+    """The URL and the request of the form with these values; values of unknown fields come last."""
     left, fields = dict(values), list[tuple[str, str]]()
     for name, value in form.fields:
         if name not in values:
@@ -287,7 +287,7 @@ def _fill(form: LoginForm, values: Mapping[str, str], page_url: str) -> tuple[st
         elif name in left:  # the first of several controls of one name
             fields.append((name, left.pop(name)))
     text = urlencode([*fields, *left.items()])
-    # what browsers send, and what some frameworks compare; without the query, which pages may fill as they like
+    # browsers send it and some frameworks compare it; without the query, which pages may fill as they like
     source = page_url.partition("?")[0]
     if form.method == "GET":
         return f"{form.action}?{text}", Request(headers=(("Referer", source),))

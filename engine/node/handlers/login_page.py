@@ -42,7 +42,7 @@ class LoginGuard:
         return self._def_cache.host_rule(job.defs_version, urls.host_key(url)).login
 
     def is_lost(self, job: LeasedJob, from_url: str, target: str) -> LoginRule | None:
-        """The rule if a redirect leads to the login page, else None. Compared without queries."""
+        """The rule if a redirect leads to the login page, else None. Queries are not compared."""
         rule = self.rule(job, from_url)
         if rule is None:
             return None
@@ -125,5 +125,5 @@ def _to_form(link: ExtractedLink) -> LoginForm:
 
 
 def is_same_page(url: str, other: str) -> bool:
-    """Whether two normalized URLs are the same but for their queries."""
+    """Whether two normalized URLs differ at most in their queries."""
     return urls.origin(url) == urls.origin(other) and url.partition("?")[0] == other.partition("?")[0]

@@ -35,7 +35,7 @@ class FetchedPage(Struct, frozen=True):
     chain: RedirectChain
     response: FetchResponse
     before: StoredVersion | None = None
-    """The stored version of the page, in a group that compares them."""
+    """The stored version of the page, if its group compares versions."""
 
     @property
     def is_unchanged(self) -> bool:
@@ -44,7 +44,7 @@ class FetchedPage(Struct, frozen=True):
 
 
 class StoredTarget(Struct, frozen=True):
-    """A redirect led to a page that this run has stored already."""
+    """A redirect led to a page that this run has already stored."""
 
     stored: StoredPage
     chain: RedirectChain
@@ -79,9 +79,10 @@ class PageFetcher:
     async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
         """Fetch a page, a sitemap or a robots.txt.
 
-        Returns an outcome where the job ends, is retried, or continues under another host's clock. A redirect that
-        stays on a host without delay is followed at once; others are leased again, as are those of a job with a page
-        limit, because the lease counts the next request.
+        Returns an outcome if the job ends, is retried, or continues under another host's clock. A redirect on the same
+        host
+        without a delay is followed at once. Other redirects are leased again, as are all redirects of a job with a page
+        limit, since the lease counts the next request.
         """
         chain = self._start_chain(job)
         while True:
@@ -103,12 +104,12 @@ class PageFetcher:
                 outcome.backoff_until = backoff.until
                 return outcome
             except RequestLimitReached:
-                return self._continue_later(job, chain)  # where a limit is lifted
+                return self._continue_later(job, chain)  # when a limit is lifted
             except FetchFailed as failure:
                 return self._outcomes.fetch_failed(job, chain.url, failure)
             except RedirectRejected as rejected:
                 if job.kind is JobKind.ROBOTS:
-                    return FetchedPage(chain, response)  # a robots.txt that leads nowhere does not exist
+                    return FetchedPage(chain, response)  # a robots.txt whose redirects lead nowhere does not exist
                 return self._outcomes.ended(job, JobState.FAILED, str(rejected), chain.url, hops=chain.hops)
             lost = self._login_guard.is_lost(job, previous_url, chain.url)
             if lost is not None:
@@ -139,10 +140,11 @@ class PageFetcher:
     async def _follow_loader(
         self, job: LeasedJob, chain: RedirectChain, response: FetchResponse, target: str
     ) -> FetchedPage | JobOutcome:
-        """What follows from a response of a plugin loader that was led to `target`, as from a redirect to it.
+        """Follow a plugin loader's response that was led to `target`, like a redirect.
 
         On another host, the page is loaded again, under the clock and the robots.txt of that host. Raises
-        RedirectRejected and FetchFailed.
+        RedirectRejected
+        and FetchFailed.
         """
         previous_url = chain.url
         chain.advance(replace(response, status=FOUND, location=target))
@@ -176,22 +178,22 @@ class PageFetcher:
         return job.kind is not JobKind.PAGE or await self._db_access.claim_target(job, target)
 
     def _continue_later(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
-        """READY once more, to continue where the redirects led; a request that repeats its body starts again."""
+        """READY, to continue at the last redirect; a request that repeats its body starts again."""
         if chain.request.is_plain_get and chain.hops:
             return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url)
         return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
 
     async def refuse_before_turn(self, job: LeasedJob) -> JobOutcome | None:
-        """The outcome of a job that robots.txt disallows: it needs no turn at its host. None: it may be allowed."""
+        """The outcome of a job that robots.txt disallows, which needs no turn at its host. None: it may be allowed."""
         try:
             return await self._apply_robots(job, self._start_chain(job))
         except (RobotsPending, RobotsGuarded, ExtractionUnavailable):
             return None
 
     async def _refuse_by_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
-        """The outcome of a job whose URL may not be asked for now; None: it may.
+        """The outcome of a job whose URL may not be fetched now; None: it may.
 
-        SKIPPED where a rule disallows it, FAILED where the host's robots.txt cannot be read, READY until it is read.
+        SKIPPED if a rule disallows it, FAILED if the host's robots.txt cannot be read, READY until it is read.
         """
         try:
             return await self._apply_robots(job, chain)
@@ -215,11 +217,11 @@ class PageFetcher:
     async def _ask_robots_first(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
         """The address guard refused the host before: SKIPPED if it still does, else READY after its robots.txt.
 
-        FAILED where that has been so too often: the addresses of the host change.
+        FAILED if that happened too often: the addresses of the host change.
         """
         scheme, host_key = chain.url.partition("://")[0], urls.host_key(chain.url)
         try:
-            # its other spelling, too: a host with a dot behind its name is the same, and may have another address
+            # and its other spelling: a host name with a trailing dot is the same host, and may have another address
             for url in dict.fromkeys((chain.url, f"{scheme}://{host_key}/")):
                 await self._sender.check_address(job, url)
         except AddressRefused as refused:

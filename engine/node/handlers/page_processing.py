@@ -73,7 +73,7 @@ class PageProcessor:
                 )  # fmt: skip
                 if outcome.logged_out and login is not None:
                     outcome.logged_out = login.on_lost
-                    return outcome  # its document is that of a visitor, and not stored
+                    return outcome  # this page is what anonymous visitors see: it is not stored
                 outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
                 return outcome
             case "no-page":
@@ -112,9 +112,9 @@ class PageProcessor:
         target: str | None = None,
         answer: tuple[int, str] | None = None,
     ) -> JobOutcome:
-        """The outcome of a job from a document that was fetched before; a stored error status counts for it too.
+        """The outcome of a job from a document that was fetched before; a stored error status counts, too.
 
-        `answer`: status and time of the answer by which it serves, for the event.
+        `answer`: status and time of the answer that confirmed it, for the event.
         """
         status_class = self._classify(job, stored.url, job.request, stored.status)
         if status_class == "no-page":
@@ -136,7 +136,7 @@ class PageProcessor:
         return outcome
 
     def _classify(self, job: LeasedJob, url: str, request: Request, status: int) -> StatusClass:
-        """The class of a page's status; a 206 is a page only where the defs ask for a part."""
+        """The class of a page's status; a 206 is a page only if the defs ask for a part."""
         if status == 206 and self._sender.asks_for_part(job, url, request):
             return "ok"
         return classify_status(status)
@@ -171,7 +171,7 @@ class PageProcessor:
 
 
 def _keep_answer(outcome: JobOutcome, document: NewDocument) -> JobOutcome:
-    """The outcome; where it is FAILED, with the beginning of the answer, for people to read: no job works on it."""
+    """Add the beginning of the answer to a FAILED outcome, for people to read: no job uses it."""
     if outcome.state is JobState.FAILED:
         document.keys, document.body = (), Body(document.body.read()[:_MAX_ANSWER_KEPT])
         outcome.document = document

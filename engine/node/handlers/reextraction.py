@@ -23,7 +23,7 @@ class Reextractor:
         self._file_rows = file_rows
 
     async def reextract(self, job: LeasedJob, share: BodyShare) -> JobOutcome:
-        """The outcome: rows that replace the old ones, or the reason why those stay. `share` holds the stored body."""
+        """The outcome: rows that replace the old ones, or why the old ones stay. `share` holds the stored body."""
         stored = job.stored
         if stored is None:
             return self._failed(job, "its stored page is missing")

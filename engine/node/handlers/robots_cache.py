@@ -17,15 +17,15 @@ from engine.store.tables.host.hosts import StoredRobots
 
 _MAX_HOSTS = 1000
 _MAX_CHARACTERS = 1_000_000
-"""Of the cached files."""
+"""Characters of the cached files."""
 _RECHECK_SECONDS = 60.0
 """Seconds after which to look for a newer copy in the store."""
 _RECHECK_OFF_SECONDS = 5.0
-"""The same where robots.txt does not apply: once a locator names the host, it may."""
+"""The same while robots.txt does not apply: once a locator names the host, it may."""
 
 
 class RobotsPending(Exception):
-    """The host's robots.txt is being asked for again; the job must wait for it."""
+    """The host's robots.txt is being fetched again; the job must wait for it."""
 
 
 class RobotsGuarded(Exception):
@@ -48,7 +48,7 @@ class Refusal(NamedTuple):
 
 
 class LargeRobots:
-    """Asks an extraction process about one large file: all URLs that gather while it answers, in one message."""
+    """Asks an extraction process about one large file; URLs that gather meanwhile go in one message."""
 
     def __init__(self, pool: ExtractionPool, text: str, agent: str) -> None:
         self._pool = pool
@@ -63,7 +63,7 @@ class LargeRobots:
         return (await self._ask([])).crawl_delay
 
     async def disallowing_rule(self, url: str) -> str | None:
-        """As that of `RobotsRules`. Raises UnreadablePage, ExtractionUnavailable."""
+        """As in `RobotsRules`. Raises UnreadablePage, ExtractionUnavailable."""
         if not self._urls or self._answer is None:
             self._answer = asyncio.create_task(self._ask_next())
         self._urls.append(url)
@@ -91,14 +91,14 @@ class RobotsCache:
         self._pool = pool
         self._agent = agent
         self._hosts: dict[int, _CachedRobots] = {}
-        """By host; the order is that in which they were parsed."""
+        """By host, in the order in which they were parsed."""
         self._parsing: dict[int, asyncio.Task[HostRobots]] = {}
         self._exempt: dict[int, float] = {}
         self._size = 0
         self._defs_version = 0
 
     async def rules(self, host: int, version: int) -> HostRobots | None:
-        """The robots.txt of a host; None where the defs of that version ignore it.
+        """The robots.txt of a host; None if the defs of that version ignore it.
 
         Raises RobotsPending, RobotsGuarded.
         """
@@ -106,7 +106,7 @@ class RobotsCache:
             self._defs_version = version
             self._exempt.clear()
             for each in self._hosts.values():
-                each.checked_at = float("-inf")  # it may not apply any more
+                each.checked_at = float("-inf")  # it may no longer apply
         exempt_since = self._exempt.get(host)
         if exempt_since is not None and time.monotonic() - exempt_since < _RECHECK_OFF_SECONDS:
             return None
@@ -145,7 +145,7 @@ class RobotsCache:
             return HostRobots(readable=False, problem=str(error))
 
     def remember(self, host: int, robots: HostRobots, text: str, fetched_at: float) -> None:
-        """Keep what was parsed of a host's robots.txt that is about to be stored; it counts once that is done."""
+        """Keep a parsed robots.txt that is about to be stored; it counts once it is stored."""
         self._keep(host, _CachedRobots(robots, len(text), fetched_at, float("-inf")))
 
     async def _read(self, host: int, cached: _CachedRobots | None) -> HostRobots | None:

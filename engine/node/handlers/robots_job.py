@@ -1,4 +1,4 @@
-"""Reads a host's robots.txt for its job; while it cannot be read, the host's pages wait."""
+"""Reads a host's robots.txt for its job; until it is read, the host's pages wait."""
 
 import time
 
@@ -47,7 +47,7 @@ class RobotsHandler:
         if not robots.readable:  # its rules take longer than `parse_limit`
             failed = self._outcomes.ended(job, JobState.FAILED, robots.problem, chain.url, hops=chain.hops)
             return self._close_host(failed, 0)
-        if job.target is None:  # else its own host is not the one of the lease
+        if job.target is None:  # otherwise its own host is not the leased one
             self._robots_cache.remember(job.host, robots, text, fetched_at)
         asked, delay = robots.crawl_delay, robots.delay
         events = [self._outcomes.event(job, "INFO", f"{response.status} {urls.without_credentials(chain.url)}")]
@@ -63,7 +63,7 @@ class RobotsHandler:
         )  # fmt: skip
 
     def _close_host(self, outcome: JobOutcome, status: int) -> JobOutcome:
-        """The last attempt failed: no page of the host is fetched, or the last copy stays in force."""
+        """End the last attempt: no page of the host is fetched, or the last copy stays in force."""
         job, reason = outcome.job, outcome.reason or ""
         text = f"{job.url}: {reason}; no page of this host is fetched without it, unless an earlier copy allows it"
         outcome.robots = RobotsResult(status, reason, 0.0, self._agent)

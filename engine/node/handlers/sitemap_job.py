@@ -35,22 +35,22 @@ from engine.urls import QueryStripper
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_DEPTH = 4
-"""Levels of sitemaps that name sitemaps."""
+"""Levels of sitemaps that name further sitemaps."""
 _ENTRIES_PER_PIECE = 1_000
-"""Entries turned into jobs at once; pieces after the first by the thread that commits them."""
+"""Entries turned into jobs at once; the committing thread makes all pieces but the first."""
 _UNPACKED_PER_STEP = 1_000_000
-"""Bytes unpacked before other coroutines have their turn."""
+"""Bytes unpacked before other coroutines get their turn."""
 _MAX_SECONDS = 10.0
-"""For all searches in one sitemap."""
+"""Seconds for all searches in one sitemap."""
 _ENTRIES_PER_BUDGET = 1_000
 """The time limits of patterns are those of a page: this many entries count as one."""
 _NORMALIZED = re.compile(r"https?://(?!.*(?:xn--|/\.))(?:[a-z0-9-]+\.)+[a-z][a-z-]*/[A-Za-z0-9/_.~-]*")
-"""Some of the URLs that are normalized already, without a port or query."""
+"""Matches URLs that are certainly normalized, without a port or query."""
 NOT_FOLLOWED = -1
 
 
 class Route(Struct, frozen=True):
-    """Where entries lead."""
+    """The group and priority of followed entries."""
 
     group: str
     priority: int
@@ -63,9 +63,9 @@ class SitemapRouting:
         self, rules: SitemapRules, group: str, priorities: Mapping[str, int], priority: int,
         query_stripper: QueryStripper | None = None,
     ) -> None:  # fmt: skip
-        """`group`: the locator's own, whose jobs have `priority`; `priorities`: of the groups that the defs have.
+        """`group`: the locator's own, whose jobs have `priority`. `priorities`: of the groups in the defs.
 
-        A rule for another group takes its entries, and they are not followed.
+        A rule for an unknown group takes its entries, and they are not followed.
         """
         self.key = definition_hash(rules)
         self._takes_all = rules.takes_all
@@ -97,7 +97,7 @@ class SitemapRouting:
         return chosen
 
     def _choose_one(self, base: str, written: str, budget: TimeBudget) -> int:
-        # most entries are normalized URLs: the rules of URLs would take longer than those of the sitemap
+        # most entries are normalized URLs: the general check would take longer than the rules of the sitemap
         target = written if _NORMALIZED.fullmatch(written) else self._join(base, written)
         if target is None or not _accepts(self._allow, self._deny, target, budget):
             return NOT_FOLLOWED
@@ -122,19 +122,19 @@ def _compile(patterns: Sequence[str]) -> tuple[TimedPattern, ...]:
 
 
 class SitemapChildren(Struct, frozen=True):
-    """The jobs that a sitemap makes."""
+    """The jobs of a sitemap."""
 
     first: tuple[ChildJob, ...]
     later: Iterator[tuple[ChildJob, ...]] | None
-    """Further ones in pieces, made when they are committed."""
+    """Further jobs in pieces, made at the commit."""
     entries: int
-    """Their number; where they are many, that of the entries, of which some may make no job."""
+    """The number of jobs; for a large sitemap the number of entries, some of which may make no job."""
     denied: int
     """Entries that the rules of the locator do not follow."""
     dropped: int
     """Entries beyond the protocol's limit."""
     share: BodyShare | None
-    """What the URLs hold of the budget of answers, to be released when they are committed."""
+    """The part of the budget of answers that the URLs hold, released after the commit."""
     is_cut_short: bool = False
     """Whether the sitemap ends too early."""
 
@@ -157,7 +157,7 @@ class SitemapHandler:
         self._outcomes = outcomes
 
     async def read(self, job: LeasedJob, fetched: FetchedPage, share: BodyShare) -> JobOutcome:
-        """The outcome of the job of a sitemap. `share` holds its body."""
+        """The outcome of a sitemap's job. `share` holds its body."""
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
         if response.refusal is not None:
             return self._outcomes.refused(job, url, response)
@@ -189,22 +189,22 @@ class SitemapHandler:
         return outcome
 
     async def list_children(self, job: LeasedJob, url: str, body: bytes, share: BodyShare) -> SitemapChildren:
-        """The jobs that a sitemap at that URL makes. `share` grows with what is unpacked.
+        """The jobs of the sitemap at that URL. `share` grows with the unpacked bytes.
 
-        Raises FetchFailed where it cannot be decompressed, and UnreadablePage.
+        Raises FetchFailed if it cannot be decompressed, and UnreadablePage.
         """
         if body.startswith(_GZIP_MAGIC):
             body = await self._unpack(body, share)
         content = Body(body)
         del body  # a large one is compressed while it is read
-        # those that its locator had when the job was created; after an edit of them the sitemap is read again
+        # the rules at the creation of the job; after an edit of them the sitemap is read again
         rules = None if job.locator_id is None else self._db_access.sitemap_rules(job.locator_id)
         now = time.time() if rules is not None and rules.since is not None else None
         sitemap = await self._page_extractor.read_sitemap(content, now)
         try:
             stripper = self._def_cache.query_stripper(job.defs_version)
             routing = None if rules is None else self._routing(job, rules, stripper)
-            # in a thread: the searches of a large sitemap take long, those of a bad pattern far longer
+            # in a thread: the searches of a large sitemap take long, a bad pattern far longer
             chosen = None if routing is None else await asyncio.to_thread(routing.choose, url, sitemap.pages)
             first, later = take_first(_pieces(job, url, sitemap, routing, chosen, stripper))
         except BaseException:
@@ -241,7 +241,7 @@ def _pieces(
     job: LeasedJob, url: str, sitemap: SitemapUrls, routing: SitemapRouting | None, chosen: Sequence[int] | None,
     query_stripper: QueryStripper | None,
 ) -> Iterator[tuple[ChildJob, ...]]:  # fmt: skip
-    """The jobs of the entries, in pieces that are not empty. `chosen`: for each page its route."""
+    """The jobs of the entries, in pieces that are not empty. `chosen`: the route of each page."""
     nested = sitemap.sitemaps if job.depth < _MAX_DEPTH else ()
     own = Route(job.group, job.priority)
     dated = zip(sitemap.pages, sitemap.modified or repeat(UNKNOWN), strict=False)
@@ -278,13 +278,13 @@ def _pieces(
 
 
 def _later(modified: int, same: ChildJob | None) -> float | None:
-    """Since when a page is unchanged; of two entries for it the later counts. None: that is unknown."""
+    """The later modification time of two entries for a page; None: unknown."""
     if modified == UNKNOWN or (same is not None and same.fresh_since is None):
         return None
     return float(modified) if same is None or same.fresh_since is None else max(modified, same.fresh_since)
 
 
 def _join(base: str, written: str) -> str | None:
-    """The URL of an entry, without credentials: the site's own are neither stored nor sent."""
+    """The URL of an entry, without credentials: those of a site are neither stored nor sent."""
     target = urls.join(base, written)
     return None if target is None else urls.without_credentials(target)

@@ -18,15 +18,15 @@ from engine.runtime.beat_file import resident_bytes
 
 _log = logging.getLogger(__name__)
 _WATCH_SECONDS = 0.05
-"""How often the memory of a process at work is read."""
+"""Seconds between two looks at the memory of a working process."""
 _KEPT_SHARE = 0.5
-"""Part of `parse_memory` that a process may keep between two pages; then it is replaced."""
+"""Part of `parse_memory` that a process may keep between two pages; a process that keeps more is replaced."""
 _KILL_SECONDS = 2.0
-"""After so long a process that was killed is no longer waited for."""
+"""Seconds to wait for the end of a killed process."""
 
 
 class LoaderDied(Exception):
-    """A loader process was killed at a limit, or ended. The text says why."""
+    """A loader process was killed at a limit, or ended. The message says why."""
 
 
 class LoaderProcess:
@@ -44,7 +44,7 @@ class LoaderProcess:
         self._kill = kill
         self._answered: asyncio.Future[Answer] | None = None
         self._reason = ""
-        """Why it was killed."""
+        """Why the process was killed."""
         self._is_killed = False
         self._ended: Ended | None = None
         self._is_closed = False
@@ -72,11 +72,11 @@ class LoaderProcess:
 
     @property
     def keeps_too_much(self) -> bool:
-        """Whether it has so much memory between two pages that it should be replaced."""
+        """Whether it keeps so much memory between two pages that it should be replaced."""
         return self._resident_bytes() > self._memory * _KEPT_SHARE
 
     async def ask(self, pieces: Sequence[bytes], *, seconds: float, share: BodyShare | None = None) -> Answer:
-        """Its answer to a message. `share` grows with the answer; the time it waits for room does not count.
+        """The answer to a message. `share` grows with the answer; waiting for room does not count as time.
 
         Raises LoaderDied, and NoRoom if the answer waits for longer than `seconds`.
         """
@@ -95,7 +95,7 @@ class LoaderProcess:
         except LoaderDied:
             await self._wait_for_end()
             raise LoaderDied(self._reason or self._describe_end()) from None
-        except BaseException:  # its job was cancelled, or there was no room: what it still does is for nothing
+        except BaseException:  # its job was cancelled or got no room: the rest of its work is useless
             self.kill("is no longer needed")
             raise
         finally:
@@ -112,7 +112,7 @@ class LoaderProcess:
             self._kill()
 
     def close(self) -> None:
-        """Kill it, and forget about its end."""
+        """Kill it, and ignore its end."""
         self.kill("is no longer needed")
         self._connection.close()
 
@@ -122,7 +122,7 @@ class LoaderProcess:
         self._check_end()
 
     def on_template_lost(self, ended: Ended) -> None:
-        """Note that it dies with its template; where the system does not see to that, when its socket is closed."""
+        """Note that it dies with its template; without help of the system it dies when its socket is closed."""
         self._loop.call_later(_KILL_SECONDS, self._connection.close)
         self.on_ended(ended)
 
@@ -138,7 +138,7 @@ class LoaderProcess:
             self._fail()
 
     def _admit(self, size: int) -> bool:
-        """Whether the answer may be read now; else it is left in the process until there is room."""
+        """Whether the answer may be read now; otherwise it stays in the process until there is room."""
         if self._share is None or self._answered is None or self._share.try_grow(size):
             return True
         self._waiting = self._loop.create_task(self._wait_for_room(self._share, size))
@@ -175,11 +175,11 @@ class LoaderProcess:
     def _on_closed(self) -> None:
         self._is_closed = True
         if self._ended is None:
-            self._kill()  # it closed its socket: its end is reported next, if it does end
+            self._kill()  # it closed its socket; if it ends, its end is reported next
         self._check_end()
 
     def _check_end(self) -> None:
-        """What it sent before its end is read first."""
+        """Handle the end of the process, after what it sent before."""
         if self._ended is not None and self._is_closed:
             self._gone.set()
             self._fail()

@@ -1,6 +1,6 @@
 """Messages between a node and its loader processes.
 
-A process that runs plugin code is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
+A process that runs plugin code is not trusted: an answer of any unexpected form is `InvalidAnswer`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from engine.processes.frames import encode_frame
 
 MAX_HEADERS = 512
 MAX_HEADER_BYTES = 64 * 1024
-"""Of one header. Both limits are those of the built-in client."""
+"""Bytes of one header. Both limits are those of the built-in client."""
 MAX_ALL_HEADERS_BYTES = 256 * 1024
 MAX_URL_CHARACTERS = 64 * 1024
 OTHER_BYTES = 4_000_000
-"""Of an answer besides the body, at most: JSON may need six bytes for one."""
+"""Bytes of an answer besides the body, at most: JSON may need six bytes for one."""
 
 FailureKind = Literal["error", "step", "not-applicable", "too-large", "bad-response", "unavailable"]
 _FAILURE_KINDS = ("error", "step", "not-applicable", "too-large", "bad-response", "unavailable")
@@ -42,28 +42,28 @@ class Loaded(Struct, frozen=True, kw_only=True):
     """A response of a plugin loader."""
 
     url: str | None
-    """None: that of the request."""
+    """None: the URL of the request."""
     status: int
     headers: tuple[tuple[str, str], ...]
-    """Names in lower case."""
+    """With names in lower case."""
     body: bytes
     warnings: tuple[LoaderWarning, ...]
 
 
 class NotLoaded(Struct, frozen=True, kw_only=True):
-    """Why there is no response; the process is alive."""
+    """The reason for a missing response; the process is alive."""
 
     kind: FailureKind
     text: str
     code: str = ""
-    """Of a `StepError`; else the name of the error."""
+    """The code of a `StepError`, else the name of the error."""
 
 
 Answer = Ready | Loaded | NotLoaded
 
 
 def encode_preparation(class_name: str, options: Mapping[str, Any], files: Sequence[PluginFile]) -> list[bytes]:
-    """The message that has a process create a loader from these plugin files."""
+    """The message that makes a process create a loader from these plugin files."""
     header = {"kind": "prepare", "class": class_name, "options": {**options}}
     return encode_frame(header, encode_files(files))
 
@@ -71,7 +71,7 @@ def encode_preparation(class_name: str, options: Mapping[str, Any], files: Seque
 def encode_task(
     *, url: str, method: str, headers: Mapping[str, str], body: bytes | None, context: Mapping[str, Any], max_body: int
 ) -> list[bytes]:
-    """The message that has a process load a page; its response has at most `max_body` bytes."""
+    """The message that makes a process load a page; its response has at most `max_body` bytes."""
     header = {
         "kind": "load", "url": url, "method": method, "headers": {**headers}, "has_body": body is not None,
         "context": {**context}, "max_body": max_body,
@@ -80,7 +80,6 @@ def encode_task(
 
 
 def encode_answer(answer: Answer) -> list[bytes]:
-    """The message of an answer."""
     match answer:
         case Ready():
             return encode_frame({"ready": True})
@@ -94,7 +93,7 @@ def encode_answer(answer: Answer) -> list[bytes]:
 
 
 def decode_answer(header: memoryview, body: memoryview, max_body: int) -> Answer:
-    """The answer of a message. Raises InvalidAnswer, and nothing else."""
+    """The answer of a message. Raises only InvalidAnswer."""
     try:
         fields = orjson.loads(header)
         if "ready" in fields:

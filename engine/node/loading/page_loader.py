@@ -1,4 +1,4 @@
-"""Loads pages through plugin loaders, and makes responses of what they return."""
+"""Loads pages through plugin loaders, and turns their results into responses."""
 
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -28,17 +28,17 @@ class GroupLoader(Struct, frozen=True):
 
     step: ChainStep
     tasks: tuple[tuple[str, str], ...]
-    """The tasks that have it, each with the name of the step there."""
+    """Tasks with this loader, each with the name of its step."""
 
     @property
     def title(self) -> str:
-        """`TASK/STEP`: how errors name it."""
+        """`TASK/STEP`, the name in errors."""
         task, step = self.tasks[0]
         return f"{task}/{step}"
 
 
 class LoadOutcome(Struct):
-    """What became of one call of a loader. `response`: None where the built-in client is to fetch the page."""
+    """The result of one call of a loader. `response`: None if the built-in client is to fetch the page."""
 
     results: tuple[StepResult, ...]
     response: FetchResponse | None = None
@@ -46,7 +46,7 @@ class LoadOutcome(Struct):
 
 
 def find_loader(group: TaskGroup | None) -> GroupLoader | None:
-    """The plugin loader of a group; `check` sees to it that all tasks have the same."""
+    """The plugin loader of a group; `check` ensures that all tasks have the same."""
     steps = [
         (task.name, step) for task in (group.tasks if group else ()) for step in task.chain if step.kind == "loader"
     ]
@@ -63,14 +63,14 @@ class PageLoader:
         self._user_agent = settings.full_user_agent
 
     def has_free(self, loader: GroupLoader, version: int) -> bool:
-        """Whether `reserve` need not wait for another page."""
+        """Whether `reserve` would return at once."""
         return self._pool.has_free(loader.step, version)
 
     @asynccontextmanager
     async def reserve(
         self, loader: GroupLoader, definitions: Definitions, version: int
     ) -> AsyncIterator[LoaderProcess | LoadOutcome]:
-        """A process for one page, once one is free; or why the loader cannot be created."""
+        """A process for one page, once one is free; or the reason why the loader cannot be created."""
         limit = max(loader.step.limit or 0.0, self._deadline)
         began = time.perf_counter()
         unavailable: LoadOutcome | None = None
@@ -92,7 +92,7 @@ class PageLoader:
         context: Mapping[str, Any],
         share: BodyShare | None = None,
     ) -> LoadOutcome:
-        """Have a process load a page. `url`: that of the request, with variables not expanded.
+        """Have a process load a page. `url`: the request's URL with unexpanded variables.
 
         `share` grows with the body, and is released if no body comes. Raises NoRoom.
         """
@@ -144,7 +144,7 @@ class PageLoader:
                 return LoadOutcome(results, failure=failure)
             case "step":
                 return self._failed(loader, answer.text, answer.code, began, retryable=False)
-            case "error":  # what the loader holds may be broken: the next page gets a new one
+            case "error":  # the loader's state may be broken: the next page gets a new process
                 process.kill("raised an error")
         return self._failed(loader, answer.text, answer.code, began)
 
@@ -157,7 +157,7 @@ class PageLoader:
 
     def _to_response(self, url: str, request: OutgoingRequest, answer: Loaded, seconds: float) -> FetchResponse:
         """The response. Raises _NoUrl."""
-        headers = dict(reversed(answer.headers))  # of several of one name, the first counts
+        headers = dict(reversed(answer.headers))  # the first of several headers of one name counts
         encoded = {name: value.encode("utf-8", "replace") for name, value in headers.items()}
         final = None if answer.url is None else _final_url(request.target, answer.url)
         location, problem = redirect_target(answer.status, encoded.get("location"), final or request.target)
@@ -182,7 +182,7 @@ class _NoUrl(Exception):
 
 
 def _final_url(sent: str, text: str) -> str | None:
-    """The URL that a loader was led to, without credentials; None: it is that of the request. Raises _NoUrl."""
+    """The URL that a loader was led to, without credentials; None: the URL of the request. Raises _NoUrl."""
     target = None
     if urls.is_http_url(text):
         target, _ = redirect_target(FOUND, text.encode("utf-8", "replace"), sent)
@@ -198,7 +198,7 @@ def _outcomes(warnings: tuple[LoaderWarning, ...]) -> list[tuple[Outcome, str, s
 def _results(
     loader: GroupLoader, outcomes: list[tuple[Outcome, str, str]], began: float
 ) -> tuple[StepResult, ...]:  # fmt: skip
-    """Outcome, code and text for each task that has the loader."""
+    """Outcome, code and text for each task with the loader."""
     milliseconds = round((time.perf_counter() - began) * 1000, 3)
     return tuple(
         StepResult(task, step, outcome, code, milliseconds, text)

@@ -33,7 +33,7 @@ class LoaderLauncher(ExtractionLauncher):
         super().__init__(limits, _MODULE)
 
     def close(self) -> None:
-        """End all processes and their helpers: the template sees to that when its socket is closed."""
+        """End all processes and their helpers: the template ends them when its socket is closed."""
         if self.control is not None and self._process is not None:
             self.control.close()
             with suppress(subprocess.TimeoutExpired):
@@ -42,7 +42,7 @@ class LoaderLauncher(ExtractionLauncher):
 
 
 class LoaderUnavailable(Exception):
-    """No process with the plugin loader can be started. The text says why."""
+    """No process with the plugin loader can be started. The message says why."""
 
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)
@@ -56,7 +56,7 @@ class _Group(Struct):
     free: asyncio.Semaphore
     idle: list[LoaderProcess] = field(default_factory=list)
     users: int = 0
-    """Jobs that have a process, or wait for one."""
+    """Jobs that have a process or wait for one."""
 
 
 class LoaderPool:
@@ -83,7 +83,7 @@ class LoaderPool:
         return [process.pid for process in list(self._processes.values()) if process.pid is not None]
 
     def has_free(self, step: ChainStep, version: int) -> bool:
-        """Whether `reserve` need not wait for another job."""
+        """Whether `reserve` would return at once."""
         group = self._groups.get(_key(step, version))
         return group is None or not group.free.locked()
 
@@ -151,7 +151,7 @@ class LoaderPool:
                 encode_preparation(step.class_name, step.options, definitions.plugins), seconds=limit
             )
         except LoaderDied as death:
-            if losses < self._template_losses and may_repeat:  # its template had ended, which was not known yet
+            if losses < self._template_losses and may_repeat:  # its template had ended, unnoticed so far
                 return await self._start(step, definitions, limit, may_repeat=False)
             raise LoaderUnavailable(f"{step.class_name} cannot be created: {death}", "died") from death
         if isinstance(answer, Ready):
@@ -204,7 +204,7 @@ class LoaderPool:
                 process.on_ended(report)
 
     def _on_template_lost(self) -> None:
-        """Its processes die with it; the next page has another one started."""
+        """Forget the processes, which die with their template; the next page has another one started."""
         _log.warning("the process that forks loader processes has ended")
         self._template_losses += 1
         self._unwatch()

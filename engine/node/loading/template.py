@@ -1,4 +1,4 @@
-"""Loader processes, and the template that forks them and kills each with the helpers that it started."""
+"""Loader processes, and the template that forks them and kills each with its helpers."""
 
 import argparse
 import os
@@ -91,7 +91,7 @@ class LoaderChild:
             self._loader = PluginLoader(decode_files(body)).create(header["class"], header["options"])
         except PluginUnavailable as error:
             return NotLoaded(kind="unavailable", text=cut_text(error), code="unavailable")
-        except BaseException as error:  # plugin code: whatever it raises is its own failure
+        except BaseException as error:  # plugin code may raise anything
             return NotLoaded(kind="error", text=cut_text(describe_error(error)), code=_code_of(error))
         return Ready()
 
@@ -107,7 +107,7 @@ class LoaderChild:
             return NotLoaded(kind="not-applicable", text=cut_text(error_text(reason)))
         except StepError as error:
             return NotLoaded(kind="step", text=cut_text(error_text(error)), code=cut_text(error.code, 100))
-        except BaseException as error:  # plugin code: whatever it raises is its own failure
+        except BaseException as error:  # plugin code may raise anything
             return NotLoaded(kind="error", text=cut_text(describe_error(error)), code=_code_of(error))
         try:
             return _read_response(response, context, header["max_body"])
@@ -159,14 +159,14 @@ class LoaderTemplate(ExtractionTemplate):
             signal.set_wakeup_fd(-1)
             reset_signals()
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)  # helpers inherit what is ignored
+                signal.signal(number, signal.SIG_DFL)  # helpers inherit ignored signals
             signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a helper that has ended is an exception
             os.setpgid(0, 0)
             die_with_parent(parent, watches=True)
             set_process_name("loader")
             close_inherited_files({descriptor})
             os.set_inheritable(descriptor, False)
-            become_first_victim()  # the node watches its memory: a limit of addresses would break the helpers
+            become_first_victim()  # the node watches its memory: an address limit would break the helpers
             LoaderChild(socket.socket(fileno=descriptor)).serve()
 
     def kill(self, pid: int) -> None:
@@ -175,7 +175,7 @@ class LoaderTemplate(ExtractionTemplate):
         super().kill(pid)  # it may not lead its group yet
 
     def clean_up(self, pid: int) -> None:
-        """End the helpers that a process has left."""
+        """End the helpers of a process that has ended."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 
@@ -188,7 +188,7 @@ def _main() -> None:
     options = parser.parse_args()
     log_file.log_to_stderr()
     with exit_at_end():
-        os.setpgid(0, 0)  # who kills the group of the node must leave the time to kill those of the loaders
+        os.setpgid(0, 0)  # the killer of the node's group must leave time to kill the loaders' groups
         reset_signals()
         set_process_name("loader-tmpl")
         close_inherited_files({options.control, options.board})

@@ -1,4 +1,4 @@
-"""The parts of the files that a node downloads now, by job."""
+"""The parts of the files that a node is downloading, by job."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from engine.runtime.file_folder import FileFolder
 from engine.settings import Settings
 
 _THREADS = 4
-"""They write, hash and flush; a disk is not faster with more."""
+"""Threads that write, hash and flush; a disk is not faster with more."""
 
 
 class FileParts:
@@ -30,7 +30,7 @@ class FileParts:
         return part
 
     async def run(self, work: Callable[[], None]) -> None:
-        """Do work on the disk in a thread of their own: names are resolved in those of the event loop."""
+        """Work on the disk in a thread of its own: the event loop's threads resolve names."""
         await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def download(self, job: LeasedJob) -> FileDownload:
@@ -38,7 +38,7 @@ class FileParts:
         return FileDownload(self._open[job.lease_key], job.url, self._limits, self._threads)
 
     def close(self, job: LeasedJob, *, discard: bool) -> None:
-        """Close the part, behind what a thread still writes; what is written stays, unless it is to be discarded."""
+        """Close the part after all pending writes; its content stays unless it is to be discarded."""
         part = self._open.pop(job.lease_key, None)
         if part is not None:
             if discard:

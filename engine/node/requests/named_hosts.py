@@ -25,9 +25,9 @@ class _WrittenHosts(NamedTuple):
 class NamedHosts:
     """One for each node; used by the fetch loop's thread alone.
 
-    Locators name hosts as they are written, and as they are seeded, which the store records: lists are read only then.
-    Only positive answers are cached: a host may be named at any time. A host once named by a locator stays so for the
-    run, whose jobs the locator made.
+    Locators name hosts as they are written, and as they are seeded, which the store records: lists of URLs are read
+    only
+    then. Only positive answers are cached: a host may be named at any time, and stays named for the run.
     """
 
     def __init__(self, *, run: Run, db_access: DbAccess, def_cache: DefCache) -> None:
@@ -40,7 +40,7 @@ class NamedHosts:
         """By version of the defs."""
 
     def is_known_exempt(self, host_key: str, version: int) -> bool:
-        """Whether `is_exempt` was true for this host (`name:port`): costs a set lookup.
+        """Whether `is_exempt` was true for this host (`name:port`): costs a set look-up.
 
         The newest version of the defs decides, also for jobs that were leased with an earlier one.
         """
@@ -52,7 +52,7 @@ class NamedHosts:
     def is_exempt(self, host_key: str, version: int) -> bool:
         """Whether a host (`name:port`) may be at a guarded address: named by a locator, the base URL or `private`.
 
-        So may that of a login page which the defs name with its host.
+        A login page that the defs name with its host counts, too.
         """
         if self.is_known_exempt(host_key, version):
             return True
@@ -86,7 +86,7 @@ class NamedHosts:
         return [url for rule in rules if (url := urls.normalize(rule.url)) is not None]
 
     def _written_hosts(self, version: int) -> _WrittenHosts:
-        """What the locators of a version name before they are seeded. Read once: they may be thousands."""
+        """The hosts that the locators of a version name before seeding. Read once: locators may be thousands."""
         hosts = self._written.get(version)
         if hosts is None:
             groups = self._def_cache.definitions(version).locator_groups
@@ -115,7 +115,7 @@ class RedirectRule:
     def refusal(self, job: LeasedJob, from_url: str, target: str) -> str | None:
         """Why a redirect from one normalized URL to another is not followed; None if it is.
 
-        A name that resolves to a guarded address is refused later, when it is connected.
+        A name that resolves to a guarded address is refused later, at the connection.
         """
         if urls.origin(from_url) == urls.origin(target):
             return None

@@ -31,15 +31,15 @@ from engine.store.tables.host.host_speeds import NO_ANSWER
 from engine.store.transactions.outcome import JobOutcome
 
 _FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
-"""Other attempts are made once more: only the last one's result of a plugin loader counts."""
+"""Only in these states does a plugin loader's result count: other attempts are repeated."""
 _WITH_CREDENTIALS = (JobKind.PAGE, JobKind.FILE, JobKind.LOGIN)
 _WITHOUT_COOKIES = (JobKind.ROBOTS, JobKind.SITEMAP)
 _MIN_REFUSALS = 5
-"""Refused pages among a host's last answers from which they concern the host, if they are half of them, too."""
+"""So many refused pages among a host's last answers rest the host, if they are also half of them."""
 
 
 class _RequestStats(Struct):
-    """What the requests of one job cost, and whether an answer was 429 or 503."""
+    """The costs of one job's requests, and whether an answer was 429 or 503."""
 
     requests: int = 0
     reserved: int = 0
@@ -51,9 +51,9 @@ class _RequestStats(Struct):
     strike: bool = False
     backoff_until: float | None = None
     changed_sites: set[str] = field(default_factory=set)
-    """Whose cookies nodes share."""
+    """Sites with changed cookies that nodes share."""
     loaded: tuple[StepResult, ...] = ()
-    """What became of the plugin loader."""
+    """Results of the plugin loader."""
 
 
 class RequestSender:
@@ -73,9 +73,9 @@ class RequestSender:
         shared_jars: SharedJars | None = None,
         file_parts: FileParts | None = None,
     ) -> None:
-        """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none.
+        """`byte_budget` limits the bodies of all jobs together. `group_loaders`: None without plugin loaders.
 
-        `file_parts`: None: there are no jobs for files.
+        `file_parts`: None without jobs for files.
         """
         self._file_parts = file_parts
         self._fetcher = fetcher
@@ -92,7 +92,7 @@ class RequestSender:
         self._stats: dict[tuple[int, int], _RequestStats] = {}
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
-        """Wait until the job may send its first request; or the outcome that gives it back: its host is in backoff."""
+        """Wait until the job may send its first request; if its host is in backoff, give the job back."""
         try:
             await self._host_gates.enter(
                 job,
@@ -121,13 +121,14 @@ class RequestSender:
         self._host_gates.exit(job)
 
     async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
-        """Send one request for a job, with the headers and cookies the defs set for the host.
+        """Send one request for a job, with the headers and cookies that the defs set for the host.
 
-        The plugin loader of the job's group answers it, if there is one.
-        A further request of the job waits for its turn at its host, as the first one did in `admit`. Raises
-        FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it,
-        and HostBackingOff; in the last two cases nothing was sent. RequestLimitReached: no challenge may be answered
-        any more.
+        The plugin loader of the job's group answers it, if the group has one. A further request of the job waits for
+        its turn
+        at its host, as the first one did in `admit`. Raises FetchFailed, AddressRefused if the host has only a guarded
+        address and the defs do not name it, and HostBackingOff; after the last two nothing was sent.
+        RequestLimitReached: no
+        further challenge may be answered.
         """
         if urls.is_file_url(url):
             return await self._read_file(job, url)
@@ -147,14 +148,15 @@ class RequestSender:
             exempt = self._named_hosts.is_known_exempt(host_key, job.defs_version)
             response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode)
         except AddressRefused:
-            # only hosts with guarded addresses cost the search for who names them
+            # only hosts with guarded addresses cost the search for their names in the defs
             if not self._named_hosts.is_exempt(host_key, job.defs_version):
                 stats.requests -= 1
                 raise
             exempt = True
             response = await self._send(job, url, request, part, exempt=True, jar_mode=jar_mode)
         if response.challenge_answer is not None:
-            # a request like any other: it waits for its turn, and the challenge is an answer, but no refusal
+            # a request like any other: it waits for its turn; the challenge is an answer, but does not count as a
+            # refusal
             self._note_cookies(stats, url, response, jar_mode)
             self._count_response(job, host_key, stats, sent_at, response)
             if job.reserved and not await self._db_access.reserve_request(job):
@@ -168,7 +170,7 @@ class RequestSender:
         return self._count_response(job, host_key, stats, sent_at, response)
 
     def _host_part(self, job: LeasedJob, url: str) -> HostPart:
-        """What the host's rule adds to one request: credentials for pages, files and logins alone."""
+        """Credentials, headers and cookies that the host's rule adds to one request."""
         version = job.defs_version
         rule = self._def_cache.host_rule(version, urls.host_key(url))
         if not (rule.headers or rule.cookies or rule.auth or rule.route):
@@ -196,7 +198,7 @@ class RequestSender:
     async def _load(
         self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats
     ) -> FetchResponse | None:
-        """The response of a plugin loader, in place of a request; None: the built-in client is to send that."""
+        """The response of a plugin loader, in place of a request; None: the built-in client must send it."""
         assert self._group_loaders is not None
         await self.check_address(job, url)
         outgoing = build_request(
@@ -234,10 +236,11 @@ class RequestSender:
         return response
 
     def _judge(self, job: LeasedJob, host_key: str, response: FetchResponse) -> None:
-        """Note in the response whether it refuses the crawler, and whether for one page or for the host.
+        """Note in the response whether it refuses the crawler, and whether that concerns one page or the host.
 
-        A refused page concerns the host once at least five of its last 20 answers are such, and half of them. Answers
-        to further requests for a refused page do not count: where few pages are refused, they come one after another.
+        A refused page concerns the host once at least five of its last 20 answers are refusals, and half of them.
+        Answers to
+        further requests for a refused page do not count: where few pages are refused, they come one after another.
         """
         rule = self._def_cache.host_rule(job.defs_version, host_key)
         if response.status in OVERLOAD_STATUSES:
@@ -301,15 +304,15 @@ class RequestSender:
         return share
 
     def take_share(self, job: LeasedJob) -> BodyShare | None:
-        """The share of a job that sent a request or read a stored body; forgets it. The caller releases it."""
+        """The share of a job that sent a request or read a stored body; the caller must release it."""
         return self._shares.pop(job.lease_key, None)
 
     def mark_reserved(self, job: LeasedJob) -> None:
-        """Note that the next request of the job is counted already."""
+        """Note that the next request of the job is already counted."""
         self._stats[job.lease_key].reserved += 1
 
     def complete(self, outcome: JobOutcome) -> None:
-        """Add to the outcome of a job what its requests cost, and the backoff they put the host in."""
+        """Add the costs of a job's requests to its outcome, and the backoff of its host."""
         stats = self._stats.pop(outcome.job.lease_key, None)
         if stats is None:
             return
@@ -327,7 +330,7 @@ class RequestSender:
         outcome.backoff_until = outcome.backoff_until or stats.backoff_until
 
     def forget(self, job: LeasedJob) -> None:
-        """Free what is kept of a job, however it ended."""
+        """Free the state of a job, however it ended."""
         self._host_gates.exit(job)
         self._stats.pop(job.lease_key, None)
 
@@ -339,7 +342,7 @@ class RequestSender:
         self._host_gates.close()
 
     def _back_off(self, job: LeasedJob, stats: _RequestStats, sent_at: float, response: FetchResponse) -> None:
-        """Hold back the host at once, before this is committed: in this process, and through the clock in others."""
+        """Hold back the host before the commit: in this process, and through the clock in others."""
         gate = self._host_gates.gate_of(job)
         assert gate is not None, "it sent a request"
         now, retry_after = boottime(), response.retry_after
@@ -351,5 +354,5 @@ class RequestSender:
 
 
 def _give_back(job: LeasedJob, refusal: HostBackingOff) -> JobOutcome:
-    """READY once more, to be leased when the backoff is over."""
+    """READY, to be leased when the backoff is over."""
     return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target, backoff_until=refusal.until)

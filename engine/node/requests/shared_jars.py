@@ -25,10 +25,10 @@ class SharedJars:
         self._def_cache = def_cache
         self._lock = threading.Lock()
         self._version = 0
-        """Of the newest jar that was taken over."""
+        """The newest jar that was taken over."""
 
     def load(self, db: Database, jobs: Sequence[LeasedJob]) -> None:
-        """Take over what other nodes have written, before these jobs start; nothing if no host shares cookies."""
+        """Take over the cookies of other nodes before these jobs start; without shared cookies do nothing."""
         version = max((job.defs_version for job in jobs), default=0)
         if not version or not self._def_cache.shares_cookies(version):
             return
@@ -38,11 +38,11 @@ class SharedJars:
                 self._version = newer.version
 
     def jar(self, site: str) -> "SharedJar":
-        """The jar of a site that has changed, to be written with the next commit."""
+        """The jar of a changed site, to be written with the next commit."""
         return SharedJar(self, site)
 
     def write(self, db: Database, run: int, site: str) -> None:
-        """Write the cookies of a site in the open transaction, merged with those that another node has written."""
+        """Write the cookies of a site in the open transaction, merged with those of another node."""
         with self._lock:
             stored = cookie_jars.get(db, run, site)
             if stored is not None and stored.node != self._node:
@@ -52,11 +52,11 @@ class SharedJars:
 
 
 class SharedJar(Struct, frozen=True):
-    """The cookies of a site that answers have changed."""
+    """The changed cookies of a site."""
 
     jars: SharedJars
     site: str
 
     def write(self, db: Database, run: int) -> None:
-        """Write them in the open transaction, merged with what other nodes have written."""
+        """Write them in the open transaction, merged with those of other nodes."""
         self.jars.write(db, run, self.site)

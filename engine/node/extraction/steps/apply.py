@@ -53,7 +53,7 @@ class PluginSteps:
         self._unit = 0
 
     def apply(self, task: PageTask, page: Page | None, body: bytes) -> ExtractedPage:
-        """What all units give. `page`: None if the content is not text; then only plugin parsers read it."""
+        """The results of all units. `page`: None if the content is not text; then only plugin parsers read it."""
         results: list[tuple[int, StepResult]] = []
         stops: list[tuple[int, int]] = []
         group = task.context.group
@@ -107,7 +107,7 @@ class PluginSteps:
     def _walk(
         self, chain: TaskChain, unit: int, task: PageTask, body: bytes, extraction: Extraction, context: PageContext
     ) -> ChainWork:
-        """What a chain makes of a page: of its bytes, or of the rows of its fields."""
+        """Run a chain on a page: on its bytes, or on the rows of its fields."""
 
         def on_step(step: int) -> None:
             self._slot.enter_step(unit, step)
@@ -123,12 +123,12 @@ class PluginSteps:
         return work
 
     def has_parser(self, task: PageTask) -> bool:
-        """Whether a plugin parser reads this page: then its content may be anything."""
+        """Whether a plugin parser reads this page, so that its content may be anything."""
         tasks = [name for *_, name in task.units if name]
         return any(self._chain(task.context.group, name).parser is not None for name in tasks)
 
     def resume(self, header: Mapping[str, Any], body: bytes) -> ExtractedPage:
-        """What follows from the answer of a command. `body`: the line it got, and the line it answered."""
+        """Continue after the answer of a command. `body`: the line sent to it, and the line of its answer."""
         sent_line, _, answer_line = body.partition(b"\n")
         task = PageTask.from_header(dict(header["task"]))
         [(name, _, task_name)] = task.units
@@ -163,7 +163,7 @@ class PluginSteps:
         self, task: PageTask, pairs: Sequence[tuple[RecordExtractor, bool]],
         extract: Callable[[int, RecordExtractor], Extraction],
     ) -> ExtractedPage:  # fmt: skip
-        """What plugin parsers give for content that is not a page; its headers may ask not to be indexed."""
+        """Run plugin parsers on content that is not a page; its headers may ask not to be indexed."""
         rows: list[tuple[int, tuple[str, ...]]] = []
         links: list[ExtractedLink] = []
         rejected: list[Rejection] = []
@@ -235,7 +235,7 @@ class PluginSteps:
         return data_def
 
     def _converter(self, name: str) -> FieldConverter:
-        """A converter of the defs as the fields call it. Raises ValueError if it cannot be loaded."""
+        """A converter of the defs as a callable for fields. Raises ValueError if it cannot be loaded."""
         before = self._slot.enter_converter(self._unit)
         try:
             with TimeLimit(self._limits.seconds):
@@ -305,7 +305,7 @@ def _with_links(extraction: Extraction, context: PageContext) -> Extraction:
 
 
 def _sendable(work: ChainWork) -> list[dict[str, Any]]:
-    """The rows; before a command with their decimals as texts, which keep all digits in any language."""
+    """The rows; before a command, decimals become texts, which keep all digits in any language."""
     return work.rows if work.stopped_at is None else [_decimals_as_texts(row) for row in work.rows]
 
 

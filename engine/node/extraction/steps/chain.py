@@ -20,26 +20,26 @@ from engine.plugins.contracts import Document, NotApplicable, Row, StepError
 from engine.plugins.loading import Awaiter, PluginUnavailable, describe_error, error_text
 
 BAD_ANSWER = "bad-answer"
-"""The code of an answer that is not to the line that a command got: what it writes next may belong to any page."""
+"""The code of an answer that does not fit the line sent to a command: its next lines may belong to any page."""
 LOCATOR_CREATOR, DATA_FILTER, COMMAND = "LocatorCreator", "DataFilter", "command"
 Creator = Callable[[str, Mapping[str, Any]], Any]
 """Makes an instance of a class, with its options. Raises PluginUnavailable."""
 OnStep = Callable[[int], None]
-"""A step is entered: its index in the chain."""
+"""Called when a step begins, with its index in the chain."""
 
 
 class StepFailed(Exception):
-    """A step's outcome on this page is `error`."""
+    """A step ended with `error` on this page."""
 
 
 class ChainWork(Struct):
-    """What a chain made of a page. `stopped_at`: the command that must work on the rows next; None: it ended."""
+    """The work of a chain on a page. `stopped_at`: the command that works on the rows next; None: the chain ended."""
 
     rows: list[Row]
     results: list[StepResult] = field(default_factory=list)
     rejected: list[Rejection] = field(default_factory=list)
     counts: RecordCounts = field(default_factory=RecordCounts)
-    """Of the fields that steps fill."""
+    """Counts of the fields that steps fill."""
     filtered: int = 0
     stopped_at: int | None = None
 
@@ -58,13 +58,13 @@ class TaskChain:
         self._main = [(index, step) for index, step in enumerate(task.chain) if not step.previous]
         self.parser = next(((index, step) for index, step in self._main if step.kind == "parser"), None)
         """The plugin parser, with its index; None: the fields of the dataDef make the rows."""
-        late = needs_late_filters(task)  # else the extractor filters, as without plugin code
+        late = needs_late_filters(task)  # otherwise the extractor filters, as without plugin code
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters) if late else ()
         self._checker = RowChecker(data_def)
         self._instances: dict[int, Any] = {}
 
     def parse(self, document: Document, context: PageContext, on_step: OnStep) -> ChainWork:
-        """What the plugin parser, and the chain after it, make of a document."""
+        """Run the plugin parser on a document, and the chain after it."""
         assert self.parser is not None
         index, step = self.parser
         work = ChainWork([])
@@ -78,7 +78,7 @@ class TaskChain:
         self, rows: Sequence[Mapping[str, Any]], context: PageContext, on_step: OnStep, *, after: int = -1,
         work: ChainWork | None = None,
     ) -> ChainWork:  # fmt: skip
-        """What the steps behind index `after` make of rows."""
+        """Run the steps behind index `after` on rows."""
         work = work or ChainWork([])
         work.rows = [dict(row) for row in rows]
         try:
@@ -99,9 +99,9 @@ class TaskChain:
         self, sent: Any, answer: Any, context: PageContext, on_step: OnStep, *, written: bytes, at: int,
         milliseconds: float,
     ) -> ChainWork:  # fmt: skip
-        """What follows from the answer of the command at index `at`.
+        """Continue after the answer of the command at index `at`.
 
-        `sent`: the object that it got; `written`: the beginning of the line that it answered.
+        `sent`: the object sent to it. `written`: the beginning of the line of its answer.
         """
         step, work = self._chain[at], ChainWork([])
         try:
@@ -208,7 +208,7 @@ class TaskChain:
         self, index: int, step: ChainStep, method: str, arguments: tuple[Any, ...], context: PageContext,
         work: ChainWork, on_step: OnStep, *, unchanged: list[Row],
     ) -> list[Row]:  # fmt: skip
-        """Call plugin code under the limit of its step. Raises StepFailed, and MemoryError."""
+        """Call plugin code within the limit of its step. Raises StepFailed, and MemoryError."""
         on_step(index)
         began = time.perf_counter()
         try:
@@ -264,7 +264,7 @@ class TaskChain:
 
 
 class TimeLimit:
-    """Lets the system end this process after so many seconds; meanwhile the CPU limit of the page stands still.
+    """The system ends this process after so many seconds; meanwhile the CPU limit of the page stands still.
 
     A signal without a handler works inside C code, too.
     """
@@ -286,7 +286,7 @@ class TimeLimit:
 
 
 def needs_late_filters(task: Task) -> bool:
-    """Whether the chain filters by itself: a plugin step comes before the filter, or there is no filter at all."""
+    """Whether the chain filters by itself: a plugin step comes before the filter, or the chain has no filter."""
     for step in task.chain:
         if step.previous or step.kind == "loader":
             continue

@@ -19,7 +19,7 @@ _CHUNK_BYTES = 65_536
 
 
 class CommandFailed(Exception):
-    """The program gave no answer for a page; the text says why."""
+    """The program gave no answer for a page; the message says why."""
 
 
 class CommandProcess:
@@ -28,10 +28,10 @@ class CommandProcess:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.is_usable = True
-        """Whether it may get another page: it answered one line, and that was the right one."""
+        """Whether it may get another page: its last answer was one line, and the right one."""
 
     def discard(self) -> None:
-        """Give it no further page: what it writes next may belong to this one."""
+        """Give it no further page: its next output may belong to this one."""
         self.is_usable = False
 
 
@@ -81,7 +81,7 @@ class CommandPool:
         self._idle.clear()
 
     async def wait_closed(self) -> None:
-        """Kill all processes, and wait for their end: an event loop that is closed next must know of it."""
+        """Kill all processes and wait for their end, so that the event loop can be closed."""
         processes = list(self._processes)
         self.close()
         for process in processes:
@@ -191,7 +191,7 @@ class CommandTurn:
         """The answer to a line. Raises CommandFailed."""
         try:
             return await self._pool.ask(self, line, share)
-        except BaseException:  # also when the job is cancelled: what it still writes belongs to nobody
+        except BaseException:  # also when the job is cancelled: the process may still write its answer
             self.discard()
             raise
 

@@ -1,4 +1,4 @@
-"""What plugin code learns of its page, and what it reports of it."""
+"""The information that plugin code gets about its page, and its reports."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ NodeCall = Callable[[str, str, Any], Any]
 
 
 class NodeStore:
-    """The values that the steps of a run share, by way of the node."""
+    """Values that the steps of a run share, stored by the node."""
 
     def __init__(self, call: NodeCall) -> None:
         self._call = call
@@ -87,7 +87,7 @@ class PageContext:
         return warnings
 
     def follow(self, url: object, group: str | None = None) -> None:
-        """Make the page of this URL a job of the group; None: of this page's. Raises StepError."""
+        """Make the page of this URL a job of the group; None: of this page's group. Raises StepError."""
         group = group or self.group
         resolved = resolve_url(self._base, url, self._query_stripper) if isinstance(url, str) else None
         if resolved is None:
@@ -99,13 +99,13 @@ class PageContext:
             self.links[group, resolved] = ExtractedLink(resolved, group, self._priorities[group], None, key)
 
     def checkpoint(self, key: str | None = None) -> str | None:
-        """Store a text at once, for the next attempt at this job; without one, the text that an attempt stored."""
+        """Store a text at once for the next attempt at this job; without a text, return the stored one."""
         stored = self._call("checkpoint", "", None if key is None else cut_text(str(key), 4_096))
         return None if stored is None else str(stored)
 
 
 def cut_text(text: object, limit: int = _MAX_TEXT) -> str:
-    """The text on one line, as UTF-8 can encode it, at most so long."""
+    """The text on one line, valid in UTF-8 and cut to `limit`."""
     line = " ".join(str(text).split()).encode("utf-8", "replace").decode()
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

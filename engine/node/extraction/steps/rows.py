@@ -16,7 +16,7 @@ _INT_RANGE = 2**63
 
 
 class RowInvalid(Exception):
-    """A row does not fit its dataDef; the text says which one, and why."""
+    """A row does not fit its dataDef; the message says which row, and why."""
 
 
 class RowChecker:
@@ -34,7 +34,7 @@ class RowChecker:
         return [self._check_row(number, row) for number, row in enumerate(rows, 1)]
 
     def complete(self, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Rejection], RecordCounts]:
-        """The rows with the defaults of fields that steps fill; rejected are those that lack a required one."""
+        """Add defaults to fields that steps fill; rows that lack a required field are rejected."""
         if not self._from_step:
             return rows, [], RecordCounts(len(rows))
         kept, rejected = [], []
