@@ -1,7 +1,9 @@
 """Settings for all tests."""
 
+import gc
 import os
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -16,6 +18,14 @@ _STATE_HOME = pytest.StashKey[str]()
 def pytest_configure(config: pytest.Config) -> None:
     """Tests must not share the hosts of the user's crawls, nor of other tests."""
     config.stash[_STATE_HOME] = os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="crawl-console-tests-")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each worker and each process compiles every module
+    sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests stay: the garbage collector need not look at them during each test."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -14,10 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import pytest
 from click.testing import CliRunner
 
 from console.cli.commands.status import status
+from console.cli.main import main
 
 from .stopwatch import Stopwatch
 
@@ -25,6 +28,11 @@ CRAWL = [sys.executable, "-m", "console"]
 LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 """Makes stdin the controlling terminal, then executes the command; `preexec_fn` is unsafe in a process with threads."""
 TIMEOUT = 45.0
+IN_PROCESS = {
+    "cancel", "check", "drain", "events", "exclude", "export", "host", "jobs", "kill", "logs", "pause", "plan", "query",
+    "reload", "restart", "results", "resume", "retry", "runs", "scale", "seed", "state", "status", "steps", "stop",
+}  # fmt: skip
+"""Commands that start no process: the tests call them in theirs. `test_commands` compares both ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +74,6 @@ class Running:
         self._explain = explain
         self._out, self._err = folder / f"out{number}", folder / f"err{number}"
         self._started_at = time.monotonic()
-        # with bytecode files, modules are compiled once and not by each process
-        excluded = ("CRAWL_", "PYTHONDONTWRITEBYTECODE")
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(excluded)}
-        environment["XDG_STATE_HOME"] = str(folder / "state")  # a test must not share its hosts with others
-        environment.update(variables or {})
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [*tracer, *CRAWL, *arguments],
@@ -78,7 +81,7 @@ class Running:
                 stdout=out,
                 stderr=err,
                 cwd=folder,
-                env=environment,
+                env=environment_of(folder, variables),
                 start_new_session=True,
             )
         if self.process.stdin is not None:
@@ -116,6 +119,12 @@ class Running:
             raise AssertionError(f"still running after {seconds:g} s\n{self.err[-3000:]}\n{state}") from None
         out = self._out.read_text("utf-8", "replace")
         return Completed(code, out, self.err, time.monotonic() - self._started_at)
+
+
+def environment_of(folder: Path, variables: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of the commands in a folder: without settings, and with hosts that no other test shares."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CRAWL_")}
+    return {**kept, "XDG_STATE_HOME": str(folder / "state"), **(variables or {})}
 
 
 class Project:
@@ -158,8 +167,25 @@ class Project:
     def run_command(
         self, *arguments: str, seconds: float = 20.0, variables: Mapping[str, str] | None = None
     ) -> Completed:
-        """Run a command to its end."""
-        return self.start_command(*arguments, variables=variables).wait(seconds)
+        """Run a command to its end; one of `IN_PROCESS` runs in the process of the tests."""
+        if not arguments or arguments[0] not in IN_PROCESS:
+            return self.start_command(*arguments, variables=variables).wait(seconds)
+        streams = out, err = [self.folder / f"stream{number}" for number in range(2)]
+        started_at = time.monotonic()
+        with (
+            contextlib.chdir(self.folder),
+            patch.dict(os.environ, environment_of(self.folder, variables), clear=True),
+            Path(os.devnull).open() as stdin,
+            out.open("w", encoding="utf-8") as stdout,
+            err.open("w", encoding="utf-8") as stderr,
+            patch.multiple(sys, stdin=stdin, stdout=stdout, stderr=stderr),
+            pytest.raises(SystemExit) as ended,
+        ):
+            main(arguments)
+        texts = [path.read_text("utf-8", "replace") for path in streams]
+        for path in streams:
+            path.unlink()
+        return Completed(int(ended.value.code or 0), *texts, time.monotonic() - started_at)
 
     def run_with_data(self, *arguments: str, seconds: float = 20.0) -> Completed:
         """Run a command with this data dir to its end."""
