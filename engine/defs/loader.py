@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from engine import urls
-from engine.defs.builders import axes, plugin_files, step_outputs
+from engine.defs.builders import axes, plugin_files, step_plugins
 from engine.defs.builders.chains import compile_chains
 from engine.defs.builders.definitions import Sources, build_definitions
 from engine.defs.builders.steps import DEFAULT_TABLE_STEPS, default_flavour
@@ -23,7 +22,7 @@ from engine.defs.checks import (
     series,
     transport,
 )
-from engine.defs.language.keys import SECTIONS
+from engine.defs.language.keys import SECTIONS, is_table
 from engine.defs.problems import Problems
 from engine.defs.yaml import sources, tree
 from engine.defs.yaml.node import Entry, YamlNode
@@ -66,10 +65,10 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     )
     root = _merge([root for root in roots if root is not None], sources.root_place(path), problems)
     names.check(root, problems)
-    table_names = {name for name, entry in root.entries_of("dataDefs") if axes.is_table(entry.node)}
+    table_names = {name for name, entry in root.entries_of("dataDefs") if is_table(entry.node)}
     chains = compile_chains(root, catalog, problems, table_names, default_steps)
     tables = axes.read(root, chains, problems, default_flavour(default_steps))
-    added = step_outputs.read(root, chains, problems)
+    added = step_plugins.read_outputs(root, chains, problems)
     groups.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems, keep_documents=keep_documents)
@@ -85,7 +84,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
         files=files, paths=paths, chains=chains, catalog=catalog, tables=tables, step_outputs=added,
         keep_documents=keep_documents,
     )  # fmt: skip
-    definitions = build_definitions(_without_queries_of_tables(root), built_from, problems)
+    definitions = build_definitions(root, built_from, problems)
     if definitions is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
     secrets.warn_of_literals(root, problems)
@@ -113,20 +112,6 @@ def find_file_urls(definitions: Definitions, base_url: str | None) -> Iterator[t
             for url in (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
                 if urls.is_file_url(url) or (base and urls.is_file_url(base) and not urls.is_http_url(url)):
                     yield locator.place, urls.without_credentials(url)
-
-
-def _without_queries_of_tables(root: YamlNode) -> YamlNode:
-    """The defs without the queries that are read with the axes of their tables."""
-    section = root.entries.get("dataDefs")
-    if section is None:
-        return root
-    data_defs = dict(section.node.entries)
-    for name, entry in section.node.entries.items():
-        if axes.is_table(entry.node):
-            kept = {key: inner for key, inner in entry.node.entries.items() if key != "query"}
-            data_defs[name] = Entry(entry.place, replace(entry.node, entries=kept))
-    changed = Entry(section.place, replace(section.node, entries=data_defs))
-    return replace(root, entries=root.entries | {"dataDefs": changed})
 
 
 def _check_seed_file(locator: Locator, problems: Problems) -> None:

@@ -1,9 +1,10 @@
 """A dataDef in axis mode: a table of items, dimensions and facts, as its defs describe it."""
 
-from typing import Literal
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct
 
+from engine.model.declaration import AnyText, Constant, Constants, DefKey, Text, Wrapper
 from engine.model.stored_form import NO_POSITION, SourcePosition
 
 ITEM, FACT = "item", "fact"
@@ -19,30 +20,37 @@ FROM_DATE_PATTERN = "yyyy-MM-dd'T'HH:mm:ss'Z'"
 class AxisFilter(Struct, frozen=True, kw_only=True):
     """Drops the rows in which the value of the axis equals the pattern, or matches it as a whole."""
 
-    type: Literal["value", "match"]
-    pattern: str
+    type: Annotated[Literal["value", "match"], DefKey("Whether the pattern is a value, or a regular expression.")]
+    pattern: Annotated[AnyText, DefKey("What the whole value equals or matches; one blank means blank.")]
 
 
 class Axis(Struct, frozen=True, kw_only=True):
     """One column of the table, and the indexes it runs through. Its value is the first one that is set here."""
 
-    name: str
-    value: str | None = None
-    match: str | None = None
-    """Taken without its backslashes."""
-    script: str | None = None
-    selector: str | None = None
+    name: Annotated[Text, DefKey("The name; of a dim, that of its column.")]
+    value: Annotated[Constant | None, DefKey("A constant.")] = None
+    match: Annotated[Constant | None, DefKey("A text, taken without its backslashes.")] = None
+    script: Annotated[AnyText | None, DefKey("When the page was fetched.", examples=(FROM_DATE_SCRIPT,))] = None
+    selector: Annotated[AnyText | None, DefKey("Selects the value in the blocks.")] = None
     first: int = 1
     last: int | None = 1
     """None: up to the row of `break_after`, or the end of the data."""
-    break_after: tuple[str, ...] = ()
-    prefix: tuple[str, ...] = ()
-    """Texts before the value, the last one first."""
-    filters: tuple[AxisFilter, ...] = ()
-    link_group: str | None = None
-    link_break_on: tuple[str, ...] = ()
-    """Values that are no links."""
+    break_after: Annotated[Constants, DefKey("Values; the row with one of them is the last.")] = ()
+    prefix: Annotated[Constants, DefKey("Texts before the value, the last one first.")] = ()
+    filters: Annotated[
+        tuple[AxisFilter, ...], Wrapper("filter", "{type: value|match, pattern: …}"), DefKey("Which rows to drop.")
+    ] = ()
+    link_group: Annotated[Text | None, DefKey("The value is a link into that group.")] = None
+    link_break_on: Annotated[Constants, DefKey("Values that are not links.")] = ()
     place: SourcePosition = NO_POSITION
+
+
+class IndexRange(NamedTuple):
+    """The indexes of an axis."""
+
+    first: int
+    last: int | None
+    """None: open."""
 
 
 class DateConverter(Struct, frozen=True, kw_only=True):

@@ -37,6 +37,14 @@ class Shape(Enum):
     MAPPING_OR_URL = "a mapping, or the value of its key `url`"
 
 
+class Wrapper(Struct, frozen=True):
+    """How Scoopi writes the items of a list: each is a mapping with this key, `key: {…}`."""
+
+    key: str
+    example: str
+    """Of the mapping under the key, for messages."""
+
+
 class Kind(Struct, frozen=True):
     """A kind of value; `engine.defs.language.kinds` has the checks of each name."""
 
@@ -58,6 +66,7 @@ LoginUrl = Annotated[str, Kind("login URL")]
 LoginCheck = Annotated[str, Kind("login check")]
 SelectorText = Annotated[str, Kind("selector")]
 PatternText = Annotated[str, Kind("pattern")]
+Index = Annotated[int, Kind("index")]
 FilterPattern = Annotated[str, Kind("filter pattern")]
 Replacement = Annotated[tuple[PatternText, AnyText], Kind("replacement")]
 Separator = Annotated[str, Kind("separator")]
@@ -84,6 +93,7 @@ NonNegativeInteger = Annotated[int, bounds.DEF_COUNT]
 PositiveInteger = Annotated[int, bounds.POSITIVE_DEF_COUNT]
 Concurrency = Annotated[int, bounds.CONCURRENCY]
 Priority = Annotated[int, bounds.PRIORITY]
+Workers = Annotated[int, Meta(ge=1, le=64)]
 HttpStatus = Annotated[int, Meta(ge=100, le=599)]
 
 

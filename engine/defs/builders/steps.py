@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
+from engine.defs.language.keys import StepTerm, keys_of
+from engine.defs.language.reader import DefPart, Reader
 from engine.defs.problems import Problems
-from engine.defs.yaml.node import Entry, YamlNode, plain_data
+from engine.defs.yaml.node import Entry, YamlNode
 from engine.defs.yaml.redaction import shown_key
 from engine.errors import suggest
-from engine.model import bounds
 from engine.model.axis import SelectorFlavour
-from engine.model.bounds import is_within
+from engine.model.declaration import TypeHint
 from engine.model.step import ChainStep, StepKind, is_plugin_path
 from engine.plugins.catalog import Catalog
-from engine.settings.values import parse_seconds
 
 RECORD_DEFAULT = "recordDefault"
 _DEFAULT_STEPS = ("seeder", "loader", "parser", "filter", "appender")
@@ -70,12 +70,10 @@ _SCRIPTER = "Scripter"
 """Scoopi's step for JavaScript."""
 _DOM_LOADER = "DomLoader"
 """Scoopi's loader by a browser."""
-_STEP_KEYS = ("class", "previous", "next", "plugins", "options", "run", "limit", "workers")
 _UsersKind = Literal["step", "parser", "loader"]
 _USERS_KINDS: Mapping[str, _UsersKind] = {"step": "step", "parser": "parser", "loader": "loader"}
 """What plugin classes may be in a chain; a step of that name must be of that kind."""
-_MAX_WORKERS = 64
-_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+_STEP = TypeHint(StepTerm)
 
 
 def default_flavour(default_steps: str) -> SelectorFlavour:
@@ -95,34 +93,25 @@ def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, 
     if node.kind != "mapping":
         problems.add(entry.place, "wrong-type", f"a step must be a mapping, not {node.describe()}")
         return None
-    usable = True
-    for key, part in node.entries.items():
-        if key not in _STEP_KEYS:
-            message = f"unknown key '{shown_key(key)}' in a step{suggest(key, list(_STEP_KEYS))}"
-            problems.add(part.place, "unknown-key", message)
-            usable = False
-    for key in ("class", "previous", "next"):
-        value = node.get(key)
-        if value is None and (key == "class" or not replaces):
-            problems.add(entry.place, "missing-key", f"the key `{key}` is missing")
-            usable = False
-        elif value is not None and value.kind != "scalar":
-            problems.add(value.place, "wrong-type", f"`{key}` must be a text, not {value.describe()}")
-            usable = False
-    if not usable:
+    term = Reader(problems, {}).read(_STEP, DefPart(("steps", name), node, entry.place))
+    neighbours = [key for key in ("previous", "next") if key not in node.entries and not replaces]
+    for key in neighbours:
+        problems.add(entry.place, "missing-key", f"the key `{key}` is missing")
+    if neighbours or not isinstance(term, StepTerm) or not node.entries.keys() <= keys_of(StepTerm).keys():
         return None
-    class_name = short_class_name(node.text_of("class") or "")
+    class_name = short_class_name(term.class_)
     kind = _kind_of(name, class_name, node, catalog, problems)
     if kind is None or not _check_keys(node, class_name, kind, catalog, problems):
         return None
+    check_options(node, problems)
     return ChainStep(
         name=name,
         class_name=class_name,
         kind=kind,
-        options=_read_plugins(node) if "plugins" in node.entries else read_options(node, problems),
-        run=tuple(part.text for part in node.list_of("run")),
-        limit=read_limit(node, problems),
-        workers=_read_workers(node, problems),
+        options=MappingProxyType({"plugins": term.plugins} if "plugins" in node.entries else term.options),
+        run=term.run,
+        limit=term.limit,
+        workers=term.workers,
         place=entry.place,
     )
 
@@ -211,50 +200,9 @@ def check_run(node: YamlNode, noun: str, catalog: Catalog, problems: Problems) -
     return usable
 
 
-def _read_plugins(node: YamlNode) -> Mapping[str, Any]:
-    """The plugins of a built-in step, as its options."""
-    plugins = node.get("plugins")
-    return MappingProxyType({"plugins": None if plugins is None else plain_data(plugins.value())})
-
-
-def read_options(node: YamlNode, problems: Problems) -> Mapping[str, Any]:
-    """The `options` of a step or appender: keyword arguments of its class."""
-    options = node.get("options")
-    if options is None:
-        return _NO_OPTIONS
-    if options.kind != "mapping":
-        problems.add(options.place, "wrong-type", f"`options` must be a mapping, not {options.describe()}")
-        return _NO_OPTIONS
-    for key, entry in options.entries.items():
+def check_options(node: YamlNode, problems: Problems) -> None:
+    """Check the names in the `options` of a step or appender: keyword arguments of its class."""
+    for key, entry in node.entries_of("options"):
         if not key.isidentifier():
             message = f"'{shown_key(key)}' cannot be an option: options are keyword arguments of the class"
             problems.add(entry.place, "bad-name", message)
-    return MappingProxyType(plain_data(options.value()))
-
-
-def read_limit(node: YamlNode, problems: Problems) -> float | None:
-    """The `limit` of a step or appender, in seconds; None: the setting applies."""
-    limit = node.get("limit")
-    if limit is None:
-        return None
-    try:
-        seconds = parse_seconds(limit.text)
-    except ValueError:
-        seconds = 0.0
-    if not is_within(bounds.STEP_LIMIT, seconds):
-        message = f"`limit` must be a time from 1 ms to 1 hour, such as 5 or 500ms, not {limit.describe()}"
-        problems.add(limit.place, "out-of-range", message)
-        return None
-    return seconds
-
-
-def _read_workers(node: YamlNode, problems: Problems) -> int:
-    workers = node.get("workers")
-    if workers is None:
-        return 1
-    text = workers.text if workers.kind == "scalar" else ""
-    if not (text.isdecimal() and len(text) <= 4 and 0 < int(text) <= _MAX_WORKERS):
-        message = f"`workers` must be a number from 1 to {_MAX_WORKERS}, not {workers.describe()}"
-        problems.add(workers.place, "out-of-range", message)
-        return 1
-    return int(workers.text)

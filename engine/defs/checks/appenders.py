@@ -1,7 +1,7 @@
 """Checks the appenders: their types, which may be plugin classes, and the files that they write."""
 
 from engine.defs.builders.definitions import APPENDER_CLASSES, kind_of, suffix_of
-from engine.defs.builders.steps import check_run, read_limit, read_options
+from engine.defs.builders.steps import check_options, check_run
 from engine.defs.checks.conflicts import check_header_names
 from engine.defs.checks.names import fold_file_name
 from engine.defs.problems import Problems
@@ -88,19 +88,18 @@ def _class_problem(plugin_class: PluginClass, name: str, catalog: Catalog) -> st
 def _check_keys(node: YamlNode, kind: AppenderKind, catalog: Catalog, problems: Problems) -> None:
     type_ = node.text_of("type") or "csv"
     for key in node.entries.keys() & _TYPE_KEYS - _keys_of(type_, kind):
-        _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `type: {type_}`")
+        problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `type: {type_}`")
     if kind != "built-in":
-        read_options(node, problems)
-        read_limit(node, problems)
+        check_options(node, problems)
     if type_ == "http":
         check_header_names(node, problems)
         if "url" not in node.entries:
-            _add_at_key(problems, node, "type", "missing-key", "`type: http` needs `url`: where to post the rows")
+            problems.add(node.key_place("type"), "missing-key", "`type: http` needs `url`: where to post the rows")
     if type_ == "command":
         check_run(node, "`type: command`", catalog, problems)
     delimiter = node.text_of("delimiter") or ","
     if delimiter in '"\r\n':
-        _add_at_key(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")
+        problems.add(node.key_place("delimiter"), "out-of-range", "`delimiter` cannot be a quote or a line break")
 
 
 def _keys_of(type_: str, kind: AppenderKind) -> frozenset[str]:
@@ -127,7 +126,7 @@ def _check_files(
     shared_file = output_type is not None and output_type.shared_file
     if path is not None and not shared_file and len(set(chosen) & {*with_rows}) > 1:
         message = f"one {type_} file cannot hold several dataDefs; name one in `dataDefs`, or omit `path`"
-        _add_at_key(problems, node, "path", "same-file", message)
+        problems.add(node.key_place("path"), "same-file", message)
     suffix = output_type.suffixes[0] if output_type else suffix_of(type_, catalog) if kind else type_
     files = {path} if path else {f"{data_def}.{suffix}" for data_def in chosen}
     for file in sorted(files):
@@ -136,7 +135,3 @@ def _check_files(
             message = f"'{name}' and '{other}' would both write '{file}'; give one of them its own `path` or `dataDefs`"
             problems.add(entry.place, "same-file", message)
             break
-
-
-def _add_at_key(problems: Problems, node: YamlNode, key: str, code: str, message: str) -> None:
-    problems.add(node.key_place(key), code, message)

@@ -5,12 +5,18 @@ import re
 from engine.defs.builders.bodies import check_bodies, iter_scalars
 from engine.defs.builders.definitions import canonical_host
 from engine.defs.checks import fields
-from engine.defs.language.keys import AXES
+from engine.defs.language.keys import is_table
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.defs.yaml.redaction import shown_host, shown_key
 from engine.errors import UsageError
-from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
+from engine.extract.select.selector_syntax import (
+    EMBEDDED_PREFIX,
+    JMESPATH_PREFIX,
+    JSONLD_PREFIX,
+    is_json_selector,
+    selector_problem,
+)
 from engine.model.host import FIXED_HEADERS
 from engine.model.locator import Recrawl
 from engine.model.stored_form import SourcePosition
@@ -24,8 +30,8 @@ _JSON_OF_HTML = (JSONLD_PREFIX, EMBEDDED_PREFIX)
 def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
     """Check each locator, task group, dataDef and host. `keep_documents`: of groups without `documents`."""
     for _, group in root.entries_of("locatorGroups"):
-        if group.node.get("locators") and not group.node.list_of("locators"):
-            _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
+        if group.node.has_empty_list("locators"):
+            problems.add(group.node.key_place("locators"), "no-url", "the list of locators is empty")
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
     check_sessions(root, problems)
@@ -38,9 +44,9 @@ def check(root: YamlNode, problems: Problems, *, keep_documents: bool) -> None:
     for name, host in root.entries_of("hosts"):
         _check_host(name, host.place, hosts, problems)
         check_header_names(host.node, problems)
-        if host.node.get("drop") and not host.node.list_of("drop") and host.node.entries["drop"].node.kind == "list":
+        if host.node.has_empty_list("drop"):
             message = "the list of query keys is empty; name keys such as `utm_*`, or remove the key"
-            _add_at_key(problems, host.node, "drop", "no-keys", message)
+            problems.add(host.node.key_place("drop"), "no-keys", message)
         check_login(host.node, problems)
         for sign in host.node.list_of("blocked"):
             if sign.kind == "mapping" and not sign.entries:
@@ -52,14 +58,14 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
         return
     if not any(key in node.entries for key in ("url", "urls", "from", "sitemap")):
         problems.add(node.place, "no-url", "a locator needs one of `url`, `urls`, `from`, `sitemap`")
-    if node.get("urls") and not node.list_of("urls") and node.entries["urls"].node.kind == "list":
-        _add_at_key(problems, node, "urls", "no-url", "the list of URLs is empty")
+    if node.has_empty_list("urls"):
+        problems.add(node.key_place("urls"), "no-url", "the list of URLs is empty")
     for url in (node.get("url"), *node.list_of("urls")):
         if url is not None and url.kind == "scalar" and " " in url.text.strip():
             problems.warn(url.place, "blank-in-url", "the URL has a blank, which is sent as %20")
     bodies = [key for key in node.entries if key in ("body", "form", "json")]
     for key in bodies[1:]:
-        _add_at_key(problems, node, key, "conflict", f"`{key}` and `{bodies[0]}` both set the body; keep one")
+        problems.add(node.key_place(key), "conflict", f"`{key}` and `{bodies[0]}` both set the body; keep one")
     if "json" in node.entries:
         for part in iter_scalars(node.entries["json"].node):
             _check_env_variables(part, problems)
@@ -70,9 +76,9 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
 
 
 def _check_sitemap(node: YamlNode, problems: Problems) -> None:
-    if node.get("links") and not node.list_of("links") and node.entries["links"].node.kind == "list":
+    if node.has_empty_list("links"):
         message = "the list of links is empty, so that no entry would be followed; add a rule, or remove the key"
-        _add_at_key(problems, node, "links", "no-links", message)
+        problems.add(node.key_place("links"), "no-links", message)
     taken_by: SourcePosition | None = None
     for link in node.list_of("links"):
         if taken_by is not None:
@@ -111,12 +117,12 @@ def _check_recrawl(group: YamlNode, problems: Problems) -> None:
         return
     if "live" in group.entries:
         message = "`recrawl` says for each page how long it stays; remove `live`, or `recrawl`"
-        _add_at_key(problems, group, "live", "conflict", message)
+        problems.add(group.key_place("live"), "conflict", message)
     defaults = Recrawl()
     least, most = _read_seconds(recrawl, "min", defaults.min), _read_seconds(recrawl, "max", defaults.max)
     if least is not None and most is not None and least > most:
         message = f"`min` ({least:g} s) is longer than `max` ({most:g} s); change one of them"
-        _add_at_key(problems, recrawl, "min" if "min" in recrawl.entries else "max", "conflict", message)
+        problems.add(recrawl.key_place("min" if "min" in recrawl.entries else "max"), "conflict", message)
 
 
 def _read_seconds(node: YamlNode, key: str, default: float) -> float | None:
@@ -142,7 +148,7 @@ def _check_documents(name: str, group: YamlNode, problems: Problems, *, keep_doc
         message = f"`{key}` reuses stored pages, and {{}} deletes them at the end of the run"
         if documents is not None:
             cause = message.format("`documents: false`")
-            _add_at_key(problems, group, key, "conflict", f"{cause}; remove it, or `documents: false` of '{name}'")
+            problems.add(group.key_place(key), "conflict", f"{cause}; remove it, or `documents: false` of '{name}'")
         else:
             cause = message.format("the setting `documents = false`")
             remedy = f"write `documents: true` in '{name}' to keep them"
@@ -152,20 +158,22 @@ def _check_documents(name: str, group: YamlNode, problems: Problems, *, keep_doc
 def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: Problems) -> None:
     if node.kind != "mapping":
         return
-    if any(key in node.entries for key in AXES):
+    if is_table(node):
         return  # a table is checked where it is read
     query = node.get("query")
     if query is not None and "selector" in query.entries:
         message = "`selector` of a query has a meaning beside `items`; write `fields` with a selector each"
-        _add_at_key(problems, query, "selector", "conflict", message)
+        problems.add(query.key_place("selector"), "conflict", message)
     has_links = bool(node.list_of("links"))
     if not has_links and not any(True for _ in node.entries_of("fields")):
         problems.add(place, "no-fields", f"'{name}' has neither `fields` nor `links`; it extracts nothing")
-    query = node.get("query")
-    block = query.text_of("block") if query is not None else None
+    block = query.get("block") if query is not None else None
+    problem = selector_problem(block.text) if block is not None and block.text.strip() else None
+    if block is not None and problem is not None:
+        problems.add(block.place, "bad-selector", f"`block`: {problem}")
     for _, field in node.entries_of("fields"):
         fields.check(field.node, field.place, problems, has_block=block is not None)
-        _check_in_block(field.node, (block or "").strip(), problems)
+        _check_in_block(field.node, "" if block is None else block.text.strip(), problems)
 
 
 def _check_in_block(node: YamlNode, block: str, problems: Problems) -> None:
@@ -179,7 +187,7 @@ def _check_in_block(node: YamlNode, block: str, problems: Problems) -> None:
     elif block.startswith(_JSON_OF_HTML) and not selector.startswith((JMESPATH_PREFIX, JSONLD_PREFIX)):
         message = "the block selects JSON values, which have no elements; use `jmespath:`"
     if message:
-        _add_at_key(problems, node, "selector", "conflict", message)
+        problems.add(node.key_place("selector"), "conflict", message)
 
 
 def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition], problems: Problems) -> None:
@@ -191,10 +199,6 @@ def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition
         problems.add(place, "duplicate-name", f"'{name}' is already defined at {seen[host]}")
     else:
         seen[host] = place
-
-
-def _add_at_key(problems: Problems, node: YamlNode, key: str, code: str, message: str) -> None:
-    problems.add(node.key_place(key), code, message)
 
 
 def check_login(host: YamlNode, problems: Problems) -> None:

@@ -29,18 +29,18 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     if "value" in node.entries:
         for key in ("selector", "scope", "attribute", "all"):
             if key in node.entries:
-                _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `value`; keep one")
+                problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `value`; keep one")
     kind = node.text_of("type")
     if "format" in node.entries and kind != "date":
-        _add_at_key(problems, node, "format", "conflict", "`format` needs `type: date`")
+        problems.add(node.key_place("format"), "conflict", "`format` needs `type: date`")
     elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%") and text != ANY_FORMAT:
         message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}, or `any` with a `locale`"
         problems.add(node.entries["format"].node.place, "bad-format", message)
     if node.text_of("format") == ANY_FORMAT and kind == "date" and "locale" not in node.entries:
         message = "`format: any` needs a `locale`, such as `en`: 3/4/2024 is another day in `en-GB`"
-        _add_at_key(problems, node, "format", "missing-key", message)
+        problems.add(node.key_place("format"), "missing-key", message)
     if "locale" in node.entries and node.text_of("format") != ANY_FORMAT and "fields" not in node.entries:
-        _add_at_key(problems, node, "locale", "conflict", "`locale` needs `type: date` and `format: any`")
+        problems.add(node.key_place("locale"), "conflict", "`locale` needs `type: date` and `format: any`")
     if "join" in node.entries and not _is_list(node):
         problems.warn(node.key_place("join"), "no-effect", "`join` has no effect without `all: true` or `split`")
     if "scope" in node.entries and "fields" not in node.entries:
@@ -67,9 +67,9 @@ def _is_list(node: YamlNode) -> bool:
 def _check_scope(node: YamlNode, depth: int, problems: Problems) -> None:
     if depth:
         message = "a nested field reads its own match; put a field with `scope` beside the outer one"
-        _add_at_key(problems, node, "scope", "conflict", message)
+        problems.add(node.key_place("scope"), "conflict", message)
     elif "selector" not in node.entries and "value" not in node.entries:
-        _add_at_key(problems, node, "scope", "missing-key", "`scope` needs a `selector` to search the page with")
+        problems.add(node.key_place("scope"), "missing-key", "`scope` needs a `selector` to search the page with")
 
 
 def _check_text_keys(node: YamlNode, kind: str, problems: Problems) -> None:
@@ -78,18 +78,16 @@ def _check_text_keys(node: YamlNode, kind: str, problems: Problems) -> None:
     if keeps and kind != "str" and not any(key in node.entries for key in ("replace", "match", "split", "convert")):
         message = f"`whitespace` has no effect: `type: {kind}` takes no white space around its value; remove it"
         problems.warn(node.key_place("whitespace"), "no-effect", message)
-    replace = node.get("replace")
-    if replace is not None and replace.kind == "list" and not replace.items:
+    if node.has_empty_list("replace"):
         problems.warn(node.key_place("replace"), "no-effect", "`replace` is empty; write pairs, or remove it")
     split = node.text_of("split")
     if split is None:
         return
     if kind == "json":
-        _add_at_key(problems, node, "split", "conflict", "`split` would cut the JSON text; keep it, or `type: json`")
+        problems.add(node.key_place("split"), "conflict", "`split` would cut the JSON text; keep it, or `type: json`")
     elif kind == "bool" and "match" in node.entries:
-        _add_at_key(
-            problems, node, "split", "conflict", "`match` makes one bool of the whole text; keep it, or `split`"
-        )
+        message = "`match` makes one bool of the whole text; keep it, or `split`"
+        problems.add(node.key_place("split"), "conflict", message)
     elif not keeps and re.search(r"[^\S ]|  ", split) and node.text_of("attribute") not in ("html", "outerHtml"):
         message = "`split`: line breaks, tabs and double blanks are one blank by then; add `whitespace: keep`"
         problems.add(node.entries["split"].node.place, "conflict", message)
@@ -101,7 +99,7 @@ def _check_marks(node: YamlNode, kind: str, problems: Problems) -> None:
         if key in node.entries and kind not in kinds:
             *others, last = (f"`{name}`" for name in kinds)
             message = f"`{key}` needs the type {', '.join(others)} or {last}"
-            _add_at_key(problems, node, key, "conflict", message)
+            problems.add(node.key_place(key), "conflict", message)
             return
     group = node.text_of("groupMark")
     decimal = node.text_of("decimalMark")
@@ -120,12 +118,12 @@ def _check_nested(node: YamlNode, place: SourcePosition, depth: int, problems: P
         problems.add(place, "missing-key", "a field with `fields` needs a `selector` (one object per match)")
     for key in NESTING_EXCLUDES:
         if key in node.entries:
-            _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `fields`; keep one")
+            problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `fields`; keep one")
     if depth >= _MAX_NESTING:
-        _add_at_key(problems, node, "fields", "too-deep", f"fields can nest at most {_MAX_NESTING} levels")
+        problems.add(node.key_place("fields"), "too-deep", f"fields can nest at most {_MAX_NESTING} levels")
         return
     if not any(True for _ in node.entries_of("fields")) and node.entries["fields"].node.kind == "mapping":
-        _add_at_key(problems, node, "fields", "no-fields", "`fields` is empty")
+        problems.add(node.key_place("fields"), "no-fields", "`fields` is empty")
     for _, field in node.entries_of("fields"):
         _check_field(field.node, field.place, depth + 1, problems)
 
@@ -148,7 +146,3 @@ def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
         problems.add(
             default.place, "wrong-type", f"`default` must be valid for `type: {kind}`, not {default.describe()}"
         )
-
-
-def _add_at_key(problems: Problems, node: YamlNode, key: str, code: str, message: str) -> None:
-    problems.add(node.key_place(key), code, message)

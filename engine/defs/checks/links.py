@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
 from engine.defs.checks.series import add_no_content, has_content
-from engine.defs.language.keys import AXES, iter_tasks, keys_of
+from engine.defs.language.keys import is_table, iter_tasks, keys_of
 from engine.defs.language.kinds import url_problem
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
@@ -16,13 +16,14 @@ from engine.model.variables import CARRIED, DOCUMENT_VARIABLES, SECRET_PREFIXES,
 
 _FIELD = "field."
 _NEXT_KEYS = frozenset(keys_of(NextPage))
+_VARIABLE = re.compile(r"%\{[^{}]*\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check(root: YamlNode, problems: Problems) -> None:
     """Checks each dataDef in record mode."""
     for _, data_def in root.entries_of("dataDefs"):
-        if data_def.node.kind != "mapping" or any(key in data_def.node.entries for key in AXES):
+        if data_def.node.kind != "mapping" or is_table(data_def.node):
             continue
         for link in data_def.node.list_of("links"):
             if link.kind == "mapping":
@@ -53,15 +54,11 @@ class _LinkCheck:
         for key in ("selector", "attribute"):
             if "url" in link.entries and key in link.entries:
                 self._add(key, "conflict", f"`url` is the URL of the link, and `{key}` selects one; keep one")
-        if "form" in link.entries and "json" in link.entries:
-            self._add("json", "conflict", "`json` and `form` both set the body; keep one")
-        if (link.text_of("method") or "").upper() == "GET" and "json" in link.entries:
-            self._add("json", "conflict", "a GET sends no body; remove `json` or `method`")
+        _check_request(link, self._problems)
         if self._in_block and self._block is None:
             message = "`inBlock` needs the `query.block` of the dataDef: without it, the page is the only record"
             self._add("inBlock", "missing-key", message)
         self._check_carry()
-        self._check_url()
         for name, field in link.entries_of("form"):
             if any(map(_expands_elsewhere, iter_scalars(field.node))):
                 message = f"`{name}` is sent as written: ranges and lists expand in locators alone"
@@ -100,11 +97,6 @@ class _LinkCheck:
             message = f"'{name}' belongs to the records, and this link to the page; add `inBlock: true` to the link"
             self._problems.add(node.place, "conflict", f"{message}, or `scope: page` to the field")
 
-    def _check_url(self) -> None:
-        url = self._link.get("url")
-        if url is not None and url.kind == "scalar":
-            _check_url_template(url, self._problems)
-
     def _check_variables(self, node: YamlNode, *, in_body: bool) -> None:
         for name in variable_names(node.text):
             if name.startswith(_FIELD):
@@ -128,13 +120,7 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
         message = "`next` needs a `url`, `form` or `json` that asks for the next page"
         problems.add(node.place, "missing-key", f"{message}, such as `url: '/items?after=%{{cursor}}'`")
         return
-    if "form" in requests and "json" in requests:
-        problems.add(node.key_place("json"), "conflict", "`json` and `form` both set the body; keep one")
-    if (node.text_of("method") or "").upper() == "GET" and "json" in requests:
-        problems.add(node.key_place("json"), "conflict", "a GET sends no body; remove `json` or `method`")
-    url = node.get("url")
-    if url is not None and url.kind == "scalar":
-        _check_url_template(url, problems)
+    _check_request(node, problems)
     used: set[str] = set()
     for key in requests:
         for scalar in iter_scalars(node.entries[key].node):
@@ -143,7 +129,7 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
                 is_variable = name in variables or name in DOCUMENT_VARIABLES or name.startswith(CARRIED)
                 if not is_variable and not _is_environment(name, in_body=_is_body(node, key)):
                     _add_unknown_variable(scalar, name, [*variables, *DOCUMENT_VARIABLES], problems)
-    form = node.get("form")
+    url, form = node.get("url"), node.get("form")
     is_readable = (url is None or url.kind == "scalar") and (form is None or form.kind == "mapping")
     for name in variables if is_readable else ():
         if name not in used:
@@ -213,13 +199,18 @@ def _expands_elsewhere(node: YamlNode) -> bool:
         return False
 
 
-def _check_url_template(node: YamlNode, problems: Problems) -> None:
-    filled = re.sub(r"%\{[^{}]*\}", "1", node.text.strip())
-    if not filled or re.fullmatch(r"%\{[^{}]*\}", node.text.strip()):
-        return
-    problem = url_problem(filled)
+def _check_request(node: YamlNode, problems: Problems) -> None:
+    """Check what a link or the next page sends."""
+    if "json" in node.entries:
+        if "form" in node.entries:
+            problems.add(node.key_place("json"), "conflict", "`json` and `form` both set the body; keep one")
+        if (node.text_of("method") or "").upper() == "GET":
+            problems.add(node.key_place("json"), "conflict", "a GET sends no body; remove `json` or `method`")
+    template = (node.text_of("url") or "").strip()
+    filled = _VARIABLE.sub("1", template)
+    problem = url_problem(filled) if filled and not _VARIABLE.fullmatch(template) else None
     if problem is not None:
-        problems.add(node.place, "bad-url", f"`url`: {problem}")
+        problems.add(node.entries["url"].node.place, "bad-url", f"`url`: {problem}")
 
 
 def _is_body(request: YamlNode, key: str) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from engine.defs.language.keys import AXES, iter_tasks
+from engine.defs.language.keys import is_table, iter_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import find_similar, suggest
@@ -54,7 +54,7 @@ def _iter_sitemap_groups(root: YamlNode) -> Iterator[YamlNode]:
 
 
 def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> None:
-    if any(key in node.entries for key in AXES):
+    if is_table(node):
         for item in node.list_of("items"):
             _check_reference(
                 (item.get("item") or item).get("linkGroup"), groups, "unknown-group", "task group", problems

@@ -19,7 +19,7 @@ def check(root: YamlNode, paths: Mapping[str, Path], problems: Problems) -> None
         if node.kind != "mapping":
             continue
         _check_auth(node, problems)
-        if "proxy" in node.entries and node.entries["proxy"].node.kind == "list" and not node.list_of("proxy"):
+        if node.has_empty_list("proxy"):
             problems.add(node.key_place("proxy"), "bad-proxy", "the list of proxies is empty; name one")
         tls = node.get("tls")
         if tls is not None and tls.kind == "mapping":

@@ -5,11 +5,13 @@ The structs of `engine.model` declare the keys of all other mappings.
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Struct
 
 from engine.defs.yaml.node import Entry, YamlNode
+from engine.model.axis import Axis, IndexRange
 from engine.model.declaration import (
     BaseUrl,
     Constants,
@@ -18,8 +20,11 @@ from engine.model.declaration import (
     DigestUser,
     FormTexts,
     HeaderValue,
+    Index,
+    Kind,
     ListPath,
     RequestText,
+    Seconds,
     SelectorText,
     Shape,
     StepsOfTask,
@@ -28,6 +33,8 @@ from engine.model.declaration import (
     Url,
     UrlTemplate,
     UserAndPassword,
+    Workers,
+    Wrapper,
     declarations_of,
 )
 from engine.model.definition import (
@@ -171,7 +178,7 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
     """Where the records are on a page."""
 
     block: Annotated[
-        SelectorText | None,
+        Text | None,
         DefKey(
             "One record per match; without it the whole page is one record.",
             examples=("li.offer", "xpath: //table//tr[td]", "jmespath: items", "jsonld: Product"),
@@ -180,6 +187,42 @@ class QueryTerm(Struct, frozen=True, kw_only=True):
     selector: Annotated[Text | None, DefKey("In axis mode: selects the fact of a row.")] = None
 
 
+class StepTerm(Struct, frozen=True, kw_only=True):
+    """A step of a set."""
+
+    class_: Annotated[Text, DefKey("A built-in class, a plugin class, or `command`.")]
+    previous: Annotated[Text | None, DefKey("The step before it; a step that replaces another keeps its place.")] = None
+    next: Annotated[Text | None, DefKey("The step after it, `end`, or `seeder` on a side branch.")] = None
+    plugins: Annotated[Any, DefKey("What a built-in class of Scoopi does.")] = None
+    options: Annotated[Mapping[str, Any], DefKey("Keyword arguments of the class.")] = MappingProxyType({})
+    run: Annotated[tuple[Text, ...], DefKey("The program of a command, and its arguments.")] = ()
+    limit: Annotated[Seconds | None, DefKey("Seconds for one page; default: the setting `parse_limit`.")] = None
+    workers: Annotated[Workers, DefKey("Pages of a node that it works on at once; default 1.")] = 1
+
+
+class AxisTerm(Axis, frozen=True, kw_only=True):
+    """An item, dimension or fact as it is written."""
+
+    index: Annotated[Index, DefKey("The index; with `breakAfter` the first one.")] = 1
+    index_range: Annotated[
+        IndexRange | None,
+        Kind("index range"),
+        DefKey("The indexes, the last one open for all that the data has.", examples=("2-6", "5-")),
+    ] = None
+
+    @property
+    def indexes(self) -> IndexRange:
+        """The first and the last index."""
+        return self.index_range or IndexRange(self.index, None if self.break_after else self.index)
+
+    def to_axis(self) -> Axis:
+        """What the engine uses."""
+        first, last = self.indexes
+        written = {name: getattr(self, name) for name in Axis.__struct_fields__}
+        return Axis(**(written | {"first": first, "last": last}))
+
+
+Axes = Annotated[tuple[Axis, ...], Wrapper("item", "{name: …}")]
 AXES = ("items", "dims", "facts")
 """Any of these keys puts a dataDef in axis mode."""
 
@@ -196,9 +239,9 @@ class DataDefTerm(Struct, frozen=True, kw_only=True):
     filters: Annotated[tuple[FilterRule, ...], DefKey("Which records to drop.")] = ()
     links: Annotated[tuple[Link, ...], DefKey("Which links to follow.")] = ()
     next: Annotated[NextPage | None, DefKey("The page that follows each page, by a cursor for example.")] = None
-    items: Annotated[Any, DefKey("Axis mode: the items of a table, each `item: {name: …}`.")] = None
-    dims: Annotated[Any, DefKey("Axis mode: the dimensions of each item.")] = None
-    facts: Annotated[Any, DefKey("Axis mode: the facts of each item; default: what the query selects.")] = None
+    items: Annotated[Axes, DefKey("Axis mode: the items of a table, each `item: {name: …}`.")] = ()
+    dims: Annotated[Axes, DefKey("Axis mode: the dimensions of each item.")] = ()
+    facts: Annotated[Axes, DefKey("Axis mode: the facts of each item; default: what the query selects.")] = ()
     key: Annotated[
         tuple[Text, ...], DefKey("The fields that identify a row across runs.", examples=(["sku"], ["url"]))
     ] = ()
@@ -250,6 +293,7 @@ TERMS: Mapping[type, type[Struct]] = {
     RequestTemplate: RequestTerm,
     NextPage: NextTerm,
     HostAuth: AuthTerm,
+    Axis: AxisTerm,
 }
 """The structs that are written in another form, and what declares their keys."""
 NESTING_EXCLUDES = (
@@ -275,6 +319,11 @@ def keys_of(struct: type[Struct]) -> dict[str, Declared]:
     for _, inline in declared.inline:
         keys |= keys_of(inline)
     return keys
+
+
+def is_table(data_def: YamlNode) -> bool:
+    """Whether a dataDef is in axis mode."""
+    return any(key in data_def.entries for key in AXES)
 
 
 def is_task(node: YamlNode) -> bool:

@@ -13,11 +13,14 @@ from engine.defs import url_patterns
 from engine.errors import UsageError, suggest
 from engine.extract.fields.human_dates import locale_problem
 from engine.extract.select.selector_syntax import pattern_problem, selector_problem, template_problem
-from engine.model import variables
+from engine.model import bounds, variables
+from engine.model.axis import IndexRange
+from engine.model.bounds import is_within
 from engine.settings.values import duration_seconds, parse_seconds, parse_share
 from engine.urls import is_file_url, join, resolve, split_userinfo, without_credentials
 
 _ONE_VARIABLE = re.compile(r"%\{(?:env|file)\.[^{}]*\}")
+_INDEX_RANGE = re.compile(r"([0-9]{1,5})(?:\s*(-)\s*([0-9]{1,5})?)?")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 Check = tuple[str, Callable[[Any], str | None]]
@@ -227,12 +230,30 @@ def _parse_percentage(text: str) -> float:
         raise ValueInvalid("bad-percentage", f"'{text}' is not a percentage; write for example 98%") from None
 
 
-def _parse_limit(text: str) -> float | None:
-    """The seconds of a valid limit; `engine.defs.builders.steps` reports invalid ones."""
+def _parse_limit(text: str) -> float:
     try:
-        return parse_seconds(text)
+        seconds = parse_seconds(text)
     except ValueError:
-        return None
+        seconds = 0.0
+    if not is_within(bounds.STEP_LIMIT, seconds):
+        message = f"must be a time from 1 ms to 1 hour, such as 5 or 500ms, not {text!r}"
+        raise ValueInvalid("out-of-range", message)
+    return seconds
+
+
+def _parse_index(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text[:6]) <= 99_999:
+        raise ValueInvalid("out-of-range", f"must be a number from 1, not {text!r}")
+    return int(text)
+
+
+def _parse_index_range(text: str) -> IndexRange:
+    match = _INDEX_RANGE.fullmatch(text.strip())
+    first, dash, last = match.groups() if match is not None else ("0", None, None)
+    indexes = IndexRange(int(first), int(last or first) if last or not dash else None)
+    if indexes.first < 1 or (indexes.last is not None and indexes.last < indexes.first):
+        raise ValueInvalid("out-of-range", f"must be like 2-6, 5- or 3, from 1 on and upwards, not {text!r}")
+    return indexes
 
 
 _NOT_BLANK: Check = ("empty-text", _blank_problem)
@@ -289,7 +310,9 @@ KINDS: Mapping[str, ValueKind] = {
     "user and password": _constant(*_PAIR),
     "digest user": _constant(*_PAIR, ("bad-auth", _digest_problem)),
     "steps": ValueKind(accepts="any", schema={"type": ["string", "object"]}),
-    "seconds": ValueKind(accepts="any", parse=_parse_limit),
+    "seconds": ValueKind(parse=_parse_limit),
+    "index": ValueKind(parse=_parse_index),
+    "index range": ValueKind(parse=_parse_index_range),
     "duration": ValueKind((_NOT_BLANK,), parse=_parse_duration),
     "percentage": ValueKind((_NOT_BLANK,), parse=_parse_percentage),
 }

@@ -12,7 +12,7 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, WrittenFloat, WrittenInt, YamlNode, plain_data
 from engine.defs.yaml.redaction import describe_value, may_hold_secrets, shown_key
 from engine.errors import suggest
-from engine.model.declaration import Declared, Kind, Shape, TypeHint, declarations_of, strip_hint
+from engine.model.declaration import Declared, Kind, Shape, TypeHint, Wrapper, declarations_of, strip_hint
 from engine.model.stored_form import SourcePosition
 
 INVALID: Final = object()
@@ -77,7 +77,7 @@ class Reader:
         if origin is tuple and kind is not None:
             return self._read_pair(hint.base, KINDS[kind.name], part)
         if origin is tuple and shape is not Shape.BY_NAME:
-            return self._read_list(strip_hint(get_args(hint.base)[0]), shape, part)
+            return self._read_list(hint, part)
         if origin is tuple:
             items = self._read_entries(strip_hint(get_args(hint.base)[0]), part)
             return items if items is INVALID else tuple(items.values())
@@ -135,13 +135,30 @@ class Reader:
         pair = tuple(self.read(hint, item) for hint, item in zip(hints, part.items(), strict=True))
         return INVALID if INVALID in pair else self._check(kind, pair, part)
 
-    def _read_list(self, item: TypeHint, shape: Shape | None, part: DefPart) -> Any:
-        if shape is Shape.LIST_OR_FALSE and part.node.value() is False:
-            return ()
-        if part.node.kind != "list" and not (shape is Shape.ITEM_OR_LIST and part.has_value):
-            return self._add_wrong_type("a text or a list" if shape is Shape.ITEM_OR_LIST else "a list", part)
-        items = tuple(self.read(item, inner) for inner in part.items())
+    def _read_list(self, hint: TypeHint, part: DefPart) -> Any:
+        item = strip_hint(get_args(hint.base)[0])
+        items = tuple(self.read(item, inner) for inner in self.list_items(hint, part))
         return INVALID if INVALID in items else items
+
+    def list_items(self, hint: TypeHint, part: DefPart) -> list[DefPart]:
+        """The items of a list of that type; what is not one is a problem."""
+        shape, wrapper = hint.mark(Shape), hint.mark(Wrapper)
+        if shape is Shape.LIST_OR_FALSE and part.node.value() is False:
+            return []
+        if part.node.kind != "list" and not (shape is Shape.ITEM_OR_LIST and part.has_value):
+            self._add_wrong_type("a text or a list" if shape is Shape.ITEM_OR_LIST else "a list", part)
+            return []
+        return [inner for item in part.items() if (inner := self._unwrap(wrapper, item)) is not None]
+
+    def _unwrap(self, wrapper: Wrapper | None, part: DefPart) -> DefPart | None:
+        if wrapper is None:
+            return part
+        node = part.node.get(wrapper.key)
+        if node is not None and node.kind == "mapping":
+            return DefPart((*part.path, wrapper.key), node, node.place)
+        message = f"an entry of `{part.name}` must be `{wrapper.key}: {wrapper.example}`, not {part.node.describe()}"
+        self._add(part.place, "wrong-type", message)
+        return None
 
     def _read_entries(self, item: TypeHint, part: DefPart) -> Any:
         if part.node.kind != "mapping":
@@ -207,11 +224,15 @@ class Reader:
         for code, find_problem in kind.checks:
             message = find_problem(value)
             if message is not None:
-                return self._add(part.node.place, code, f"`{self._shown(part)}`: {message}")
+                return self._add_about(part, code, message)
         try:
             return kind.parse(value)
         except ValueInvalid as error:
-            return self._add(part.node.place, error.code, f"`{self._shown(part)}`: {error}")
+            return self._add_about(part, error.code, str(error))
+
+    def _add_about(self, part: DefPart, code: str, message: str) -> Any:
+        separator = "" if message.startswith("must ") else ":"
+        return self._add(part.node.place, code, f"`{self._shown(part)}`{separator} {message}")
 
     def _add_wrong_type(self, expected: str, part: DefPart) -> Any:
         cure = ""

@@ -10,7 +10,7 @@ from msgspec import NODEFAULT, Meta, Struct
 
 from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES, keys_of, term_of
 from engine.defs.language.kinds import KINDS
-from engine.model.declaration import Declared, Kind, Shape, TypeHint, declarations_of, strip_hint
+from engine.model.declaration import Declared, Kind, Shape, TypeHint, Wrapper, declarations_of, strip_hint
 from engine.model.definition import DataDef, Definitions, Field, Locator
 from engine.model.host import HostAuth, TlsRule
 from engine.model.link import Link, NextPage
@@ -35,7 +35,7 @@ _KEY_CONSTRAINTS: Mapping[type, Mapping[str, Any]] = {
         **_any_required("url", "urls", "from", "sitemap"),
         "allOf": [*_mutually_exclusive("body", "form", "json"), *_mutually_exclusive("form", "json")],
     },
-    DataDef: _any_required("fields", "links"),
+    DataDef: _any_required("fields", "links", "items"),
     HostAuth: {"minProperties": 1, "maxProperties": 1},
     TlsRule: {"minProperties": 1, "not": {"required": ["verify", "ca"], "properties": {"verify": {"const": False}}}},
     Link: {
@@ -111,9 +111,12 @@ def _describe_type(hint: TypeHint, definitions: dict[str, Any]) -> dict[str, Any
         item = strip_hint(get_args(hint.base)[1 if origin is Mapping else 0])
         return {"type": "object", "additionalProperties": _describe_type(item, definitions)}
     if origin is tuple:
-        of_list = {"type": "array", "items": _describe_type(strip_hint(get_args(hint.base)[0]), definitions)}
+        of_item, wrapper = _describe_type(strip_hint(get_args(hint.base)[0]), definitions), hint.mark(Wrapper)
+        if wrapper is not None:
+            of_item = {"type": "object", "properties": {wrapper.key: of_item}, "required": [wrapper.key]}
+        of_list = {"type": "array", "items": of_item}
         if shape is Shape.ITEM_OR_LIST:
-            return {"anyOf": [of_list["items"], of_list]}
+            return {"anyOf": [of_item, of_list]}
         return {"anyOf": [{"const": False}, of_list]} if shape is Shape.LIST_OR_FALSE else of_list
     name = hint.base.__name__
     if name not in definitions:

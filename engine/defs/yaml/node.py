@@ -58,6 +58,11 @@ class YamlNode(Struct):
         node = self.get(key)
         return node.items if node is not None else []
 
+    def has_empty_list(self, key: str) -> bool:
+        """Whether the value of a key is a list without items."""
+        node = self.get(key)
+        return node is not None and node.kind == "list" and not node.items
+
     def text_of(self, key: str) -> str | None:
         """The text of a scalar under a key."""
         node = self.get(key)

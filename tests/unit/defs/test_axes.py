@@ -109,14 +109,14 @@ def test_the_run_time_replaces_the_fetch_date(
 @pytest.mark.parametrize(
     ("item", "steps", "expected"),
     [
-        ("indexRange: 6-2", "jsoupDefault", "10:41: out-of-range `indexRange` must be like 2-6, 5- or 3"),
-        ("index: none", "jsoupDefault", "10:41: out-of-range `index` must be a number from 1"),
+        ("indexRange: 6-2", "jsoupDefault", "10:53: out-of-range `indexRange` must be like 2-6, 5- or 3"),
+        ("index: none", "jsoupDefault", "10:48: out-of-range `index` must be a number from 1"),
         ("indexRange: 2-3, breakAfter: [z]", "jsoupDefault", "10:58: conflict `breakAfter` needs `index: N`"),
         ("script: 'a()'", "jsoupDefault", "10:41: not-built JavaScript is not run"),
         ("selektor: a", "jsoupDefault", "10:41: unknown-key unknown key 'selektor'"),
         ("filters: [a]", "jsoupDefault", "10:51: wrong-type an entry of `filters` must be"),
         ("filters: [{filter: {type: match, pattern: '('}}]", "jsoupDefault", "10:83: bad-pattern not a regular"),
-        ("prefix: {a: b}", "jsoupDefault", "10:49: wrong-type `prefix` must be a list of texts"),
+        ("prefix: {a: b}", "jsoupDefault", "10:49: wrong-type `prefix` must be a text or a list"),
         ("linkGroup: otter", "jsoupDefault", "10:52: unknown-group unknown task group 'otter'"),
         ("match: '%{dim.yaer.index}'", "jsoupDefault", None),
         ("index: 1", CONVERTER.replace("PLUGIN", "class: DateRoler"), "unknown-step-class c: unknown"),

@@ -38,8 +38,8 @@ def test_the_keys_are_read(tmp_path: Path) -> None:
     [
         ("{type: http}", "5:7", "missing-key `type: http` needs `url`"),
         ("{type: htttp, url: 'http://a.b/'}", "5:13", "unknown-appender unknown appender 'htttp' (did you"),
-        ("{type: http, url: /rows}", "5:24", "bad-url `url`: must be an absolute http:// or https:// URL"),
-        ("{type: http, url: 'ftp://a.example/'}", "5:24", "bad-url `url`: must be an absolute"),
+        ("{type: http, url: /rows}", "5:24", "bad-url `url` must be an absolute http:// or https:// URL"),
+        ("{type: http, url: 'ftp://a.example/'}", "5:24", "bad-url `url` must be an absolute"),
         ("{type: http, url: 'http://%{run.id}/'}", "5:24", "unknown-variable `url`: `%{run.id}` is not available here"),
         ("{type: http, url: 'http://a.b/', path: a.json}", "5:39", "conflict `path` has no effect with `type: http`"),
         ("{type: http, url: 'http://a.b/', run: [cat]}", "5:39", "conflict `run` has no effect with `type: http`"),
