@@ -1,12 +1,14 @@
 """Fixtures for tests with real processes: a site, a project folder, and no process left afterwards."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from .helper_tables import Helpers
 from .project import Project
+from .shared_crawl import SharedCrawls
 from .site import Site, serve_site
 
 
@@ -20,6 +22,12 @@ def site() -> Iterator[Site]:
 def second_site() -> Iterator[Site]:
     with serve_site() as site:
         yield site
+
+
+@pytest.fixture(scope="module")
+def shared_crawls(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCrawls]:
+    with ExitStack() as exits:
+        yield SharedCrawls(request.module, tmp_path_factory.mktemp, exits)
 
 
 ONE_NODE = {

@@ -13,6 +13,8 @@ from typing import Literal
 
 from .http2_connection import Http2Connection, Http2Stream
 
+Drop = Literal["", "unanswered", "halfway"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -34,7 +36,7 @@ class Page:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     hold: threading.Event | None = None
-    drop: Literal["", "unanswered", "halfway"] = ""
+    drop: Drop = ""
 
     @property
     def content(self) -> bytes:

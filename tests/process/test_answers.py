@@ -8,14 +8,14 @@ from itertools import product
 import pytest
 import zstandard
 
-from tests.sample import sampled
-
 from .library import ok
 from .project import Project
-from .site import Page, Request, Site, html, redirect
+from .shared_crawl import Part, shared
+from .site import Drop, Page, Request, Site, html, redirect
 from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(60)
+LIMITS = ("--set", "max_attempts=3", "--set", "deadline=1.5", "--set", "max_redirects=4")
 
 
 def failing(status: int, times: int = 99, **headers: str) -> Callable[[Request], Page]:
@@ -25,67 +25,75 @@ def failing(status: int, times: int = 99, **headers: str) -> Callable[[Request],
     return page
 
 
-def test_a_temporary_error_is_retried(project: Project, site: Site) -> None:
+@shared()
+def test_a_temporary_error_is_retried(site: Site) -> Part:
     statuses = [500, 502, 504, 508, 408]
     for status in statuses:
         site[f"/{status}"] = failing(status, times=1)
-    project.write(defs(*(site.url(f"/{status}") for status in statuses)))
-    done = project.crawl()
-    assert done.jobs == {"done": 5}
+    crawl = yield defs(*(site.url(f"/{status}") for status in statuses))
+    assert crawl.jobs == {"done": 5}
     for status in statuses:
-        assert project.job(site.url(f"/{status}"))["attempts"] == 2
+        assert crawl.job(site.url(f"/{status}"))["attempts"] == 2
         first, second = site.start_times(f"/{status}")
         assert 0.45 <= second - first <= 2.5
 
 
-def test_retries_back_off_and_end(project: Project, site: Site) -> None:
+@shared(*LIMITS)
+def test_retries_back_off_and_end(site: Site) -> Part:
     site["/a"] = failing(500)
-    project.write(defs(site.url("/a")))
-    done = project.crawl("--set", "max_attempts=3", code=1)
-    assert done.jobs == {"failed": 1}
-    job = project.job(site.url("/a"))
+    crawl = yield defs(site.url("/a"))
+    assert crawl.jobs == {"failed": 1}
+    job = crawl.job(site.url("/a"))
     assert job == {"state": "FAILED", "reason": "HTTP 500 (3 attempts)", "attempts": 3}
     times = site.start_times("/a")
     assert len(times) == 3
     assert times[2] - times[1] >= 0.95
 
 
-@pytest.mark.parametrize(("drop", "reason"), [("unanswered", "connection"), ("halfway", "connection lost")])
-def test_a_dropped_connection_is_retried(project: Project, site: Site, drop: str, reason: str) -> None:
-    site["/once"] = lambda request: Page(html("x" * 999), drop=drop if request.attempt == 1 else "")  # type: ignore[arg-type]
-    site["/ever"] = Page(html("x" * 999), drop=drop)  # type: ignore[arg-type]
-    project.write(defs(site.url("/once"), site.url("/ever")))
-    done = project.crawl("--set", "max_attempts=2", code=1)
-    assert done.jobs == {"done": 1, "failed": 1}
+def dropped(site: Site, drop: Drop, reason: str) -> Part:
+    site["/once"] = lambda request: Page(html("x" * 999), drop=drop if request.attempt == 1 else "")
+    site["/ever"] = Page(html("x" * 999), drop=drop)
+    crawl = yield defs(site.url("/once"), site.url("/ever"))
+    assert crawl.jobs == {"done": 1, "failed": 1}
     assert site.count("/once") == 2
-    assert site.count("/ever") == 2
-    assert reason in project.job(site.url("/ever"))["reason"]
-    assert [row["url"] for row in project.rows("page")] == [site.url("/once")]
+    assert site.count("/ever") == 3
+    assert reason in crawl.job(site.url("/ever"))["reason"]
+    assert [row["url"] for row in crawl.rows("page")] == [site.url("/once")]
 
 
-def test_a_page_slower_than_the_deadline_is_a_failure(project: Project, site: Site) -> None:
+@shared(*LIMITS)
+def test_a_connection_dropped_before_the_answer_is_retried(site: Site) -> Part:
+    yield from dropped(site, "unanswered", "connection")
+
+
+@shared(*LIMITS)
+def test_a_connection_dropped_in_the_answer_is_retried(site: Site) -> Part:
+    yield from dropped(site, "halfway", "connection lost")
+
+
+@shared(*LIMITS)
+def test_a_page_slower_than_the_deadline_is_a_failure(site: Site) -> Part:
     site["/slow"] = Page(html("x"), delay=20)
     site["/fast"] = html("x")
-    project.write(defs(site.url("/slow"), site.url("/fast")))
-    done = project.crawl("--set", "deadline=0.5", "--set", "max_attempts=2", code=1)
-    assert done.jobs == {"done": 1, "failed": 1}
-    assert "timeout" in project.job(site.url("/slow"))["reason"]
+    crawl = yield defs(site.url("/slow"), site.url("/fast"))
+    assert crawl.jobs == {"done": 1, "failed": 1}
+    assert "timeout" in crawl.job(site.url("/slow"))["reason"]
 
 
-def test_a_missing_page_is_skipped_on_a_link_and_failed_on_a_locator(project: Project, site: Site) -> None:
+@shared()
+def test_a_missing_page_is_skipped_on_a_link_and_failed_on_a_locator(site: Site) -> Part:
     site["/"] = html('<a href="/gone/404">x</a><a href="/gone/410">x</a>')
     for status in (404, 410):
         site[f"/gone/{status}"] = site[f"/lost/{status}"] = Page("no", status)
-    project.write(defs(*(site.url(path) for path in ("/", "/lost/404", "/lost/410"))))
-    done = project.crawl(code=1)
-    assert done.jobs == {"done": 1, "failed": 2, "skipped": 2}
+    crawl = yield defs(*(site.url(path) for path in ("/", "/lost/404", "/lost/410")))
+    assert crawl.jobs == {"done": 1, "failed": 2, "skipped": 2}
     for status in ("404", "410"):
-        gone, lost = project.job(site.url(f"/gone/{status}")), project.job(site.url(f"/lost/{status}"))
+        gone, lost = crawl.job(site.url(f"/gone/{status}")), crawl.job(site.url(f"/lost/{status}"))
         assert (gone["state"], lost["state"]) == ("SKIPPED", "FAILED")
         assert status in gone["reason"]
         assert "gone" in gone["reason"]
         assert status in lost["reason"]
-    assert [row["url"] for row in project.rows("page")] == [site.url("/")]
+    assert [row["url"] for row in crawl.rows("page")] == [site.url("/")]
 
 
 def test_a_success_without_a_page_gives_no_rows(project: Project, site: Site) -> None:
@@ -111,101 +119,104 @@ def test_a_success_without_a_page_gives_no_rows(project: Project, site: Site) ->
     assert "/" not in site.paths
 
 
-def test_a_redirect_on_the_same_host_is_followed(project: Project, site: Site) -> None:
+@shared()
+def test_a_redirect_on_the_same_host_is_followed(site: Site) -> Part:
     statuses = [301, 302, 303, 307, 308]
     for status in statuses:
         site[f"/old/{status}"] = redirect(f"../new/{status}", status)
         site[f"/new/{status}"] = html("<b>x</b>")
-    project.write(defs(*(site.url(f"/old/{status}") for status in statuses)))
-    assert project.crawl().jobs == {"done": 5}
-    assert sorted(row["url"] for row in project.rows("page")) == [site.url(f"/new/{status}") for status in statuses]
+    crawl = yield defs(*(site.url(f"/old/{status}") for status in statuses))
+    assert crawl.jobs == {"done": 5}
+    assert sorted(row["url"] for row in crawl.rows("page")) == [site.url(f"/new/{status}") for status in statuses]
     assert len(site.paths) == 10
 
 
-def test_a_redirect_to_another_host_is_followed_under_its_rules(
-    project: Project, site: Site, second_site: Site
-) -> None:
+@shared()
+def test_a_redirect_to_another_host_is_followed_under_its_rules(site: Site, second_site: Site) -> Part:
     site["/robots.txt"] = second_site["/robots.txt"] = "User-agent: *\nDisallow: /no\n"
     site["/a"] = redirect(second_site.url("/yes"))
     site["/b"] = redirect(second_site.url("/no"))
     second_site.fallback = ok
-    project.write(defs(site.url("/a"), site.url("/b"), host="concurrency: 4"))
-    done = project.crawl()
-    assert done.jobs == {"done": 1, "skipped": 1}
+    crawl = yield defs(site.url("/a"), site.url("/b"), host="concurrency: 4")
+    assert crawl.jobs == {"done": 1, "skipped": 1}
     assert second_site.count("/robots.txt") == 1
     assert second_site.exchanges[0].path == "/robots.txt"
     assert second_site.paths == ["/yes"]
-    assert [row["url"] for row in project.rows("page")] == [second_site.url("/yes")]
+    assert [row["url"] for row in crawl.rows("page")] == [second_site.url("/yes")]
 
 
 FORMS = """\
-locatorGroups: {{pages: {{locators: [{{url: "{url}", method: {method}, form: {{pw: "%{{env.PW}}"}}}}]}}}}
+locatorGroups: {{pages: {{locators: [{locators}]}}}}
 taskGroups: {{pages: {{page: {{dataDef: page}}}}}}
 dataDefs: {{page: {{fields: {{title: {{selector: h1}}}}}}}}
-hosts: {{"127.0.0.1": {{private: true, robots: false, delay: {delay}}}}}
+hosts: {{"127.0.0.1": {{private: true, robots: false, delay: 0.1}}}}
 """
 
 
-@pytest.mark.parametrize(("method", "elsewhere"), sampled([*product(["POST", "PUT", "DELETE"], [False, True])], 2, 3))
-def test_a_303_is_a_get_without_a_body_also_where_it_waits_for_its_turn(
-    project: Project, site: Site, second_site: Site, monkeypatch: pytest.MonkeyPatch, method: str, elsewhere: bool
-) -> None:
-    monkeypatch.setenv("PW", "s3cret")
-    target = second_site if elsewhere else site
-    site["/form"] = redirect(target.url("/end"), 303)
-    target["/end"] = html("<h1>x</h1>")
-    project.write(FORMS.format(url=site.url("/form"), method=method, delay=0.1))
-    assert project.crawl().jobs == {"done": 1}
-    first, last = site.exchanges[0], target.exchanges[-1]
-    assert (first.request.method, last.request.method) == (method, "GET")
-    assert b"s3cret" in first.request.body
-    assert not last.request.body
+@shared()
+def test_a_303_is_a_get_without_a_body_also_where_it_waits_for_its_turn(site: Site, second_site: Site) -> Part:
+    sites = list(product(("POST", "PUT", "DELETE"), (site, second_site)))
+    locators = []
+    for number, (method, target) in enumerate(sites):
+        site[f"/form/{number}"] = redirect(target.url(f"/end/{number}"), 303)
+        target[f"/end/{number}"] = html("<h1>x</h1>")
+        locators.append(f'{{url: "{site.url(f"/form/{number}")}", method: {method}, form: {{pw: "%{{env.PW}}"}}}}')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PW", "s3cret")
+        crawl = yield FORMS.format(locators=", ".join(locators))
+    assert crawl.jobs == {"done": len(sites)}
+    for number, (method, target) in enumerate(sites):
+        [first] = [exchange.request for exchange in site.exchanges if exchange.path == f"/form/{number}"]
+        [last] = [exchange.request for exchange in target.exchanges if exchange.path == f"/end/{number}"]
+        assert (first.method, last.method) == (method, "GET")
+        assert b"s3cret" in first.body
+        assert not last.body
 
 
-def test_redirects_in_a_circle_end(project: Project, site: Site, second_site: Site) -> None:
+@shared()
+def test_redirects_in_a_circle_end(site: Site, second_site: Site) -> Part:
     site["/self"] = redirect("/self")
     site["/a"], site["/b"] = redirect("/b"), redirect("/a")
     site["/far"] = redirect(second_site.url("/near"))
     second_site["/near"] = redirect(site.url("/far"))
-    project.write(defs(site.url("/self"), site.url("/a"), site.url("/far")))
-    done = project.crawl(code=1)
-    assert done.jobs == {"failed": 3}
-    assert "redirect loop" in project.job(site.url("/self"))["reason"]
-    assert "redirect loop" in project.job(site.url("/a"))["reason"]
-    assert "redirect loop" in project.job(site.url("/far"))["reason"]
+    crawl = yield defs(site.url("/self"), site.url("/a"), site.url("/far"))
+    assert crawl.jobs == {"failed": 3}
+    assert "redirect loop" in crawl.job(site.url("/self"))["reason"]
+    assert "redirect loop" in crawl.job(site.url("/a"))["reason"]
+    assert "redirect loop" in crawl.job(site.url("/far"))["reason"]
     assert len(site.paths) + len(second_site.paths) <= 20
 
 
-def test_too_many_redirects_end(project: Project, site: Site) -> None:
+@shared(*LIMITS)
+def test_too_many_redirects_end(site: Site) -> Part:
     site.fallback = lambda request: (
         redirect(f"/{int(request.path[1:]) + 1}") if request.path[1:].isdigit() else Page("", 404)
     )
-    project.write(defs(site.url("/0")))
-    done = project.crawl("--set", "max_redirects=4", code=1)
-    assert done.jobs == {"failed": 1}
-    assert "more than 4 redirects" in project.job(site.url("/0"))["reason"]
+    crawl = yield defs(site.url("/0"))
+    assert crawl.jobs == {"failed": 1}
+    assert "more than 4 redirects" in crawl.job(site.url("/0"))["reason"]
     assert site.paths == ["/0", "/1", "/2", "/3", "/4"]
 
 
-def test_a_redirect_to_an_invalid_url_fails(project: Project, site: Site) -> None:
+@shared()
+def test_a_redirect_to_an_invalid_url_fails(site: Site) -> Part:
     locations = ["ftp://h/x", "javascript:x", "http://[::bad", "", None]
     for number, location in enumerate(locations):
         site[f"/{number}"] = Page(status=302, headers={} if location is None else {"Location": location})
-    project.write(defs(*(site.url(f"/{number}") for number in range(5))))
-    done = project.crawl(code=1)
-    assert done.jobs == {"failed": 5}
+    crawl = yield defs(*(site.url(f"/{number}") for number in range(5)))
+    assert crawl.jobs == {"failed": 5}
     for number in range(5):
-        assert "redirect" in project.job(site.url(f"/{number}"))["reason"]
+        assert "redirect" in crawl.job(site.url(f"/{number}"))["reason"]
 
 
-def test_two_links_that_lead_to_one_page_fetch_it_once(project: Project, site: Site) -> None:
+@shared()
+def test_two_links_that_lead_to_one_page_fetch_it_once(site: Site) -> Part:
     site["/"] = html('<a href="/x">1</a><a href="/y">2</a><a href="/z">3</a>')
     site["/x"], site["/y"] = redirect("/z"), redirect("/z")
     site["/z"] = Page(html("<b>z</b>"), delay=0.2)
-    project.write(defs(site.url("/")))
-    done = project.crawl()
+    crawl = yield defs(site.url("/"))
     assert site.count("/z") == 1
-    assert done.jobs == {"done": 4}
+    assert crawl.jobs == {"done": 4}
 
 
 TWO_GROUPS = """\
@@ -220,21 +231,21 @@ hosts: {{"127.0.0.1": {{robots: false}}}}
 """
 
 
-def test_the_same_page_in_two_groups_is_fetched_once(project: Project, site: Site) -> None:
+@shared()
+def test_the_same_page_in_two_groups_is_fetched_once(site: Site) -> Part:
     site["/p"] = Page(html("<b>x</b>"), delay=0.3)
-    project.write(TWO_GROUPS.format(url=site.url("/p")))
-    done = project.crawl()
+    crawl = yield TWO_GROUPS.format(url=site.url("/p"))
     assert site.count("/p") == 1
-    assert done.jobs == {"done": 3}
-    assert project.rows("first") == [{"b": "x"}] * 2
-    assert sorted(row["from"] for row in project.rows("both")) == ["one/a", "one/b", "two/c"]
+    assert crawl.jobs == {"done": 3}
+    assert crawl.rows("first") == [{"b": "x"}] * 2
+    assert sorted(row["from"].removeprefix(crawl.prefix) for row in crawl.rows("both")) == ["one/a", "one/b", "two/c"]
 
 
-def test_a_page_that_fails_for_good_is_requested_once(project: Project, site: Site) -> None:
+@shared()
+def test_a_page_that_fails_for_good_is_requested_once(site: Site) -> Part:
     site["/p"] = Page("no", 418, delay=0.2)
-    project.write(TWO_GROUPS.format(url=site.url("/p")))
-    done = project.crawl(code=1)
-    assert done.jobs == {"failed": 3}
+    crawl = yield TWO_GROUPS.format(url=site.url("/p"))
+    assert crawl.jobs == {"failed": 3}
     assert site.count("/p") == 1
 
 
@@ -259,19 +270,23 @@ def test_live_documents_are_reused_by_the_next_run(project: Project, site: Site)
     assert sorted(site.paths) == ["/", "/gone", "/moved", "/to", "/x"], "without live, everything is fetched again"
 
 
-def test_fetched_pages_are_stored(project: Project, site: Site) -> None:
+@shared()
+def test_fetched_pages_are_stored(site: Site) -> Part:
     body = html("<b>stored ☃</b>" * 100)
     site["/a"] = Page(body, headers={"X-Note": "kept"})
-    project.write(defs(site.url("/a")))
-    project.crawl()
-    assert project.query("SELECT url, status, size FROM documents") == [(site.url("/a"), 200, len(body.encode()))]
-    [(headers, packed)] = project.query("SELECT headers, body FROM pages", "pages.db")
+    crawl = yield defs(site.url("/a"))
+    [(document, *stored)] = crawl.project.query(
+        f"SELECT id, url, status, size FROM documents WHERE url LIKE '{site.url('/%')}'"
+    )
+    assert stored == [site.url("/a"), 200, len(body.encode())]
+    [(headers, packed)] = crawl.project.query(f"SELECT headers, body FROM pages WHERE id = {document}", "pages.db")
     assert zstandard.ZstdDecompressor().decompress(packed) == body.encode()
     assert '"kept"' in headers
     assert len(packed) < len(body) / 5
 
 
-def test_compressed_responses_are_decoded(project: Project, site: Site) -> None:
+@shared()
+def test_compressed_responses_are_decoded(site: Site) -> Part:
     body = html("<b>packed</b>").encode()
     site["/gzip"] = Page(gzip.compress(body), headers={"Content-Encoding": "gzip"})
     site["/deflate"] = Page(zlib.compress(body), headers={"Content-Encoding": "deflate"})
@@ -280,17 +295,16 @@ def test_compressed_responses_are_decoded(project: Project, site: Site) -> None:
     bomb = gzip.compress(bytes(60_000_000))
     site["/bomb"] = Page(bomb, headers={"Content-Encoding": "gzip"})
     urls = [site.url(path) for path in ("/gzip", "/deflate", "/wrong", "/odd", "/bomb")]
-    project.write(defs(*urls).replace("{url: {", "{b: {selector: b}, url: {"))
-    done = project.crawl(code=1)
-    assert done.jobs == {"done": 3, "failed": 2}
-    assert [row["b"] for row in project.rows("page")] == ["packed"] * 3, "an unknown encoding is ignored"
-    assert "bad encoding gzip" in project.job(site.url("/wrong"))["reason"]
-    assert "over 10000000 bytes" in project.job(site.url("/bomb"))["reason"]
+    crawl = yield defs(*urls).replace("{url: {", "{b: {selector: b}, url: {")
+    assert crawl.jobs == {"done": 3, "failed": 2}
+    assert [row["b"] for row in crawl.rows("page")] == ["packed"] * 3, "an unknown encoding is ignored"
+    assert "bad encoding gzip" in crawl.job(site.url("/wrong"))["reason"]
+    assert "over 10000000 bytes" in crawl.job(site.url("/bomb"))["reason"]
 
 
-def test_cookies_of_a_site_come_back_to_it(project: Project, site: Site) -> None:
+@shared()
+def test_cookies_of_a_site_come_back_to_it(site: Site) -> Part:
     site["/"] = Page(html('<a href="/x">1</a>'), headers={"Set-Cookie": "seen=1; Path=/"})
     site["/x"] = html("x")
-    project.write(defs(site.url("/")))
-    project.crawl(nodes=1)
+    yield defs(site.url("/"))
     assert site.exchanges[-1].request.headers.get("cookie") == "seen=1"

@@ -11,10 +11,12 @@ import pytest
 
 from .library import ok
 from .project import Project
+from .shared_crawl import Part, shared
 from .site import Page, Site, html
 from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(60)
+ATTEMPTS = ("--set", "max_attempts=2")
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 
@@ -23,32 +25,32 @@ def defs_with_field(*urls: str) -> str:
     return defs(*urls).replace("{url: {", "{b: {selector: b}, url: {")
 
 
-def test_a_binary_response_is_skipped_on_a_link_and_failed_on_a_locator(project: Project, site: Site) -> None:
+@shared(*ATTEMPTS)
+def test_a_binary_response_is_skipped_on_a_link_and_failed_on_a_locator(site: Site) -> Part:
     site["/"] = html('<a href="/a.png">x</a><a href="/b.pdf">x</a><a href="/c">x</a>')
     site["/a.png"] = site["/d.png"] = Page(PNG, headers={"Content-Type": "image/png"})
     site["/b.pdf"] = Page(b"%PDF-1.7" + PNG, headers={"Content-Type": "application/pdf"})
     site["/c"] = Page(PNG, headers={"Content-Type": "text/html"})
-    project.write(defs_with_field(site.url("/"), site.url("/d.png")))
-    done = project.crawl(code=1)
-    assert project.job(site.url("/d.png"))["state"] == "FAILED"
+    crawl = yield defs_with_field(site.url("/"), site.url("/d.png"))
+    assert crawl.job(site.url("/d.png"))["state"] == "FAILED"
     for path in ("/a.png", "/b.pdf"):
-        job = project.job(site.url(path))
+        job = crawl.job(site.url(path))
         assert job["state"] == "SKIPPED"
         assert "not a page" in job["reason"]
-    assert done.jobs["failed"] == 1
-    assert len(project.rows("page")) == done.jobs["done"]
+    assert crawl.jobs["failed"] == 1
+    assert len(crawl.rows("page")) == crawl.jobs["done"]
 
 
-def test_empty_pages_and_selectors_that_match_nothing_give_a_record(project: Project, site: Site) -> None:
+@shared(*ATTEMPTS)
+def test_empty_pages_and_selectors_that_match_nothing_give_a_record(site: Site) -> Part:
     site["/empty"] = ""
     site["/blank"] = "   \n\t"
     site["/none"] = html("<i>x</i>")
     site["/untold"] = Page(html("<b>x</b>"), headers={"Content-Type": ""})
-    project.write(defs_with_field(*(site.url(path) for path in ("/empty", "/blank", "/none", "/untold"))))
-    done = project.crawl()
-    assert done.jobs == {"done": 4}
-    assert sorted(row["b"] for row in project.rows("page")) == ["", "", "", "x"]
-    assert project.query("SELECT count(*) FROM events WHERE text LIKE '%empty page%'") == [(1,)]
+    crawl = yield defs_with_field(*(site.url(path) for path in ("/empty", "/blank", "/none", "/untold")))
+    assert crawl.jobs == {"done": 4}
+    assert sorted(row["b"] for row in crawl.rows("page")) == ["", "", "", "x"]
+    assert len(crawl.events("empty page")) == 1
 
 
 def test_a_missing_required_field_rejects_the_record_with_its_position(project: Project, site: Site) -> None:
@@ -65,46 +67,43 @@ def test_a_missing_required_field_rejects_the_record_with_its_position(project: 
     assert "1 record" in done.err
 
 
-def test_invalid_utf8_is_read_with_replacements(project: Project, site: Site) -> None:
+@shared(*ATTEMPTS)
+def test_invalid_utf8_is_read_with_replacements(site: Site) -> Part:
     site["/a"] = b"<!doctype html><meta charset=utf-8><b>caf\xe9 \xff\xfe\xc3\x28</b>"
     site["/latin"] = Page("<b>café</b>".encode("latin-1"), headers={"Content-Type": "text/html; charset=iso-8859-1"})
     site["/utf16"] = Page("<b>café</b>".encode("utf-16"), headers={"Content-Type": "text/html"})
     site["/lies"] = Page("<b>café</b>".encode(), headers={"Content-Type": "text/html; charset=klingon"})
     site["/zero"] = Page("<b>ca\0fé\x1b]52;c;x\x07</b>".encode(), headers={"Content-Type": "text/html"})
-    project.write(defs_with_field(*(site.url(path) for path in ("/a", "/latin", "/utf16", "/lies", "/zero"))))
-    done = project.start().wait()
-    assert done.code in (0, 1)
-    project.assert_clean(done)
-    rows = {row["url"].rpartition("/")[2]: row["b"] for row in project.rows("page")}
+    crawl = yield defs_with_field(*(site.url(path) for path in ("/a", "/latin", "/utf16", "/lies", "/zero")))
+    rows = {row["url"].rpartition("/")[2]: row["b"] for row in crawl.rows("page")}
     assert rows["a"].startswith("caf\ufffd")
     assert rows["latin"] == rows["utf16"] == rows["lies"] == "café"
 
 
-def test_a_page_of_50_megabytes_is_refused_and_one_of_8_is_read(project: Project, site: Site) -> None:
+@shared(*ATTEMPTS)
+def test_a_page_of_50_megabytes_is_refused_and_one_of_8_is_read(site: Site) -> Part:
     site["/huge"] = b"<b>x</b>" + b"<p>some text of a page</p>" * 2_000_000
     site["/endless"] = Page(b"x" * 40_000_000, headers={"Content-Length": "999999999999"}, drop="halfway")
     site["/large"] = b"<b>large</b>" + b"<p>some text of a page</p>" * 320_000
     for number in range(10):
         site[f"/{number}"] = html("<b>small</b>")
-    project.write(
-        defs_with_field(*(site.url(path) for path in ("/huge", "/endless", "/large", *(f"/{n}" for n in range(10)))))
-    )
-    done = project.crawl("--set", "max_attempts=1", code=1)
-    assert done.jobs == {"done": 11, "failed": 2}
-    assert "max_body" in project.job(site.url("/huge"))["reason"]
-    assert "max_body" in project.job(site.url("/endless"))["reason"]
-    assert sorted({row["b"] for row in project.rows("page")}) == ["large", "small"]
+    paths = ["/huge", "/endless", "/large", *(f"/{number}" for number in range(10))]
+    crawl = yield defs_with_field(*map(site.url, paths))
+    assert crawl.jobs == {"done": 11, "failed": 2}
+    assert "max_body" in crawl.job(site.url("/huge"))["reason"]
+    assert "max_body" in crawl.job(site.url("/endless"))["reason"]
+    assert sorted({row["b"] for row in crawl.rows("page")}) == ["large", "small"]
 
 
-def test_a_deeply_nested_page_fails_alone(project: Project, site: Site) -> None:
+@shared(*ATTEMPTS)
+def test_a_deeply_nested_page_fails_alone(site: Site) -> Part:
     site["/deep"] = "<div>" * 100_000 + "<b>deep</b>"
     site["/less"] = "<div>" * 5_000 + "<b>less</b>"
     site["/a"] = html("<b>a</b>")
-    project.write(defs_with_field(site.url("/deep"), site.url("/less"), site.url("/a")))
-    done = project.crawl(code=1)
-    assert done.jobs == {"done": 2, "failed": 1}
-    assert "parse_limit" in project.job(site.url("/deep"))["reason"]
-    assert sorted(row["b"] for row in project.rows("page")) == ["a", "less"]
+    crawl = yield defs_with_field(site.url("/deep"), site.url("/less"), site.url("/a"))
+    assert crawl.jobs == {"done": 2, "failed": 1}
+    assert "parse_limit" in crawl.job(site.url("/deep"))["reason"]
+    assert sorted(row["b"] for row in crawl.rows("page")) == ["a", "less"]
 
 
 def test_a_regex_that_explodes_rejects_its_record_alone(project: Project, site: Site) -> None:
@@ -148,29 +147,29 @@ def test_many_large_pages_do_not_make_a_node_look_dead(project: Project, site: S
     assert len(project.rows("page")) == count
 
 
-def test_hostile_text_reaches_files_whole_and_the_terminal_clean(project: Project, site: Site) -> None:
+@shared(*ATTEMPTS)
+def test_hostile_text_reaches_files_whole_and_the_terminal_clean(site: Site) -> Part:
     text = "=cmd|' /C calc'!A0 \x1b[31m [/b] \u202e ,;\"\r\n"
     site["/a"] = Page(f"<title>t</title><b>{text}</b>", headers={"X-Evil": "\x1b]0;x\x07"})
-    project.write(defs_with_field(site.url("/a")))
-    done = project.crawl()
-    [row] = project.rows("page")
+    crawl = yield defs_with_field(site.url("/a"))
+    [row] = crawl.rows("page")
     assert row["b"].startswith("=cmd|")
-    assert "\x1b" not in done.err
-    assert "\x1b" not in project.run_with_data("status").out
+    assert "\x1b" not in crawl.done.err
+    assert "\x1b" not in crawl.project.run_with_data("status").out
 
 
-def test_links_of_every_odd_kind(project: Project, site: Site) -> None:
+@shared(*ATTEMPTS)
+def test_links_of_every_odd_kind(site: Site) -> Part:
     odd = [
         *("", "#x", "javascript:void(0)", "mailto:a@b", "http://", "//", "http://[::1", "data:text/html,x", "tel:1"),
         *("/ok?a=1&b=2", "  /trimmed  ", "/sp ace", "/%zz", "?q", "/é", "/a" * 1000, "http://user:pw@127.0.0.1:1/x"),
     ]
     site["/"] = html("".join(f'<a href="{href}">x</a>' for href in odd))
     site.fallback = ok
-    project.write(defs_with_field(site.url("/")))
-    done = project.crawl("--set", "max_attempts=1", code=1)
-    assert done.jobs["done"] >= 6
+    crawl = yield defs_with_field(site.url("/"))
+    assert crawl.jobs["done"] >= 6
     assert {"/ok?a=1&b=2", "/trimmed", "/sp%20ace", "/?q", "/%C3%A9"} <= set(site.paths)
-    assert "pw" not in done.err
+    assert "pw" not in crawl.done.err
 
 
 def test_an_invalid_host_name_fails_its_job(project: Project) -> None:
@@ -182,12 +181,12 @@ def test_an_invalid_host_name_fails_its_job(project: Project) -> None:
     project.assert_no_process_left(2)
 
 
-def test_connection_refused_is_retried_then_reported(project: Project, site: Site) -> None:
+@shared(*ATTEMPTS)
+def test_connection_refused_is_retried_then_reported(site: Site) -> Part:
     site["/"] = html("<b>x</b>")
-    project.write(defs_with_field("http://127.0.0.1:1/", site.url("/")))
-    done = project.crawl("--set", "max_attempts=2", code=1)
-    assert done.jobs == {"done": 1, "failed": 1}
-    assert project.job("http://127.0.0.1:1/") == {
+    crawl = yield defs_with_field("http://127.0.0.1:1/", site.url("/"))
+    assert crawl.jobs == {"done": 1, "failed": 1}
+    assert crawl.job("http://127.0.0.1:1/") == {
         "state": "FAILED",
         "reason": "connection refused (2 attempts)",
         "attempts": 2,

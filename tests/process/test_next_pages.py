@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from .project import Project, Running, until
+from .shared_crawl import Crawled, Part, shared
 from .site import Page, Request, Site, redirect
 
 pytestmark = pytest.mark.timeout(120)
@@ -45,35 +46,70 @@ def chain(site: Site, cursors: list[object]) -> None:
     site.fallback = serve
 
 
-def ids(project: Project) -> list[str]:
-    return sorted(row["id"] for row in project.rows("item"))
+def ids(crawl: Project | Crawled) -> list[str]:
+    return sorted(row["id"] for row in crawl.rows("item"))
 
 
 def expected(pages: int) -> list[str]:
     return sorted(f"{number}{letter}" for number in range(pages) for letter in "ab")
 
 
-def write(project: Project, site: Site, next_page: str = CURSOR, locator: str = "{url: /api}") -> None:
-    project.write(API.format(base=site.url(), next=next_page, locator=locator))
+def text_of(site: Site, next_page: str = CURSOR, locator: str = "{url: /api}") -> str:
+    return API.format(base=site.url(), next=next_page, locator=locator)
 
 
-@pytest.mark.parametrize("last", [None, "", False, []])
-def test_a_chain_ends_where_the_cursor_does(project: Project, site: Site, last: object) -> None:
+def write(project: Project, site: Site, next_page: str = CURSOR) -> None:
+    project.write(text_of(site, next_page))
+
+
+def ending(site: Site, last: object) -> Part:
     chain(site, ["c/1 &?=#", 2, "three", last])
-    write(project, site)
-    project.crawl()
-    assert ids(project) == expected(4)
+    crawl = yield text_of(site)
+    assert ids(crawl) == expected(4)
     assert site.paths == ["/api", "/api?cursor=c%2F1%20%26%3F%3D%23", "/api?cursor=2", "/api?cursor=three"]
-    assert project.query("SELECT DISTINCT depth FROM jobs") == [(0,)]
+    assert {job["depth"] for job in crawl.all_jobs()} == {0}
 
 
-@pytest.mark.parametrize("last", ["b", "a", "c"])
-def test_a_cursor_that_repeats_ends_it(project: Project, site: Site, last: str) -> None:
+@shared()
+def test_a_chain_ends_at_a_null_cursor(site: Site) -> Part:
+    yield from ending(site, None)
+
+
+@shared()
+def test_a_chain_ends_at_an_empty_cursor(site: Site) -> Part:
+    yield from ending(site, "")
+
+
+@shared()
+def test_a_chain_ends_at_a_false_cursor(site: Site) -> Part:
+    yield from ending(site, False)
+
+
+@shared()
+def test_a_chain_ends_at_an_empty_list(site: Site) -> Part:
+    yield from ending(site, [])
+
+
+def repeating(site: Site, last: str) -> Part:
     chain(site, ["a", "b", "c", last])
-    write(project, site)
-    project.crawl()
-    assert ids(project) == expected(4)
+    crawl = yield text_of(site)
+    assert ids(crawl) == expected(4)
     assert len(site.paths) == 4
+
+
+@shared()
+def test_a_cursor_of_two_pages_before_ends_it(site: Site) -> Part:
+    yield from repeating(site, "b")
+
+
+@shared()
+def test_a_cursor_of_the_second_page_ends_it(site: Site) -> Part:
+    yield from repeating(site, "a")
+
+
+@shared()
+def test_a_cursor_of_the_same_page_ends_it(site: Site) -> Part:
+    yield from repeating(site, "c")
 
 
 @pytest.mark.sweep
@@ -98,41 +134,41 @@ def test_an_empty_page_and_one_that_does_not_exist_end_it(project: Project, site
     assert ids(project) == ["0a", "1a"]
 
 
-def test_a_site_that_repeats_its_last_page_under_new_cursors(project: Project, site: Site) -> None:
+@shared()
+def test_a_site_that_repeats_its_last_page_under_new_cursors(site: Site) -> Part:
     def serve(request: Request) -> Page:
         number = int(request.path.partition("=")[2] or 0)
         return answer([f"{min(number, 3)}{letter}" for letter in "ab"], number + 1)
 
     site.fallback = serve
-    write(project, site)
-    project.crawl()
-    assert ids(project) == expected(4)
+    crawl = yield text_of(site)
+    assert ids(crawl) == expected(4)
     assert site.paths[-1] == "/api?cursor=4"
 
 
-def test_the_locators_headers_and_cookies_go_along_at_its_origin(
-    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TOKEN", "t0ken-secret")
+@shared()
+def test_the_locators_headers_and_cookies_go_along_at_its_origin(site: Site) -> Part:
     chain(site, ["a", "b", None])
     locator = '{url: /api, headers: {X-Token: "%{env.TOKEN}"}, cookies: {shop: "1"}}'
-    write(project, site, locator=locator)
-    project.crawl()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOKEN", "t0ken-secret")
+        crawl = yield text_of(site, locator=locator)
     sent = [(e.request.headers.get("x-token"), e.request.headers.get("cookie")) for e in site.exchanges]
     assert sent == [("t0ken-secret", "shop=1")] * 3
-    for path in project.data.rglob("*"):
+    for path in crawl.project.data.rglob("*"):
         assert not path.is_file() or b"t0ken-secret" not in path.read_bytes(), path
 
 
-def test_another_host_is_not_asked(project: Project, site: Site) -> None:
+@shared()
+def test_another_host_is_not_asked(site: Site) -> Part:
     site["/api"] = answer(["0a"], "http://localhost:1/steal")
-    write(project, site, '{url: "%{to}", to: "jmespath: next"}')
-    project.crawl()
+    crawl = yield text_of(site, '{url: "%{to}", to: "jmespath: next"}')
     assert site.paths == ["/api"]
-    assert project.query("SELECT count(*) FROM jobs") == [(1,)]
+    assert len(crawl.all_jobs()) == 1
 
 
-def test_a_query_in_json_is_sent_with_its_cursor(project: Project, site: Site) -> None:
+@shared()
+def test_a_query_in_json_is_sent_with_its_cursor(site: Site) -> Part:
     cursors = {None: ("c1", ["a"]), "c1": (7, ["b"]), 7: (None, ["c"])}
 
     def graphql(request: Request) -> Page:
@@ -143,12 +179,11 @@ def test_a_query_in_json_is_sent_with_its_cursor(project: Project, site: Site) -
 
     site["/graphql"] = graphql
     query = 'query: "query($after: String) { items(after: $after) { id } }"'
-    write(
-        project, site, f'{{json: {{{query}, variables: {{after: "%{{after}}"}}}}, after: "jmespath: next"}}',
+    crawl = yield text_of(
+        site, f'{{json: {{{query}, variables: {{after: "%{{after}}"}}}}, after: "jmespath: next"}}',
         f"{{url: /graphql, json: {{{query}}}}}",
     )  # fmt: skip
-    project.crawl()
-    assert ids(project) == ["a", "b", "c"]
+    assert ids(crawl) == ["a", "b", "c"]
     assert len(site.paths) == 3
 
 
@@ -194,7 +229,8 @@ def page(name: str, canonical: str | None, links: str = "") -> Page:
     return Page(f"<!doctype html><head>{head}</head><body><h1>{name}</h1>{links}")
 
 
-def test_a_page_is_skipped_in_favour_of_its_canonical_url(project: Project, site: Site) -> None:
+@shared()
+def test_a_page_is_skipped_in_favour_of_its_canonical_url(site: Site) -> Part:
     site["/a?x=1"] = page("a", "/a#top", '<a href="/lost">l</a>')
     site["/a?x=2"] = page("a", "/a")
     site["/a"] = page("a", site.url("/a"), '<a href="/b">b</a>')
@@ -203,11 +239,10 @@ def test_a_page_is_skipped_in_favour_of_its_canonical_url(project: Project, site
     site["/d"] = page("d", "/e")
     site["/e"] = page("e", "/d")
     urls = '"/a?x=1", "/a?x=2", /c, /d'
-    project.write(CANONICAL.format(base=site.url(), urls=urls, key="canonical: true, "))
-    project.crawl()
-    assert Counter(row["url"] for row in project.rows("item")) == Counter(["/a", "/b", "/c", "/e"])
-    reasons = project.query("SELECT reason FROM jobs WHERE state = 'SKIPPED' ORDER BY url")
-    assert [reason for (reason,) in reasons] == [
+    crawl = yield CANONICAL.format(base=site.url(), urls=urls, key="canonical: true, ")
+    assert Counter(row["url"] for row in crawl.rows("item")) == Counter(["/a", "/b", "/c", "/e"])
+    skipped = sorted((job["url"], job["reason"]) for job in crawl.all_jobs() if job["state"] == "SKIPPED")
+    assert [reason for _, reason in skipped] == [
         f"its canonical URL is {site.url('/a')}", f"its canonical URL is {site.url('/a')}",
         f"its canonical URL is {site.url('/e')}",
     ]  # fmt: skip
