@@ -2,8 +2,8 @@
 
 import logging
 import time
+from pathlib import Path
 
-from engine.store.db import writer_lock
 from engine.store.db.connector import Database
 from engine.supervise.nodes.node_pool import NodePool
 
@@ -11,6 +11,9 @@ _log = logging.getLogger(__name__)
 
 _STALL_SECONDS = 10.0
 _WARNING_SECONDS = 10.0
+_LOCKS = Path("/proc/locks")
+_WAL_WRITE_LOCK = "120"
+"""The byte of the -shm file that a writer locks in WAL mode (SQLite's walformat: WAL_WRITE_LOCK)."""
 
 
 class LockWatch:
@@ -33,6 +36,26 @@ class LockWatch:
         since = self._db.blocked_since
         if since is None or (stalled := time.monotonic() - since) < _STALL_SECONDS:
             return
-        pid = writer_lock.find_writer_pid(self._db.path)
+        pid = find_writer_pid(self._db.path)
         if pid is not None and not self._node_pool.kill_writer(pid, stalled):
             self.warn(f"process {pid} (not ours) has held the lock on {self._db.path} for {stalled:.0f} s")
+
+
+def find_writer_pid(database: Path) -> int | None:
+    """The pid of the process that writes to a database now; None if no process does, or without /proc/locks."""
+    try:
+        inode = str(Path(f"{database}-shm").stat().st_ino)
+        locks = _LOCKS.read_text("ascii", "replace")
+    except OSError:
+        return None
+    for line in locks.splitlines():
+        # 12: POSIX  ADVISORY  WRITE 4121 08:01:131074 120 120
+        parts = line.split()
+        if (
+            len(parts) == 8
+            and parts[3] == "WRITE"
+            and parts[6] == _WAL_WRITE_LOCK
+            and parts[5].rpartition(":")[2] == inode
+        ):
+            return int(parts[4])
+    return None

@@ -61,7 +61,7 @@ class RunEnd:
     def try_complete(self) -> bool:
         """Whether no work is left; decided and recorded in one transaction. Raises DatabaseBusy."""
         run = runs.get(self._db, self._run.seq)
-        if run.seeded_version != run.defs_version or sequences.count_taken(self._db, run.seq):
+        if run.seeded_version != run.defs_version or sequences.count(self._db, run.seq, "taken", kind=None):
             return False
         if run.paused and (run.paused != "disk" or self._defs_sync.incomplete_reason()):
             return False  # a run that only the disk pauses may end once every row is in its file

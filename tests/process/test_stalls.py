@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine.store.db import writer_lock
+from engine.supervise import lock_watch
 from tests.sample import sampled
 
 from .library import Library
@@ -40,11 +40,11 @@ def stop_writer(project: Project, pids: list[int], seconds: float = 30.0) -> int
     """Stop the first of these processes that is seen holding the write lock; return its pid."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        pid = writer_lock.find_writer_pid(project.data / "crawl.db")
+        pid = lock_watch.find_writer_pid(project.data / "crawl.db")
         if pid in pids:
             os.kill(pid, signal.SIGSTOP)
             until(lambda pid=pid: process_state(pid) == "T", 2)  # its threads run on until the signal has reached them
-            if writer_lock.find_writer_pid(project.data / "crawl.db") == pid:
+            if lock_watch.find_writer_pid(project.data / "crawl.db") == pid:
                 return pid
             os.kill(pid, signal.SIGCONT)
     raise AssertionError("no process was seen writing")

@@ -86,7 +86,7 @@ def _find_task(db: "Database", run: "Run", text: str) -> tuple[str | None, str]:
     from engine.store.read import step_results
     from engine.store.tables.run import versions
 
-    tasks = {(count.group, count.task) for word in OUTCOMES for count in step_results.count_by_step(db, run.seq, word)}
+    tasks = {(count.group, count.task) for count in step_results.count_by_step(db, run.seq)}
     if run.defs_version:
         groups = versions.read(db, run.defs_version).task_groups
         tasks |= {(group.name, task.name) for group in groups for task in group.tasks}
@@ -106,7 +106,7 @@ def _read_counts(db: "Database", run: "Run", result_filter: "ResultFilter") -> "
     if result_filter.job is not None:
         counts = step_results.count_unlisted(db, result_filter.job)
     else:
-        counts = step_results.count_by_step(db, run.seq, "not_applicable")
+        counts = [c for c in step_results.count_by_step(db, run.seq) if c.outcome == "not_applicable"]
     return [
         count for count in counts
         if result_filter.group in (None, count.group)
@@ -143,10 +143,10 @@ def _print_unlisted(counts: "Sequence[ResultCount]") -> int:
 
 
 def _explain_empty(db: "Database", run: "Run") -> str:
-    from engine.store.tables.job import results as table
+    from engine.store.read import step_results
     from engine.store.tables.run import versions
 
-    if table.count_by_step(db, run.seq):
+    if step_results.count_by_step(db, run.seq):
         return f"no such result in run {run.id}"
     groups = versions.read(db, run.defs_version).task_groups if run.defs_version else ()
     if any(step.is_plugin for group in groups for task in group.tasks for step in task.chain):

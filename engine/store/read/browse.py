@@ -24,13 +24,12 @@ from engine.store.db.filter import (
 )
 from engine.store.pages import documents
 from engine.store.read import step_results
-from engine.store.read.job_range import find_first_id
+from engine.store.read.job_range import find_ids, scan_ids
 from engine.store.read.sent_request import SentRequest
 from engine.store.tables.row import rows
 from engine.store.tables.run import events
 from engine.store.tables.run.events import Event
 
-_ID_WINDOW = 20_000
 _CHUNK = 1_000
 _MAX_INDEXED = 10_000
 """Up to this many ids are looked up one by one; if there are more, a scan finds enough of them soon."""
@@ -301,28 +300,20 @@ def _iter_chunks(
     if job_filter.outcomes.include == ("error",):
         ids = step_results.query_error_jobs(db, run) or ids
     if ids is None:
-        low, high = find_first_id(db, run, high), find_first_id(db, run + 1, high) - 1
+        low, end = find_ids(db, run)
+        high = end - 1
     if after is not None:
         low, high = (low, min(high, after.id - 1)) if backwards else (max(low, after.id + 1), high)
-    while low <= high:
-        if ids is not None:
-            start, end = low, high
-        elif backwards:
-            start, end = max(low, high - _ID_WINDOW + 1), high
-        else:
-            start, end = low, min(high, low + _ID_WINDOW - 1)
-        sql = (_AMONG_IDS if ids is not None else _IN_WINDOW).format(
-            columns=columns, others=_JOINS, ids=ids, conditions=conditions[0], order="DESC" if backwards else "ASC"
-        )
-        bounds = (start, end) if ids is not None else (start, end, run)
-        chunk = db.all(sql, (*bounds, *conditions[1], size))
-        full = len(chunk) == size
-        if backwards:
-            high = (chunk[-1][0] if full else start) - 1
-            yield chunk, Cursor(0.0, high + 1)
-        else:
-            low = (chunk[-1][0] if full else end) + 1
-            yield chunk, Cursor(0.0, low - 1)
+    sql = (_IN_WINDOW if ids is None else _AMONG_IDS).format(
+        columns=columns, others=_JOINS, ids=ids, conditions=conditions[0], order="DESC" if backwards else "ASC"
+    )
+    values = [*((run,) if ids is None else ()), *conditions[1], size]
+
+    def read(start: int, end: int) -> list[tuple[Any, ...]]:
+        return db.all(sql, (start, end, *values))
+
+    for chunk, at in scan_ids(read, low, high, limit=size, backwards=backwards, in_one=ids is not None):
+        yield chunk, Cursor(0.0, at)
 
 
 def _matching_ids(job_filter: JobFilter, rows: Sequence[tuple[Any, ...]]) -> list[int]:

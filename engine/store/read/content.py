@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from engine.store.db.connector import Database
-from engine.store.read.job_range import find_first_id
+from engine.store.read.job_range import find_ids
 from engine.store.tables.row.content_sums import ContentSum
 
 # as a blob: what was damaged need not be UTF-8. LEFT JOIN: a row whose job is gone is in the files, too
@@ -13,8 +13,6 @@ FROM rows r LEFT JOIN jobs j ON j.id = r.job LEFT JOIN sequences s ON s.id = j.s
 JOIN data_defs d ON d.id = r.data_def
 WHERE r.id > ? AND r.run = ? ORDER BY r.id LIMIT +?
 """
-_LAST_ROW = "SELECT max(id) FROM rows"
-_LAST_JOB = "SELECT max(id) FROM jobs"
 # CROSS JOIN: a range of ids is read once; without it, the planner may start with another table
 _DOCUMENTS = """
 SELECT j.id, s.grp, s.kind, j.url, j.state = 'DONE', d.id, d.url, d.status, d.digest,
@@ -61,25 +59,6 @@ class JobDocument(NamedTuple):
     """1: its body was deleted on purpose, or the job has no document."""
 
 
-class IdRange(NamedTuple):
-    """The ids of a run's jobs or rows: from the first up to, and without, the end."""
-
-    first: int
-    end: int
-
-
-def get_row_range(db: Database, run: int) -> IdRange:
-    """Where the rows of a run are."""
-    last = int(db.value(_LAST_ROW) or 0)
-    return IdRange(*(find_first_id(db, seq, last, table="rows") for seq in (run, run + 1)))
-
-
-def get_job_range(db: Database, run: int) -> IdRange:
-    """Where the jobs of a run are."""
-    last = int(db.value(_LAST_JOB) or 0)
-    return IdRange(*(find_first_id(db, seq, last) for seq in (run, run + 1)))
-
-
 def list_rows(db: Database, run: int, after: int, limit: int) -> list[ContentRow]:
     """The next rows of a run in order of id."""
     return [ContentRow(*row) for row in db.all(_ROWS, (after, run, limit))]
@@ -93,8 +72,8 @@ def list_documents(db: Database, run: int, after: int, end: int, limit: int) -> 
 def sum_contents(db: Database, run: int) -> dict[str, ContentSum]:
     """By group: the sums of the stored digests, read again from every row and document of a run."""
     sums: dict[str, ContentSum] = {}
-    for group, digest in db.execute(_ROW_DIGESTS, (*get_row_range(db, run), run)):
+    for group, digest in db.execute(_ROW_DIGESTS, (*find_ids(db, run, "rows"), run)):
         sums.setdefault(group, ContentSum()).add_row(digest)
-    for group, digest in db.execute(_DOCUMENT_DIGESTS, (*get_job_range(db, run), run)):
+    for group, digest in db.execute(_DOCUMENT_DIGESTS, (*find_ids(db, run), run)):
         sums.setdefault(group, ContentSum()).add_document(digest)
     return sums

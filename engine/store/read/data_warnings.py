@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from engine.model.job import JobKind
 from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.tables.job import sequences
@@ -62,7 +63,7 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         warnings += _of_host(str(key), *map(int, counters))
     for group, name in runs.list_empty_seeds(db, run.seq):
         warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}", subject=name))
-    if failed := sequences.count_pages(db, run.seq, "failed", "sitemap"):
+    if failed := sequences.count(db, run.seq, "failed", kind=JobKind.SITEMAP):
         sitemaps = "1 sitemap" if failed == 1 else f"{failed:,} sitemaps"
         warnings.append(DataWarning("failed-sitemap", f"{sitemaps} failed: pages that only they name are missing"))
     if run.state in _ENDED:

@@ -1,17 +1,17 @@
 """Reads the matching lines of the log, page by page in both directions; each read is bounded."""
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.store.db.connector import Database
 from engine.store.db.filter import ALL_EVENTS, EventFilter, event_conditions, join_conditions
+from engine.store.read.job_range import scan_ids
 from engine.store.tables.run.events import Event, last_id, to_event
 
 _IN_WINDOW = """
 SELECT id, at, level, source, kind, job, text FROM events WHERE id BETWEEN ? AND ? AND run = ?{conditions}
 ORDER BY id {order} LIMIT +?
 """
-_WINDOW = 20_000
 _CHUNK = 1_000
 
 
@@ -39,23 +39,17 @@ def list_events(
         high = min(high, before - 1)
     matches: list[tuple[int, Event]] = []
     deadline = time.monotonic() + seconds
-    at: int | None = None
-    while low <= high:
-        start, end = (max(low, high - _WINDOW + 1), high) if back else (low, min(high, low + _WINDOW - 1))
-        chunk = db.all(statement, (start, end, run, *values, size))
+
+    def read(start: int, end: int) -> list[tuple[Any, ...]]:
+        return db.all(statement, (start, end, run, *values, size))
+
+    for chunk, at in scan_ids(read, low, high, limit=size, backwards=back):
         for id_, event in map(to_event, chunk):
             if event_filter.accepts(event.text):
                 matches.append((id_, event))
                 if len(matches) == limit:
                     return _to_listing(matches, id_, back)
-        full = len(chunk) == size
-        if back:
-            at = chunk[-1][0] if full else start
-            high = at - 1
-        else:
-            at = chunk[-1][0] if full else end
-            low = at + 1
-        if low <= high and time.monotonic() > deadline:
+        if at != (low if back else high) and time.monotonic() > deadline:
             return _to_listing(matches, at, back)
     return _to_listing(matches, None, back)
 

@@ -1,10 +1,25 @@
-"""Finds the run of a job, and the first ids of a run's jobs and rows."""
+"""Finds the run of a job and the ids of a run's jobs and rows, and scans ids in windows."""
 
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
 
 from engine.store.db.connector import Database
 
 _RUN_FROM = "SELECT id, run FROM {table} WHERE id >= ? ORDER BY id LIMIT 1"
+_WINDOW = 20_000
+
+
+class IdRange(NamedTuple):
+    """The ids of a run's jobs or rows: from the first up to, and without, the end."""
+
+    first: int
+    end: int
+
+
+def find_ids(db: Database, run: int, table: Literal["jobs", "rows"] = "jobs") -> IdRange:
+    """Where the jobs or rows of a run are."""
+    last = int(db.value(f"SELECT max(id) FROM {table}") or 0)
+    return IdRange(*(find_first_id(db, seq, last, table=table) for seq in (run, run + 1)))
 
 
 def find_first_id(db: Database, run: int, last: int, *, table: Literal["jobs", "rows"] = "jobs") -> int:
@@ -24,3 +39,21 @@ def find_first_id(db: Database, run: int, last: int, *, table: Literal["jobs", "
 def find_run(db: Database, job: int) -> int | None:
     run = db.value("SELECT run FROM jobs WHERE id = ?", (job,))
     return None if run is None else int(run)
+
+
+def scan_ids(
+    read: Callable[[int, int], list[tuple[Any, ...]]], low: int, high: int, *, limit: int, backwards: bool,
+    in_one: bool = False,
+) -> Iterator[tuple[list[tuple[Any, ...]], int]]:  # fmt: skip
+    """What `read` gives of the ids from `low` to `high`, window by window, and the id that the scan has reached.
+
+    `read` gives at most `limit` rows between two ids, each with its id first. `in_one`: it reads an index, and no
+    windows are needed.
+    """
+    width = high if in_one else _WINDOW
+    while low <= high:
+        start, end = (max(low, high - width + 1), high) if backwards else (low, min(high, low + width - 1))
+        rows = read(start, end)
+        at = rows[-1][0] if len(rows) == limit else start if backwards else end
+        low, high = (low, at - 1) if backwards else (at + 1, high)
+        yield rows, at

@@ -7,12 +7,14 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from engine.model.job import JobKind
 from engine.model.run import RunState
+from engine.model.step import OUTCOMES
 from engine.store.db.connector import Database
-from engine.store.read import host_rows
+from engine.store.read import host_rows, step_results
 from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.read.host_rows import HostRow
-from engine.store.tables.job import results, sequences
+from engine.store.tables.job import sequences
 from engine.store.tables.row import health, rows
 from engine.store.tables.row.health import DataDefHealth
 from engine.store.tables.run import metrics, runs, supervisors
@@ -199,7 +201,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
                 metrics.list_fetch_stats(db, current.seq),
                 {node.id: node.done + node.failed for node in nodes},
                 current.seconds,
-                metrics.count_takeovers(db, current.seq),
+                current.takeovers,
             ),
             defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
             defs_saved=orjson.loads(supervisors.get_meta(db, "defs_saved") or "null"),
@@ -213,7 +215,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             files=_count_files(db, current.seq),
             waiting_rows=rows.count_waiting(db, current.seq),
             helpers=supervisors.list_helpers(db),
-            results=results.count_by_step(db, current.seq),
+            results=_count_results(db, current.seq),
         )  # fmt: skip
 
 
@@ -250,9 +252,17 @@ def _count_files(db: Database, run: int) -> dict[str, int]:
     return dict(zip(("done", "left", "failed", "skipped"), counts, strict=True)) if any(counts) else {}
 
 
+def _count_results(db: Database, run: int) -> dict[str, dict[str, dict[str, int]]]:
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    for group, task, step, outcome, count in step_results.count_by_step(db, run):
+        steps = counts.setdefault(f"{group}/{task}", {})
+        steps.setdefault(step, dict.fromkeys(OUTCOMES, 0))[outcome] = count
+    return counts
+
+
 def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:
     search, done = runs.get_reextraction(db, run)
-    left = sequences.count_open_extracts(db, run)
+    left = sequences.count(db, run, "ready", "delayed", "taken", kind=JobKind.EXTRACT)
     return (done, left) if search is not None or left else None
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from engine.model.step import OUTCOMES, Outcome
 from engine.store.db.connector import Database
+from engine.store.read.job_range import scan_ids
 
 _COLUMNS = "r.id, r.job, coalesce(j.target, j.url), r.grp, r.task, r.step, r.outcome, r.code, r.ms, r.text"
 # CROSS JOIN: read results in the order of ids, and look up their jobs
@@ -21,7 +22,7 @@ GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
 _ERRORS, _WARNINGS = "INDEXED BY results_error", "INDEXED BY results_warning"
 _COUNTS = """
-SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ? AND outcome = ?
+SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ?
 GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
 _OF_OUTCOME: Mapping[Outcome, tuple[str, str]] = {
@@ -29,7 +30,6 @@ _OF_OUTCOME: Mapping[Outcome, tuple[str, str]] = {
     for outcome in OUTCOMES
 }
 """Condition and index. The outcome is part of the SQL: with a placeholder no partial index applies."""
-_WINDOW = 20_000
 _CHUNK = 1_000
 _MAX_ERRORS = 10_000
 """Up to this many errors, their jobs are looked up one by one; if there are more, a scan finds enough of them soon."""
@@ -82,17 +82,13 @@ def iter_results(
         condition, index_of_outcome = _OF_OUTCOME[result_filter.outcome]
         conditions, index = conditions + condition, index or index_of_outcome
     sql = _IN_WINDOW.format(index=index, conditions=conditions, order="DESC" if backwards else "ASC")
-    low, high = 1, int(db.value("SELECT max(id) FROM results") or 0)
-    width = high if index else _WINDOW
-    while low <= high:
-        start, end = (max(low, high - width + 1), high) if backwards else (low, min(high, low + width - 1))
-        chunk: list[tuple[Any, ...]] = db.all(sql, (start, end, run, *values, _CHUNK))
+    last = int(db.value("SELECT max(id) FROM results") or 0)
+
+    def read(start: int, end: int) -> list[tuple[Any, ...]]:
+        return db.all(sql, (start, end, run, *values, _CHUNK))
+
+    for chunk, _ in scan_ids(read, 1, last, limit=_CHUNK, backwards=backwards, in_one=bool(index)):
         yield from (ListedResult(*row) for row in chunk)
-        full = len(chunk) == _CHUNK
-        if backwards:
-            high = (chunk[-1][0] if full else start) - 1
-        else:
-            low = (chunk[-1][0] if full else end) + 1
 
 
 def list_by_job(db: Database, run: int, job: int, limit: int) -> tuple[ListedResult, ...]:
@@ -105,8 +101,8 @@ def count_unlisted(db: Database, job: int) -> list[ResultCount]:
     return [ResultCount(*row) for row in db.all(_UNLISTED, (job,))]
 
 
-def count_by_step(db: Database, run: int, outcome: Outcome) -> list[ResultCount]:
-    return [ResultCount(*row) for row in db.all(_COUNTS, (run, outcome))]
+def count_by_step(db: Database, run: int) -> list[ResultCount]:
+    return [ResultCount(*row) for row in db.all(_COUNTS, (run,))]
 
 
 def query_error_jobs(db: Database, run: int) -> str | None:

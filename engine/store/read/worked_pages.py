@@ -9,7 +9,7 @@ from msgspec import Struct
 from engine.model.job import StoredPage, link_key
 from engine.store.db.connector import Database, placeholders
 from engine.store.pages import documents
-from engine.store.read.job_range import find_first_id
+from engine.store.read.job_range import find_ids
 
 _JOB = """
 SELECT j.id, j.run, s.grp, j.depth, j.state, j.url, l.name, coalesce(r.url, j.url), d.id, d.url, d.status,
@@ -93,15 +93,15 @@ def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> 
 
 def _iterate_back(db: Database, run: int, groups: Collection[str]) -> Iterator[WorkedPage]:
     """The pages among the last jobs of the run, newest first."""
-    first, last = _read_ids(db, run)
-    for end in range(last + 1, max(first, last - _PARTS * _RANGE), -_RANGE):
-        yield from reversed(_list_range(db, run, groups, max(first, end - _RANGE), end))
+    first, end = find_ids(db, run)
+    for upto in range(end, max(first, end - 1 - _PARTS * _RANGE), -_RANGE):
+        yield from reversed(_list_range(db, run, groups, max(first, upto - _RANGE), upto))
 
 
 def iterate_done(db: Database, run: int, groups: Collection[str]) -> Iterator[WorkedPage]:
     """All pages of these groups that are DONE in the run, oldest first."""
-    first, last = _read_ids(db, run)
-    for start in range(first, last + 1, _RANGE):
+    first, end = find_ids(db, run)
+    for start in range(first, end, _RANGE):
         yield from _list_range(db, run, groups, start, start + _RANGE)
 
 
@@ -111,9 +111,9 @@ def list_spread(db: Database, run: int, groups: Collection[str], count: int) -> 
     Reads a limited number of jobs, so that it is quick in a run of any size: of a large one, a group of few pages may
     be missed.
     """
-    first, last = _read_ids(db, run)
+    first, end = find_ids(db, run)
     parts = min(_PARTS, count)
-    length = -(-(last + 1 - first) // parts)
+    length = -(-(end - first) // parts)
     chosen: dict[str, list[WorkedPage]] = {group: [] for group in groups}
     spare: dict[str, list[WorkedPage]] = {group: [] for group in groups}
     for part in range(parts):
@@ -124,11 +124,6 @@ def list_spread(db: Database, run: int, groups: Collection[str], count: int) -> 
     # a crawl that began lately has done pages in its first parts alone
     filled = ([*chosen[group], *spare[group][: count - len(chosen[group])]] for group in groups)
     return [page for pages in filled for page in sorted(pages, key=lambda page: page.job)]
-
-
-def _read_ids(db: Database, run: int) -> tuple[int, int]:
-    last = int(db.value("SELECT max(id) FROM jobs") or 0)
-    return find_first_id(db, run, last), find_first_id(db, run + 1, last) - 1
 
 
 def _list_range(db: Database, run: int, groups: Collection[str], start: int, end: int) -> list[WorkedPage]:

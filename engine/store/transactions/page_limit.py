@@ -31,7 +31,7 @@ def read_room(db: Database, run: int, group: str, *, group_limit: int | None, ru
     if group_limit is not None:
         count = metrics.count_requests(db, run, group)
         left.append(group_limit - count)
-        full = count >= group_limit and count - sequences.count_taken_pages(db, run, group) >= group_limit
+        full = count >= group_limit and count - sequences.count(db, run, "taken", group=group) >= group_limit
     if run_limit is not None:
         left.append(run_limit - metrics.count_requests(db, run))
     return Room(max(0, min(left)), full)
@@ -61,7 +61,7 @@ def reserve_next(db: Database, job: LeasedJob) -> bool:
 def is_run_full(db: Database, run: int, limit: int) -> bool:
     """Whether a run has sent all its requests: none that is reserved can be given back."""
     count = metrics.count_requests(db, run)
-    return count >= limit and count - sequences.count_pages(db, run, "taken") >= limit
+    return count >= limit and count - sequences.count(db, run, "taken") >= limit
 
 
 def count_unsettled(db: Database, node: int) -> int:

@@ -8,6 +8,7 @@ from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database, id_list
 from engine.store.pages import documents
 from engine.store.read import content
+from engine.store.read.job_range import find_ids
 from engine.store.tables.host.hosts import HostLatency
 from engine.store.tables.row import content_sums, rows
 from engine.store.tables.row.content_sums import ContentSum
@@ -117,7 +118,7 @@ def add_sums(db: Database, run: int, accepted: Sequence[JobOutcome], replaced: M
 def recount(db: Database, run: int) -> None:
     """Count the rows of a run again and sum its contents, which were changed by hand; in the open transaction."""
     content_sums.replace(db, run, content.sum_contents(db, run))
-    rows.recount(db, run, *content.get_row_range(db, run))
+    rows.recount(db, run, *find_ids(db, run, "rows"))
 
 
 def _with_digests(new: ExtractedRows) -> ExtractedRows:

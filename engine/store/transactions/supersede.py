@@ -10,7 +10,6 @@ from engine.store.tables.job import extracts, linked_jobs, results
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.row import health, rows
 from engine.store.tables.run import runs, versions
-from engine.store.tables.run.versions import StoredPageDefs
 from engine.store.transactions import release
 from engine.store.transactions.outcome import JobOutcome
 
@@ -31,17 +30,16 @@ def resolve_outdated(
     if not outdated:
         return frozenset()
     present = versions.get_page_hashes(db, current)
-    cache: dict[tuple[int, str], StoredPageDefs | None] = {}
+    earlier: dict[int, dict[str, str]] = {}
     stale = set()
     for outcome in outdated:
         kept = tuple(child for child in outcome.children if child.group in present)
         outcome.links_dropped |= len(kept) < len(outcome.children)
         outcome.children = kept
-        key = (outcome.job.defs_version, outcome.job.group)
-        if key not in cache:
-            cache[key] = versions.get_page_defs(db, *key)
-        used = cache[key]
-        if used is not None and used.hash == present.get(outcome.job.group):
+        version, group = outcome.job.defs_version, outcome.job.group
+        if version not in earlier:
+            earlier[version] = versions.get_page_hashes(db, version)
+        if group in present and earlier[version].get(group) == present[group]:
             continue
         if outcome.job.kind is JobKind.EXTRACT:
             _drop_extraction(outcome)
@@ -49,7 +47,7 @@ def resolve_outdated(
             outcome.job.kind is JobKind.PAGE
             and (outcome.state is JobState.DONE or outcome.step_failed)
             and reextract_stale
-            and outcome.job.group in present
+            and group in present
         ):
             stale.add(outcome.job.id)
     return frozenset(stale)

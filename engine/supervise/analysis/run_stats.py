@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from heapq import nlargest
 
 from engine.model.host import count_by_class
+from engine.model.job import JobKind
 from engine.model.run import Stage
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -119,7 +120,7 @@ class RunStats:
     def _read_totals(self) -> tuple[int, int]:
         """Pages done and rows extracted in the run, over all its starts."""
         row_count = sum(count for count, _ in rows.counts(self._db, self._run).values())
-        return sequences.count_pages(self._db, self._run, "done"), row_count
+        return sequences.count(self._db, self._run, "done"), row_count
 
     def _sampled_recently(self, now: float) -> bool:
         return now - self._last_sample[0] < _SAMPLE_SECONDS
@@ -137,16 +138,14 @@ class RunStats:
             return None
         at, last_pages, last_rows = self._last_sample
         p50, p95 = self._host_watch.latencies()
-        failed = sequences.count_pages(self._db, self._run, "failed")
-        queue = sequences.count_pages(self._db, self._run, "ready") + sequences.count_pages(
-            self._db, self._run, "delayed"
-        )
+        failed = sequences.count(self._db, self._run, "failed")
+        queue = sequences.count(self._db, self._run, "ready", "delayed")
         return Sample(
             time.time(),
             max(0, pages - last_pages) / (now - at),
             max(0, row_count - last_rows) / (now - at),
-            int(failed),
-            int(queue),
+            failed,
+            queue,
             {name: (count - self._last_answers.get(name, 0)) / (now - at) for name, count in answers.items()},
             p50,
             p95,
@@ -185,5 +184,5 @@ class RunStats:
         return [Event(time.time(), "WARNING", "supervisor", "host", text)]
 
     def too_many_failed(self) -> bool:
-        failed = sum(sequences.count_pages(self._db, self._run, "failed", kind) for kind in ("page", "file"))
+        failed = sum(sequences.count(self._db, self._run, "failed", kind=kind) for kind in (JobKind.PAGE, JobKind.FILE))
         return failed > self._settings.max_failed

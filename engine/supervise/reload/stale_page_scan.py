@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from engine.model.job import JobKind
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
@@ -66,7 +67,7 @@ class ReextractionPlanner:
 
     def _queue_stale_pages(self, progress: dict[str, Any]) -> list[int]:
         """Queue the stale pages of the next range of jobs; report the result once all are done."""
-        left = sequences.count_open_extracts(self._db, self._run)
+        left = sequences.count(self._db, self._run, "ready", "delayed", "taken", kind=JobKind.EXTRACT)
         if progress["at"] >= progress["upto"]:
             if left == 0 and not stale_pages.has_open_extracts(self._db, self._run):
                 if progress["targets"] and progress["counted"] < progress["upto"]:
@@ -105,7 +106,7 @@ class ReextractionPlanner:
             runs.set_reextraction(self._db, self._run, orjson.dumps(progress).decode())
 
     def _finish(self, progress: dict[str, Any]) -> None:
-        failed = sequences.count_failed_extracts(self._db, self._run)
+        failed = sequences.count(self._db, self._run, "failed", kind=JobKind.EXTRACT)
         with self._db.transaction():
             _, count = runs.get_reextraction(self._db, self._run)
             runs.set_reextraction(self._db, self._run, None)

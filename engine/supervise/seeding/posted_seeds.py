@@ -79,9 +79,9 @@ class SeedPoster:
             with self._jobs.placing():
                 ensure_accepting(db, run)
                 if versions.current(db, run) == self._version:
-                    before = sequences.count_all_pages(db, run)
+                    before = sequences.count(db, run)
                     self._jobs.readmit(self._jobs.add(self._group, Locator(name=self._group), seeds, JobKind.PAGE))
-                    created = sequences.count_all_pages(db, run) - before
+                    created = sequences.count(db, run) - before
                     if created:
                         checkpoints.reopen(db, run)
                     return created

@@ -14,6 +14,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages.documents import PageStore
 from engine.store.read import content
 from engine.store.read.content import ContentRow, JobDocument
+from engine.store.read.job_range import find_ids
 from engine.store.tables.row import files
 from engine.store.tables.row.content_sums import ContentSum
 from engine.store.tables.row.files import RecordedFile
@@ -145,7 +146,7 @@ def _differs(count: int) -> str:
 
 
 def _iterate_documents(db: Database, run: int) -> Iterator[JobDocument]:
-    first, end = content.get_job_range(db, run)
+    first, end = find_ids(db, run)
     last = first - 1
     while batch := content.list_documents(db, run, last, end, _BATCH):
         yield from batch

@@ -17,6 +17,7 @@ from engine.model.job import JobKind
 from engine.store.db.connector import Database
 from engine.store.pages.documents import PageStore
 from engine.store.read import content
+from engine.store.read.job_range import find_ids
 from engine.store.tables.row import content_sums
 from engine.store.tables.row.content_sums import ContentSum
 from engine.store.tables.run import runs, versions
@@ -173,7 +174,7 @@ def _read_content(
 ) -> list[OutputResult]:
     """Read all rows and documents of a run; the results of its outputs."""
     with closing(OutputChecks(db, folder, run)) as checks:
-        last, limit = content.get_row_range(db, run.seq).first - 1, _FIRST_ROWS
+        last, limit = find_ids(db, run.seq, "rows").first - 1, _FIRST_ROWS
         while batch := content.list_rows(db, run.seq, last, limit):
             checks.check(batch, check_rows(batch, findings))
             last = batch[-1].id

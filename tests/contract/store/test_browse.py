@@ -10,7 +10,7 @@ from engine.errors import UsageError
 from engine.store.db.connector import Database
 from engine.store.db.schema import PAGES
 from engine.store.pages.documents import PageStore
-from engine.store.read import browse
+from engine.store.read import browse, job_range
 from engine.store.read.browse import Cursor
 from engine.store.read.job_range import find_first_id
 from engine.store.tables.host.hosts import HostPolicy
@@ -139,7 +139,7 @@ def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: StoreHarness) -> No
 
 
 def test_a_listing_that_runs_out_of_time_returns_a_cursor(mixed: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browse, "_ID_WINDOW", 2)
+    monkeypatch.setattr(job_range, "_WINDOW", 2)
     first = browse.list_jobs(mixed.db, mixed.run, parse("child"), seconds=0.0)
     assert first.lines == ()
     assert first.next is not None

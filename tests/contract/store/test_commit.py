@@ -295,7 +295,7 @@ def test_an_open_robots_job_keeps_the_run_open_too(store: StoreHarness) -> None:
     store.places = store.new_places({"a:80": HostPolicy(0.0, 8, True)})
     store.place("http://a/")
     assert jobs.has_open_jobs(store.db, store.run)
-    assert sequences.count_pages(store.db, store.run, "ready") == 0, "but it is not a page"
+    assert sequences.count(store.db, store.run, "ready") == 0, "but it is not a page"
 
 
 def test_a_backup_counts_as_a_runner_once_it_is_one(store: StoreHarness) -> None:

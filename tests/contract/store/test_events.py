@@ -3,7 +3,7 @@
 import pytest
 
 from console.filter_syntax import parse_events
-from engine.store.read import event_search
+from engine.store.read import job_range
 from engine.store.read.event_search import list_events
 from engine.store.tables.run import events
 from engine.store.tables.run.events import Event
@@ -48,7 +48,7 @@ def backwards(store: StoreHarness, text: str, limit: int, seconds: float) -> lis
 def test_paging_leaves_no_line_out(
     logged: StoreHarness, monkeypatch: pytest.MonkeyPatch, window: int, limit: int, seconds: float
 ) -> None:
-    monkeypatch.setattr(event_search, "_WINDOW", window)
+    monkeypatch.setattr(job_range, "_WINDOW", window)
     ours = [n for n in range(30) if n % 7]
     for text, expected in (
         ("", ours),

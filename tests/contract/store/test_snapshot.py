@@ -282,7 +282,7 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(new_store: NewStore) -> No
         lambda h: jobs.resume_incomplete(h.db, h.run),
         lambda h: jobs.skip_ready(h.db, 1, "x", 10),
         lambda h: sequences.recount_taken(h.db, h.run),
-        lambda h: sequences.count_pages(h.db, h.run, "done"),
+        lambda h: sequences.count(h.db, h.run, "done"),
         lambda h: h.seed("http://a/100", name="other"),
         lambda h: h.seed(*[f"http://a/{i}" for i in range(100, 163)], name="other"),
         lambda h: h.seed(*[f"http://a/{i}" for i in range(100, 164)], name="other"),

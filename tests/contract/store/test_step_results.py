@@ -4,7 +4,7 @@ import pytest
 
 from console.filter_syntax import parse
 from engine.model.step import StepResult
-from engine.store.read import browse, snapshot, step_results
+from engine.store.read import browse, job_range, snapshot, step_results
 from engine.store.read.step_results import ResultFilter
 from engine.store.tables.job import results
 from engine.store.tables.job.results import NewResult
@@ -84,7 +84,7 @@ def test_a_page_has_its_results_and_its_counts(store: StoreHarness, pages: dict[
 
 def test_results_are_read_in_pages_both_ways(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_results, "_CHUNK", 3)
-    monkeypatch.setattr(step_results, "_WINDOW", 5)
+    monkeypatch.setattr(job_range, "_WINDOW", 5)
     first = report(store, "http://a/1", ["ok"] * 9 + ["warning"] * 4)
     second = report(store, "http://a/2", ["ok", "error"])
     with store.db.transaction():
@@ -125,5 +125,5 @@ def test_the_snapshot_has_the_counts_of_its_run(store: StoreHarness, pages: dict
 
 
 def test_the_counts_are_read_by_an_index(store: StoreHarness, pages: dict[str, int]) -> None:
-    plans = store.plans(lambda: results.count_by_step(store.db, store.run))
+    plans = store.plans(lambda: step_results.count_by_step(store.db, store.run))
     assert [steps for _, steps in plans] == [["SEARCH result_counts USING PRIMARY KEY (run=?)"]]

@@ -63,7 +63,7 @@ def test_requests_that_may_be_lost_to_a_limit_are_told(new_store: NewStore, limi
             runs.set_limits(store.db, store.run, 5, None)
     assert len(store.lease(1, free=3).jobs) == 3
     assert requeue(store) == ["n1 died; the page limits count 3 requests that it may not have sent"]
-    assert sequences.count_taken(store.db, store.run) == 0
+    assert sequences.count(store.db, store.run, "taken", kind=None) == 0
     assert len(store.lease(1, node=store.node()).jobs) == 1, "suspects are leased alone"
     store.check_counters()
 

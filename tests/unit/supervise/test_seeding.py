@@ -53,7 +53,7 @@ def test_steps_return_the_sequences_to_ring_while_seeding_continues(
         if not made.done:
             assert runs.get(harness.db, harness.run).seeded_version is None
     assert rung == [[], [1], [], [2], []], "a bell that is rung is not rung again"
-    assert sequences.count_pages(harness.db, harness.run, "ready") == 6
+    assert sequences.count(harness.db, harness.run, "ready") == 6
 
 
 def test_a_complete_group_is_not_seeded_again(harness: SeedingHarness) -> None:
@@ -148,7 +148,7 @@ def test_a_file_that_is_missing_is_named(harness: SeedingHarness, tmp_path: Path
 def test_a_sitemap_is_its_own_kind_of_job_and_not_counted_as_a_page(harness: SeedingHarness) -> None:
     harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", sitemap="http://a/sitemap.xml"),)))
     assert harness.db.all("SELECT kind, grp, ready FROM sequences") == [("sitemap", "g", 1)]
-    assert sequences.count_pages(harness.db, harness.run, "ready") == 0
+    assert sequences.count(harness.db, harness.run, "ready") == 0
 
 
 def test_other_rules_for_a_sitemap_are_another_job_with_these_rules(harness: SeedingHarness) -> None:

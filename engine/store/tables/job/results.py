@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from engine.model.step import OUTCOMES, StepResult
+from engine.model.step import StepResult
 from engine.store.db.connector import Database, id_list
 
 MAX_WARNINGS = 1_000
@@ -36,10 +36,6 @@ GROUP BY grp, task, step, outcome, code
 _DELETE = """
 DELETE FROM {table} WHERE job IN (SELECT value FROM json_each(:jobs))
     AND data_def NOT IN (SELECT value FROM json_each(:kept))
-"""
-_COUNTS = """
-SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ?
-GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
 _COUNT_FAILED_PAGES = """
 SELECT grp, count(DISTINCT job) FROM results WHERE run = ? AND outcome = 'error' GROUP BY grp
@@ -119,12 +115,3 @@ def count_failed_pages(db: Database, run: int) -> dict[str, int]:
 def list_errors(db: Database, jobs: Iterable[int]) -> dict[int, str]:
     """Those of these jobs with a step that failed, and the first reason: `TASK/STEP: text`."""
     return {int(job): str(reason) for job, reason in db.all(_ERRORS, (id_list(jobs),))}
-
-
-def count_by_step(db: Database, run: int) -> dict[str, dict[str, dict[str, int]]]:
-    """The results of a run: by GROUP/TASK and step, the number of each outcome."""
-    counts: dict[str, dict[str, dict[str, int]]] = {}
-    for group, task, step, outcome, count in db.all(_COUNTS, (run,)):
-        steps = counts.setdefault(f"{group}/{task}", {})
-        steps.setdefault(step, dict.fromkeys(OUTCOMES, 0))[outcome] = int(count)
-    return counts

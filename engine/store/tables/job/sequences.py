@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple
 
 import orjson
 
+from engine.model.job import JobKind
 from engine.store.db.connector import Database
 
-CounterName = Literal["ready", "delayed", "taken", "done", "failed", "skipped"]
+CounterName = Literal["ready", "delayed", "taken", "done", "failed", "skipped", "incomplete"]
 
 _ENSURE = """
 INSERT INTO sequences (run, grp, host, kind, max_pages, paused)
@@ -60,13 +61,7 @@ SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent 
 UNION ALL SELECT id, kind, 3 FROM sequences WHERE run = ? AND paused = 2 AND absent = 0 AND ready + delayed > 0
 LIMIT +?
 """
-_COUNT_OPEN_EXTRACTS = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
 _COUNT_DONE_PAGES = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
-_COUNT_ALL_PAGES = """
-SELECT total(ready + delayed + taken + done + failed + skipped + incomplete) FROM sequences
-WHERE run = ? AND kind = 'page'
-"""
-
 _COUNT_BY_GROUP = """
 SELECT grp, sum(ready + delayed + taken + incomplete),
     total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap', 'login')),
@@ -182,36 +177,19 @@ def mark_rechecked(db: Database, sequence: int) -> None:
     db.execute("UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2", (sequence,))
 
 
-def count_open_extracts(db: Database, run: int) -> int:
-    """Re-extractions that are READY or TAKEN."""
-    return int(db.value(_COUNT_OPEN_EXTRACTS, (run,)))
-
-
-def count_failed_extracts(db: Database, run: int) -> int:
-    """Failed re-extractions: their pages keep the old rows."""
-    return int(db.value("SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'", (run,)))
-
-
 def count_done_pages(db: Database, run: int) -> dict[str, int]:
     """Done pages by group, from the counters."""
     return {str(group): int(done) for group, done in db.all(_COUNT_DONE_PAGES, (run,))}
 
 
-def count_taken(db: Database, run: int) -> int:
-    return int(db.value("SELECT total(taken) FROM sequences WHERE run = ?", (run,)))
-
-
-def count_taken_pages(db: Database, run: int, group: str) -> int:
-    return int(db.value("SELECT total(taken) FROM sequences WHERE run = ? AND kind = 'page' AND grp = ?", (run, group)))
-
-
-def count_pages(db: Database, run: int, counter: CounterName, kind: str = "page") -> int:
-    """Page jobs of a run in one state, or jobs of another kind, from the counters."""
-    return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = ?", (run, kind)))
-
-
-def count_all_pages(db: Database, run: int) -> int:
-    return int(db.value(_COUNT_ALL_PAGES, (run,)))
+def count(
+    db: Database, run: int, *counters: CounterName, kind: JobKind | None = JobKind.PAGE, group: str | None = None
+) -> int:
+    """Jobs of a run in one of these states (none given: in any), from the counters. `kind` None: of all kinds."""
+    sql = f"SELECT total({' + '.join(counters or _COUNTERS)}) FROM sequences WHERE run = ?"
+    if kind is not None:
+        sql += f" AND kind = '{kind}'"  # as text: with a placeholder, no partial index applies
+    return int(db.value(sql, (run,)) if group is None else db.value(f"{sql} AND grp = ?", (run, group)))
 
 
 def count_by_group(db: Database, run: int) -> dict[str, GroupCounts]:

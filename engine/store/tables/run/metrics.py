@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from engine.store.db.connector import Database
 
@@ -39,6 +40,8 @@ class FetchStats(NamedTuple):
 
 
 class GroupTotals(Struct, frozen=True):
+    """The pages of a group. Field names and their order are keys of `status --json`."""
+
     group: str
     done: int
     failed: int
@@ -65,11 +68,6 @@ def count_requests(db: Database, run: int, group: str | None = None) -> int:
     Where a page limit applies, a leased job counts as one request until its outcome is known.
     """
     return int(db.value(_COUNT_REQUESTS, (run, group, group)))
-
-
-def count_takeovers(db: Database, run: int) -> int:
-    """How often the jobs of a dead node were requeued."""
-    return int(db.value("SELECT takeovers FROM runs WHERE seq = ?", (run,)) or 0)
 
 
 def build_metrics(
@@ -100,11 +98,9 @@ def build_metrics(
 
 
 def _group_item(totals: GroupTotals, stats: FetchStats) -> dict[str, Any]:
-    return {
-        "group": totals.group, "done": totals.done, "failed": totals.failed, "skipped": totals.skipped,
-        "incomplete": totals.incomplete, "left": totals.left, "fetches": stats.fetches,
-        "fetch_ms": _mean_ms(stats.fetches, stats.seconds), "bytes": stats.bytes, "retries": stats.retries,
-    }  # fmt: skip
+    mean = _mean_ms(stats.fetches, stats.seconds)
+    fetched = {"fetches": stats.fetches, "fetch_ms": mean, "bytes": stats.bytes, "retries": stats.retries}
+    return asdict(totals) | fetched
 
 
 def _percent(part: int, whole: int) -> float | None:

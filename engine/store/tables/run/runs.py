@@ -13,7 +13,8 @@ from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, source_states
 
 _COLUMNS = """
-seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at, rates
+seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at,
+takeovers, rates
 """
 _CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
 _SET_STATE = {
@@ -74,6 +75,8 @@ class Run(Struct, frozen=True):
     reason: str | None
     max_pages: int | None
     created_at: float
+    takeovers: int
+    """How often the jobs of a dead node were requeued."""
     rates: dict[str, float]
     """`pages_per_s` and `rows_per_s` over the last seconds under a supervisor."""
     eta: Eta = NO_ETA

@@ -1,7 +1,6 @@
 """Writes the tables `def_versions`, `data_defs` and `page_defs`: accepted sets of defs."""
 
 import orjson
-from msgspec import Struct
 
 from engine.model.definition import Definitions, Expectation
 from engine.model.fingerprint import PreparedDefs
@@ -11,13 +10,6 @@ _PUBLISH = "INSERT INTO def_versions (version, hash, definitions, accepted_at) V
 _EXPECTATIONS = "SELECT json_extract(definitions, '$.expectations') FROM def_versions WHERE version = ?"
 _ADD_DATA_DEF = "INSERT INTO data_defs (name, hash) VALUES (?, ?) RETURNING id"
 _PAGE_HASHES = "SELECT grp, hash FROM page_defs WHERE version = ?"
-
-
-class StoredPageDefs(Struct, frozen=True):
-    hash: str
-    data_defs: tuple[int, ...]
-    """Ids that rows refer to."""
-    follow: str
 
 
 def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
@@ -55,13 +47,8 @@ def current(db: Database, run: int) -> int:
 
 
 def get_page_hashes(db: Database, version: int) -> dict[str, str]:
+    """By group of a version: the hash of its page defs."""
     return {str(group): str(hash_) for group, hash_ in db.all(_PAGE_HASHES, (version,))}
-
-
-def get_page_defs(db: Database, version: int, group: str) -> StoredPageDefs | None:
-    """The page defs of a group in a version; None: the version lacks the group."""
-    row = db.one("SELECT hash, data_defs, follow FROM page_defs WHERE version = ? AND grp = ?", (version, group))
-    return None if row is None else StoredPageDefs(str(row[0]), tuple(orjson.loads(row[1])), str(row[2]))
 
 
 def ensure_data_def(db: Database, name: str, hash_: str) -> int:
