@@ -55,10 +55,9 @@ _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
 
 class RecordProgress(Protocol):
-    """Notes the part that is worked on."""
+    """Notes the part of a page in progress."""
 
-    def enter_field(self, index: int) -> None:
-        """`index`: of the field in the dataDef."""
+    def enter_field(self, index: int) -> None: ...
 
     def enter_links(self) -> None: ...
 
@@ -101,7 +100,7 @@ class RecordExtractor:
         self._table = _table_reader(data_def, priorities, query_stripper)
         self._compile_error = ""
         self.block: Selector | None = None
-        """Selects the records; None: the page is one."""
+        """Selects the records; None: the page is one record."""
         self.next_page: NextPageFinder | None = None
         try:
             self.block = None if data_def.block is None else compile_selector(data_def.block)
@@ -141,8 +140,8 @@ class RecordExtractor:
     ) -> Extraction:
         """One row for each valid block that no filter drops, and the links; with `links_only`, no row is read.
 
-        Without `block` the page is one record, even if all fields are missing. Raises `PageTooCostly`.
-        `progress` learns of each field, and of the links. After `patience` seconds raises `OutOfTime`.
+        Without `block` the page is one record, even if all fields are missing. Raises `PageTooCostly`. `progress` is
+        told about each field, and about the links. After `patience` seconds raises `OutOfTime`.
         """
         if self._table is not None:
             return self._read_table(Budget(page, context, patience), links_only=links_only)
@@ -171,7 +170,7 @@ class RecordExtractor:
                     record_links.add_record(scope, row)
             except RecordRejected as error:
                 rejected.append(self._rejection(error.field, error.reason, str(error.place)))
-                for _, read in unread:  # counts those that are missing, too
+                for _, read in unread:  # also counts missing ones
                     with suppress(RecordRejected):
                         read(scope, budget)
             for name in budget.missing:
@@ -196,7 +195,7 @@ class RecordExtractor:
     def _find_links(
         self, budget: Budget, record_links: PageRecordLinks | None
     ) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
-        """Links, rejections, and how many links were dropped. Of two links to one page, that of a record stays."""
+        """Links, rejections, and the number of dropped links. Of two links to one page, the record's stays."""
         links, rejected, dropped = self._link_extractor.extract(budget)
         if record_links is None:
             return links, rejected, dropped
@@ -206,7 +205,7 @@ class RecordExtractor:
         return tuple(kept), (*record_links.rejected, *rejected), dropped + record_links.dropped + more
 
     def extract_links(self, page: Page, context: Context) -> Extraction:
-        """The links alone, where other code makes the rows. Raises `PageTooCostly`."""
+        """The links alone, if other code makes the rows. Raises `PageTooCostly`."""
         return self.extract(page, context, links_only=True)
 
     def _read_table(self, budget: Budget, *, links_only: bool) -> Extraction:

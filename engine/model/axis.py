@@ -25,7 +25,7 @@ class AxisFilter(Struct, frozen=True, kw_only=True):
 
 
 class Axis(Struct, frozen=True, kw_only=True):
-    """One column of the table, and the indexes it runs through. Its value is the first one that is set here."""
+    """One column of the table, and the indexes it runs through. Its value is the first one set here."""
 
     name: Annotated[Text, DefKey("The name; of a dim, that of its column.")]
     value: Annotated[Constant | None, DefKey("A constant.")] = None

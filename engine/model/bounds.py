@@ -34,7 +34,7 @@ DEMO_LATENCY = Meta(ge=0, le=60_000)
 """Milliseconds."""
 
 DELAY = _seconds(0, 86_400)
-"""`runtime.host_clock` takes a longer one for damage."""
+"""`runtime.host_clock` treats a longer delay as damage."""
 HEART = _seconds(0.5, 3_600)
 START = _seconds(1, 3_600)
 GRACE = _seconds(0, 86_400)
@@ -54,12 +54,12 @@ def describe_bounds(bounds: Meta) -> str:
 
 
 def is_time(bounds: Meta) -> bool:
-    """Whether they bound a time, which may be written with a unit."""
+    """Whether they bound a time, which may have a unit."""
     return bounds.extra is not None
 
 
 def is_within(bounds: Meta, number: float) -> bool:
-    """Whether a number lies within the bounds; NaN does not."""
+    """Whether a number lies within the bounds; NaN never does."""
     least, most = limits_of(bounds)
     return least <= number <= most
 

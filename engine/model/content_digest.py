@@ -1,6 +1,6 @@
 """Digests of rows and documents, and sums of digests that do not depend on their order.
 
-A sum is taken modulo 2^128, so that what was added can be subtracted again, in any order.
+Sums are taken modulo 2^128, so that everything added can be subtracted again, in any order.
 """
 
 import struct
@@ -20,7 +20,7 @@ class Digests:
     __slots__ = ("_packed",)
 
     def __init__(self, packed: bytes = b"") -> None:
-        """`packed`: the digests, one behind the other."""
+        """`packed`: the concatenated digests."""
         self._packed = packed
 
     def __len__(self) -> int:
@@ -52,7 +52,6 @@ def row_digests(data_def: str, texts: Iterable[str | bytes | memoryview]) -> Dig
 
 
 def row_digest(data_def: str, text: str) -> bytes:
-    """The digest of one row."""
     [digest] = row_digests(data_def, (text,))
     return digest
 
@@ -79,5 +78,5 @@ def add_digests(total: int, digests: Iterable[bytes | None]) -> int:
 
 
 def sum_to_bytes(total: int) -> bytes:
-    """A sum as it is stored; a negative one is what is to be subtracted."""
+    """A sum in its stored form; a negative one subtracts."""
     return (total % _MODULUS).to_bytes(DIGEST_BYTES, "big")

@@ -21,13 +21,13 @@ class DefKey(Struct, frozen=True):
     doc: str
     """A sentence for users."""
     name: str = ""
-    """As it is written; empty: the name of the field in camelCase."""
+    """The written name; empty: the field's name in camelCase."""
     examples: tuple[Any, ...] = ()
-    """For editors to offer."""
+    """Offered by editors."""
 
 
 class Shape(Enum):
-    """How a field is written if its type does not say it."""
+    """How a field is written if its type does not say so."""
 
     BY_NAME = "a mapping of names; each item knows its own"
     OTHER_KEYS = "all keys of the mapping that no other field declares"
@@ -104,7 +104,7 @@ class TypeHint(Struct, frozen=True):
     marks: tuple[Any, ...] = ()
 
     def mark(self, kind: type) -> Any:
-        """The mark of that class; None if the type has no such mark."""
+        """The mark of that class, or None."""
         return next((mark for mark in self.marks if isinstance(mark, kind)), None)
 
 

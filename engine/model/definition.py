@@ -175,9 +175,9 @@ class DataDef(Struct, frozen=True, kw_only=True):
     code: str = ""
     """A hash of the code of its converters."""
     axis: AxisTable | None = None
-    """The table of a dataDef in axis mode; its `fields` are then the columns alone."""
+    """The table of a dataDef in axis mode; its `fields` are then only the columns."""
     next: NextPage | None = None
-    """None: its pages lead to no next one."""
+    """None: its pages do not name a next page."""
     place: SourcePosition = NO_POSITION
 
     @property
@@ -240,7 +240,7 @@ class TaskGroup(Struct, frozen=True, kw_only=True):
     recrawl: Annotated[
         Recrawl | None, DefKey("How often pages are asked for again, by how often each has changed.")
     ] = None
-    """Takes the place of `live`."""
+    """Replaces `live`."""
     place: SourcePosition = NO_POSITION
 
 
@@ -257,9 +257,9 @@ class Locator(Struct, frozen=True, kw_only=True):
     cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
     body: str | None = None
     content_type: str | None = None
-    """Set where the body was written as `form` or `json`."""
+    """Set if the body was written as `form` or `json`."""
     body_pieces: tuple[str, ...] = ()
-    """Of a body with ranges or lists: its literals, and at odd positions the braces as written. Else empty."""
+    """A body with ranges or lists: its literals, and at odd positions the braces as written. Otherwise empty."""
     sitemap_rules: SitemapRules | None = None
     """None: all entries of the sitemap are followed."""
     until_empty: bool = False
@@ -289,7 +289,7 @@ class HostRule(Struct, frozen=True, kw_only=True):
     """Request policy for one host."""
 
     name: str
-    """Without a port, it matches every port."""
+    """A name without a port matches every port."""
     delay: Annotated[Delay | None, DefKey("Seconds between two requests.", examples=(0.5, 2))] = None
     concurrency: Annotated[
         Concurrency | None, DefKey("The maximum number of concurrent requests.", examples=(2, 8))
@@ -343,7 +343,7 @@ class HostRule(Struct, frozen=True, kw_only=True):
 
 
 class AppenderDef(Struct, frozen=True, kw_only=True):
-    """One output for rows: one file per dataDef, a receiver that they are sent to, or what a class makes of them."""
+    """One output for rows: one file per dataDef, a receiver, or a plugin class."""
 
     name: str
     type: Annotated[
@@ -363,7 +363,7 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
         bool, DefKey("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
     ] = False
     include_tags: bool = False
-    """Of the type `scoopi`: whether page, index and item stand behind the group."""
+    """For the type `scoopi`: whether page, index and item follow the group."""
     path: Annotated[
         Text | None,
         DefKey(
@@ -371,9 +371,7 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     kind: AppenderKind = "built-in"
-    """What `type` names: a built-in type of files, a plugin class that encodes files or that rows are delivered to, or
-    a built-in way to send rows.
-    """
+    """The category of `type`: built-in files, a plugin Encoder, a plugin Appender, or a built-in sender."""
     options: Annotated[Mapping[str, Any] | None, DefKey("Keyword arguments of the class.")] = None
     url: Annotated[SenderUrl, DefKey("Where http posts the rows; may hold `%{env.NAME}`.")] = ""
     headers: Annotated[
@@ -396,10 +394,10 @@ class AppenderDef(Struct, frozen=True, kw_only=True):
 
 
 class Expectation(Struct, frozen=True, kw_only=True):
-    """What a run must give; a run that does not ends with exit code 1."""
+    """What a run must give; a run that gives less ends with exit code 1."""
 
     name: str
-    """Of the dataDef."""
+    """The name of the dataDef."""
     rows: Annotated[
         NonNegativeInteger | None,
         DefKey("Rows at least; a run that a limit or an operator ended is not judged by it."),
@@ -420,7 +418,7 @@ class Definitions(Struct, frozen=True, kw_only=True, dict=True):
     hosts: tuple[HostRule, ...] = ()
     appenders: tuple[AppenderDef, ...] = (AppenderDef(name="rows"),)
     expectations: tuple[Expectation, ...] = ()
-    """Beside the dataDefs: a change of them makes no stored page stale."""
+    """Kept beside the dataDefs: a change of them makes no stored page stale."""
     plugins: tuple[PluginFile, ...] = ()
     base_url: str | None = None
     files: tuple[str, ...] = ()
@@ -452,7 +450,7 @@ class Definitions(Struct, frozen=True, kw_only=True, dict=True):
         return False
 
     def has_host_rule(self, host: str) -> bool:
-        """Whether a rule names the host, with whatever port."""
+        """Whether a rule names the host, with any port."""
         return any(rule.name == host or rule.name.startswith(f"{host}:") for rule in self.hosts)
 
     def appenders_of(self, data_def: str) -> tuple[AppenderDef, ...]:
@@ -469,7 +467,7 @@ class Definitions(Struct, frozen=True, kw_only=True, dict=True):
         return self._index[attribute]
 
     def to_json(self) -> str:
-        """The stored form; `from_json` reads it back."""
+        """The form that `from_json` reads."""
         return json.dumps(to_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
     @classmethod

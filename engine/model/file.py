@@ -24,7 +24,7 @@ class StoredFile(Struct, frozen=True):
     hash: str
     """SHA-256 of the content, in hex."""
     type: str
-    """Content type, without parameters; empty: the site named none."""
+    """Content type, without parameters; empty: the site sent none."""
 
     def to_value(self) -> dict[str, Any]:
         """The value of a field, in the order in which it is written."""
@@ -93,17 +93,17 @@ _EXTENSIONS = {
     "video/quicktime": "mov",
     "video/webm": "webm",
 }
-"""A table of our own: that of Python depends on the system."""
+"""A table of our own: Python's depends on the system."""
 _HTML = frozenset({"html", "htm", "xhtml", "xht", "shtml"})
 _FILES = (
     frozenset(_EXTENSIONS.values()) | {"jpeg", "tif", "mpg", "txt", "tgz", "bin", "exe", "iso", "dmg", "msi"}
 ) - _HTML
-"""Extensions of files that are no HTML."""
+"""Extensions of files that are not HTML."""
 _GENERIC = frozenset(
     {"", "application/octet-stream", "binary/octet-stream", "application/download", "application/force-download",
      "application/x-download", "application/unknown", "application/x-unknown", "text/plain"}
 )  # fmt: skip
-"""Content types that say nothing about what a file is for."""
+"""Content types that say nothing about the kind of file."""
 _CLEAN = re.compile(r"[a-z0-9]{1,10}")
 _PASSWORD = re.compile(rb"<input\b[^>]{0,500}\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
 _MAX_TYPE = 100
@@ -116,9 +116,9 @@ def bare_type(content_type: str) -> str:
 
 
 def file_extension(content_type: str, url: str) -> str:
-    """The extension of a file: by its content type, or where that is generic or unknown, by its URL; else `bin`.
+    """The extension of a file: by its content type; if that is generic or unknown, by its URL; else `bin`.
 
-    Letters and digits alone, whatever the server says: it is never a path.
+    Only letters and digits, so that a server cannot make it a path.
     """
     bare = bare_type(content_type)
     if bare not in _GENERIC and bare in _EXTENSIONS:
@@ -127,7 +127,7 @@ def file_extension(content_type: str, url: str) -> str:
 
 
 def url_extension(url: str) -> str:
-    """The extension in the path of a URL, in lower case; empty: it has none."""
+    """The extension in the path of a URL, in lower case, or an empty text."""
     try:
         name = unquote(urlsplit(url).path).rpartition("/")[2]
     except ValueError:
@@ -148,8 +148,8 @@ def is_html(content_type: str, start: bytes) -> bool:
 def refuse_page(url: str, content_type: str, start: bytes) -> str | None:
     """Why an answer is not the file that a URL names; None: it may be.
 
-    An HTML page is not the file if the URL has the extension of another kind of file. If the URL does not have that of
-    an HTML page, a page that asks for a password is not the file.
+    An HTML page is not the file if the URL has the extension of another kind of file. If the URL has no HTML extension,
+    a page that asks for a password is not the file.
     """
     extension = url_extension(url)
     if extension in _HTML or not is_html(content_type, start):
@@ -164,14 +164,14 @@ def _is_binary(head: bytes) -> bool:
 
 
 MAX_FILES = 5_000
-"""Files of one page, and of one field of a record: each is a job, with a row of its own that waits for it."""
+"""Files of one page, and of one field of a record: each is a job, and a row waits for it."""
 
 FieldPath = tuple[str, ...]
 """The names that lead to a field of the type `file`."""
 Place = tuple[str | int, ...]
 
 _decoder = json.JSONDecoder(parse_float=orjson.Fragment, parse_int=orjson.Fragment, strict=False)
-"""Numbers stay as they are written, with all their digits."""
+"""Numbers keep all their digits as written."""
 
 
 def list_file_fields(data_def: DataDef) -> tuple[FieldPath, ...]:
@@ -182,9 +182,9 @@ def list_file_fields(data_def: DataDef) -> tuple[FieldPath, ...]:
 def number_urls(
     row: str, paths: Sequence[FieldPath], number_of: Callable[[str], int | None]
 ) -> tuple[str, list[tuple[Place, int]]]:
-    """The places of the URLs of files in a row, in order, with their numbers; and the row.
+    """The places of file URLs in a row, in order, with their numbers; and the row.
 
-    It has null in the place of a URL without a number.
+    A URL without a number becomes null in the row.
     """
     value = _decoder.decode(row)
     numbers: list[tuple[Place, int]] = []

@@ -1,4 +1,4 @@
-"""Says by hashes what a change of the defs means for stored pages."""
+"""Decides by hashes what a change of the defs means for stored pages."""
 
 import json
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from engine.model.definition import DataDef, Definitions, Task, TaskGroup, defin
 
 
 def list_query_rules(definitions: Definitions) -> Mapping[str, tuple[str, ...]]:
-    """The patterns of query keys to drop, by name of the rule; empty where no host drops any.
+    """The patterns of query keys to drop, by name of the rule; empty if no host drops any.
 
-    A rule with a port that drops nothing is in it where the rule of its host without the port does: it overrides that.
-    The order of patterns means nothing, and they are sorted.
+    A rule with a port that drops nothing is included if it overrides a rule that does. The order of patterns means
+    nothing, so they are sorted.
     """
     rules = {rule.name: tuple(sorted(set(rule.drop))) for rule in definitions.hosts}
     named = {name: keys for name, keys in sorted(rules.items()) if keys or rules.get(_without_port(name))}
@@ -31,11 +31,11 @@ _PAGE_LOADER = "PageLoader"
 
 
 class ExtractionUnit(NamedTuple):
-    """What makes rows of a page: a dataDef, and the task whose chain they go through."""
+    """A source of rows: a dataDef, and the task whose chain its rows go through."""
 
     data_def: str
     task: str
-    """Empty with the default chain: tasks do not matter then."""
+    """Empty with the default chain, for which tasks do not matter."""
     hash: str
     """Rows made under another hash are not current."""
 
@@ -72,7 +72,7 @@ class GroupFingerprint(Struct, frozen=True, kw_only=True):
     data_defs: tuple[tuple[str, str], ...]
     """Name of the dataDef and hash of each unit of extraction, in the order of the tasks."""
     follow_hash: str
-    """A hash of what decides on links besides the dataDefs: target groups, depths, `nofollow`, `drop`."""
+    """A hash of everything besides the dataDefs that decides on links: target groups, depths, `nofollow`, `drop`."""
 
     @property
     def hash(self) -> str:
@@ -88,11 +88,11 @@ class GroupFingerprint(Struct, frozen=True, kw_only=True):
 
 
 class PreparedDefs(Struct, frozen=True, kw_only=True):
-    """Defs ready to publish: everything slow to compute is computed."""
+    """Defs ready to publish, with everything that is slow to compute."""
 
     definitions: Definitions
     hash: str
-    """Of the meaning: formatting and comments do not count."""
+    """A hash of the meaning: formatting and comments do not count."""
     text: str
     """The stored form."""
     data_defs: dict[str, str]
@@ -143,12 +143,12 @@ def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], host
 
 
 class ChangeScope(Struct, frozen=True):
-    """The groups whose pages need not be read to know that a row of a dataDef is gone. All others do."""
+    """The groups whose pages need not be read before a row of a dataDef counts as removed; all others must be."""
 
     irrelevant: frozenset[str]
     """Groups whose pages neither have such rows nor lead to other pages."""
     fixed: frozenset[str]
-    """Groups whose pages lead nowhere and have one record each: a page that the earlier run knew holds that still."""
+    """Groups whose pages lead nowhere and have one record each: a page keeps its record between runs."""
 
     @classmethod
     def of_data_def(cls, definitions: Definitions, data_def: DataDef) -> "ChangeScope":
@@ -163,7 +163,7 @@ class ChangeScope(Struct, frozen=True):
 
 
 def _is_leaf(definitions: Definitions, group: TaskGroup) -> bool:
-    """Whether pages of a group lead to no others. Plugin code may, and so do the steps of a table."""
+    """Whether pages of a group lead to no others. Plugin code may lead anywhere, and so may the steps of a table."""
     if group.canonical or any(map(_has_own_chain, group.tasks)):
         return False
     data_defs = [definitions.data_def(task.data_def) for task in group.tasks]

@@ -41,7 +41,7 @@ class HostAuth(Struct, frozen=True):
 
 
 class TlsRule(Struct, frozen=True, kw_only=True):
-    """Which certificates are accepted from the host, and which one is shown to it."""
+    """Which certificates are accepted from the host, and which one the crawler shows."""
 
     verify: Annotated[bool, DefKey("Whether the certificate of the host is checked; default true.")] = True
     ca: Annotated[
@@ -61,7 +61,7 @@ class TlsRule(Struct, frozen=True, kw_only=True):
 
 
 class HostRoute(Struct, frozen=True, kw_only=True):
-    """What the requests for a host need besides a plain connection."""
+    """What requests for a host need besides a plain connection."""
 
     proxies: Annotated[
         tuple[ProxyUrl, ...],
@@ -84,7 +84,7 @@ CookieJarMode = Literal["shared", "perNode", "off"]
 
 
 class LoginRule(Struct, frozen=True, kw_only=True):
-    """How to log in to a host, once before its first page and again when the login is lost."""
+    """How to log in to a host, before its first page and when the login is lost."""
 
     url: Annotated[
         LoginUrl,
@@ -137,7 +137,7 @@ SAFE_HEADERS = frozenset(
 
 FIXED_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding",
                            "upgrade", "proxy-connection", "proxy-authorization"})  # fmt: skip
-"""Headers that defs cannot set: they follow from the URL and the body, or belong to one connection."""
+"""Headers that defs cannot set: they depend on the URL, the body or one connection."""
 
 
 STATUS_CLASSES = ("2xx", "3xx", "4xx", "429", "5xx", "none")
@@ -152,7 +152,7 @@ def _status_class(status: int) -> str:
 
 
 def count_by_class(answers: Mapping[int, int]) -> dict[str, int]:
-    """The answers of each class that has some, in the order of `STATUS_CLASSES`; `answers`: by status."""
+    """The answers of each class that occurs, in the order of `STATUS_CLASSES`; `answers`: by status."""
     counts = dict.fromkeys(STATUS_CLASSES, 0)
     for status, count in answers.items():
         counts[_status_class(status)] += count
@@ -163,11 +163,10 @@ _SHORTEST = 0.001
 """Seconds: the upper bound of bucket 0."""
 _PER_DOUBLING = 8
 _LAST_BUCKET = 160
-"""Of 1000 seconds and more."""
+"""The bucket of 1000 seconds and more."""
 
 
 def bucket_of(seconds: float) -> int:
-    """The bucket of a latency."""
     if seconds <= _SHORTEST:
         return 0
     return min(_LAST_BUCKET, math.ceil(math.log2(seconds / _SHORTEST) * _PER_DOUBLING))
@@ -192,7 +191,7 @@ def quantile(histogram: Mapping[int, int], share: float) -> float | None:
 
 
 def difference(now: Mapping[int, int], before: Mapping[int, int]) -> dict[int, int]:
-    """What was added to a histogram since an earlier one."""
+    """The additions to a histogram since an earlier one."""
     return {bucket: count - before.get(bucket, 0) for bucket, count in now.items() if count > before.get(bucket, 0)}
 
 

@@ -1,6 +1,6 @@
 """Dates in the patterns of Java's `SimpleDateFormat`, as far as definitions of tables use them.
 
-Python's own formats have a directive for most letters; the rest is refused. Names of months and days are English.
+Python's formats have a directive for most letters; others are refused. Names of months and days are English.
 """
 
 import re
@@ -20,7 +20,7 @@ _WITHOUT_ZERO = frozenset({"M", "L", "d", "H", "h", "m", "s", "D"})
 
 
 class DateInvalid(ValueError):
-    """A text is not a date of the pattern, or a pattern has a letter without a meaning here."""
+    """A text is not a date of the pattern, or a letter of the pattern is not supported."""
 
 
 @lru_cache(maxsize=256)
@@ -49,7 +49,7 @@ def _tokens(pattern: str) -> tuple[tuple[str, str], ...]:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise DateInvalid if the pattern has a letter without a meaning here, or an open quote."""
+    """Raise DateInvalid if a letter of the pattern is not supported, or a quote is open."""
     _tokens(pattern)
 
 

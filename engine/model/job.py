@@ -11,7 +11,7 @@ from engine.model.link import PLAIN_LINK, LinkRequest
 
 
 class JobState(StrEnum):
-    """The state of a job. READY covers both due jobs and jobs that wait for a deadline."""
+    """READY covers both due jobs and jobs that wait for a deadline."""
 
     READY = "READY"
     TAKEN = "TAKEN"
@@ -22,7 +22,7 @@ class JobState(StrEnum):
 
 
 class JobKind(StrEnum):
-    """What a job is for. Only pages count in the totals a user sees."""
+    """The purpose of a job. Only pages count in the totals that users see."""
 
     PAGE = "page"
     ROBOTS = "robots"
@@ -32,11 +32,11 @@ class JobKind(StrEnum):
     EXTRACT = "extract"
     """Re-extracts a stored page; never sends a request."""
     FILE = "file"
-    """Downloads what a field of the type `file` names."""
+    """Downloads the URL of a field of the type `file`."""
 
 
 class JobOrigin(StrEnum):
-    """What the page comes from: a locator of the defs, or a link on another page."""
+    """Where the page's URL comes from: a locator of the defs, or a link on another page."""
 
     LOCATOR = "locator"
     LINK = "link"
@@ -52,7 +52,7 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 }
 """An operator's retry leaves DONE, FAILED or SKIPPED; resuming a run leaves INCOMPLETE.
 
-A re-extraction may move a page between DONE and FAILED: by whether its plugin steps fail.
+A re-extraction may move a page between DONE and FAILED if its plugin steps fail or recover.
 """
 
 OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})
@@ -62,7 +62,7 @@ OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})
 class Request(Struct, frozen=True, kw_only=True):
     """What a job sends besides its URL: texts of the defs, whose secret variables are resolved on sending.
 
-    A body may hold values of a page, escaped so that none of them is a variable.
+    A body may hold values of a page, escaped so that they cannot be read as variables.
     """
 
     method: str = "GET"
@@ -80,7 +80,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def variant(self) -> str:
-        """What tells its page apart from others of its URL, method and body: user, headers, cookies; empty: nothing."""
+        """Distinguishes pages of the same URL, method and body: user, headers, cookies; often empty."""
         if not self.headers and not self.cookies:
             return self.account
         headers = sorted((name.lower(), value) for name, value in self.headers)
@@ -104,11 +104,11 @@ class StoredPage(Struct, frozen=True, kw_only=True):
     fetched_at: float
     """Wall clock, seconds since 1970."""
     asked_at: float = 0.0
-    """When the site was last asked whether it has a newer one: then it was fetched, or is unchanged since."""
+    """When the site was last asked for a newer version: then the page was fetched, or is unchanged since."""
     of_this_run: bool = False
-    """Whether the run of the job has fetched it, or asked for it."""
+    """Whether the run of the job has fetched or revalidated it."""
     recrawl_after: float | None = None
-    """Seconds after which a group with `recrawl` asks for it again; None: none has fetched it."""
+    """Seconds after which a group with `recrawl` asks for it again; None: no such group has fetched it."""
 
 
 class LeasedJob(NamedTuple):
@@ -157,27 +157,27 @@ class LeasedJob(NamedTuple):
     reserved: bool = False
     """Whether a page limit applies, and its first request was counted when it was leased."""
     carried: str | None = None
-    """What the page that leads to it gave it (`link.Carried`)."""
+    """Values from the page that leads to it (`link.Carried`)."""
     link_request: LinkRequest = PLAIN_LINK
-    """What the link to it sends; part of `request`."""
+    """The request of the link to it; part of `request`."""
     page_number: int | None = None
-    """In the series of its locator; None: it is in none."""
+    """Its number in the series of its locator; None: it is not part of a series."""
     fresh_since: float | None = None
     """The wall-clock second since when a stored document replaces the fetch; None: as its group says."""
     login_number: int = 0
-    """Of the login in force at its host, or for a login of the one before it; 0: its pages need none."""
+    """The login in force at its host, or for a login job the one before; 0: its pages need no login."""
     login_failed: bool = False
-    """Whether the login to its host failed: it sends nothing."""
+    """Whether the login to its host failed: then it sends nothing."""
     links_stale: bool = False
-    """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""
+    """For a re-extraction: the rules for links have changed, so every link of every dataDef is collected."""
 
     def is_written(self, url: str) -> bool:
-        """Whether a URL that the job asks for is a text of the defs, and so may hold variables with secrets."""
+        """Whether a URL of the job is a text of the defs, and so may hold variables with secrets."""
         return self.origin is JobOrigin.LOCATOR and url == self.url
 
     @property
     def lease_key(self) -> tuple[int, int]:
-        """What a node keeps of the job is kept by this: the job may be leased again before that is freed."""
+        """The key of a node's data about the job, which may be leased again before that data is freed."""
         return self.id, self.lease
 
     @property
@@ -209,13 +209,13 @@ def locator_key(group: str, name: str, url: str, method: str, body: str | None, 
 
 
 def sitemap_key(group: str, name: str, url: str, body: str | None, account: str = "", rules: str = "") -> bytes:
-    """The key of a sitemap of a locator. `rules`: a hash of those for its entries; with others it is read again."""
+    """The key of a sitemap of a locator. `rules`: a hash of its entry rules; with other rules it is read again."""
     plain = locator_key(group, name, url, "sitemap", body, account)
     return _key("sitemap", plain.hex(), rules) if rules else plain
 
 
 def account_of(userinfo: str) -> str:
-    """The user of a `user:password`, part of the keys of what is fetched with it: each user may see another page."""
+    """The user of a `user:password`. It is part of document keys, since each user may see another page."""
     return userinfo.partition(":")[0]
 
 
@@ -230,7 +230,7 @@ def login_key(host: str) -> bytes:
 
 
 def file_key(url: str) -> bytes:
-    """The key of a file that a field names: one of a run, whatever pages name it."""
+    """The key of a file that fields name; a run downloads it once."""
     return _key("file", url)
 
 

@@ -21,9 +21,9 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
     """A request whose texts hold `%{…}` variables, filled with values of a page."""
 
     url: str | None = None
-    """None: that of the element, or of the page."""
+    """None: the URL of the element, or of the page."""
     method: Method | None = None
-    """None: that of the form; else GET, or POST with a body."""
+    """None: the method of the form; else GET, or POST with a body."""
     form: tuple[tuple[str, ...], ...] = ()
     """Pairs of name and value; a name may occur several times."""
     has_form: bool = False
@@ -91,11 +91,11 @@ class Link(Struct, frozen=True, kw_only=True):
 
 
 class NextPage(Struct, frozen=True, kw_only=True):
-    """How a page leads to the one after it, in the same group."""
+    """How a page leads to the next one in the same group."""
 
     request: RequestTemplate
     variables: tuple[tuple[str, ...], ...]
-    """Pairs of the name of a variable and the selector of its value."""
+    """Pairs of a variable's name and the selector of its value."""
     until_empty: bool = False
     """Whether a page without a record or a followed link is the last."""
     place: SourcePosition = NO_POSITION
@@ -105,11 +105,11 @@ BODY_PATH = "$[1]"
 """Where the stored form of a request holds its body."""
 RELATION_PATH = "$[3]"
 MAX_CARRIED_BYTES = 4_096
-"""Of the values that a job carries, as JSON."""
+"""Bytes of the values that a job carries, as JSON."""
 _MAX_DIGEST = 64
 
 Relation = Literal["link", "next", "canonical"]
-"""How a page leads to another: a link to follow, its next page, or the URL that it gives as its own."""
+"""How a page leads to another: a link to follow, its next page, or its canonical URL."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 RELATIONS: tuple[Relation, ...] = ("link", "next", "canonical")
 
@@ -119,14 +119,14 @@ def _nothing() -> Mapping[str, str]:
 
 
 class LinkRequest(Struct, frozen=True, kw_only=True):
-    """What a job sends, besides the URL; of a page in a series, its number."""
+    """The request of a link besides its URL; for a page of a series, its number."""
 
     method: str = "GET"
     body: str | None = None
     content_type: str | None = None
     relation: Relation = "link"
     page: int | None = None
-    """In the series of a locator; None: it is in none."""
+    """Its number in the series of a locator; None: it is not part of a series."""
 
     @property
     def is_plain_get(self) -> bool:
@@ -142,7 +142,7 @@ class LinkRequest(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, text: str | None) -> "LinkRequest":
-        """The request of a stored text; a plain link where there is none."""
+        """The request of a stored text; None: a plain link."""
         if text is None:
             return PLAIN_LINK
         method, body, content_type, relation, page = orjson.loads(text)
@@ -156,9 +156,9 @@ class Carried(Struct, frozen=True, kw_only=True):
     """The values that a page sends along with a link."""
 
     values: Mapping[str, str] = field(default_factory=_nothing)
-    """By the name of their field."""
+    """By name of their field."""
     blocks: str = ""
-    """Of a page in a series that ends with an empty page: a digest of its blocks. The next page must not repeat it."""
+    """For a series that ends with an empty page: a digest of the blocks. The next page must not repeat it."""
 
     def to_json(self) -> str:
         """The stored form."""
@@ -177,7 +177,7 @@ NOTHING_CARRIED = Carried()
 
 
 class LinkDetails(NamedTuple):
-    """What a link has besides its URL. Most links have none."""
+    """The properties of a link besides its URL. Most links have none."""
 
     request: LinkRequest = PLAIN_LINK
     carried: str | None = None
@@ -218,16 +218,16 @@ def _check_carried(text: str) -> None:
 
 
 class PageBlocks(NamedTuple):
-    """What tells whether a page is the last of a series."""
+    """Tells whether a page is the last of a series."""
 
     present: bool
     """Whether a block matched, or a link is followed."""
     digest: str
-    """Of its blocks; of its links where no dataDef has blocks."""
+    """A digest of its blocks, or of its links if no dataDef has blocks."""
 
     @classmethod
     def from_plain(cls, value: Any) -> "PageBlocks":
-        """Of the JSON list. Raises ValueError or TypeError for any other value."""
+        """Read a JSON list. Raises ValueError or TypeError for any other value."""
         present, digest = value
         if type(present) is not bool or type(digest) is not str or len(digest) > _MAX_DIGEST:
             raise TypeError("not the blocks of a page")

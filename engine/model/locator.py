@@ -11,12 +11,12 @@ MAX_SERIES_PAGES = 100_000
 
 
 class Series(Struct, frozen=True, kw_only=True):
-    """A URL or a body around an open number. Pieces are literal text: a number stands between each two of them."""
+    """A URL or a body around an open number. A number stands between each two pieces of literal text."""
 
     url: tuple[str, ...]
-    """Of the normalized URL."""
+    """Pieces of the normalized URL."""
     body: tuple[str, ...] = ()
-    """Empty: there is no body."""
+    """Pieces of the body; empty: no body."""
     first: int
     last: int | None = None
     """None: the range is open."""
@@ -36,7 +36,7 @@ class Series(Struct, frozen=True, kw_only=True):
         return number + step
 
     def to_plain(self) -> object:
-        """JSON values."""
+        """As JSON values."""
         return to_plain(self)
 
     @classmethod
@@ -88,7 +88,7 @@ class SitemapRules(Struct, frozen=True, kw_only=True):
             examples=([{"allow": ["/p/"], "linkGroup": "detail"}],),
         ),
     ] = ()
-    """Empty: all that `allow` and `deny` leave lead into the locator's own group."""
+    """Empty: all entries that `allow` and `deny` leave lead into the locator's own group."""
     since: Annotated[
         Literal["lastRun"] | None,
         DefKey("Ask only for pages whose `lastmod` is later than their stored document."),
@@ -113,9 +113,9 @@ class Recrawl(Struct, frozen=True, kw_only=True):
     ] = True
 
     def clamp(self, seconds: float | None) -> float:
-        """The time for a document with that one, which may be of other defs; None: the document has none."""
+        """The stored interval of a document within these bounds; None: the document has no interval."""
         return self.min if seconds is None or not self.adapt else min(max(seconds, self.min), self.max)
 
     def following(self, seconds: float | None, *, changed: bool) -> float:
-        """The next time, after a fetch that found the page changed or not."""
+        """The next interval, after a fetch that found the page changed or unchanged."""
         return self.clamp(self.clamp(seconds) * (0.5 if changed else 2.0))

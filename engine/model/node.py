@@ -21,7 +21,7 @@ class NodeState(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node is for. A dead node keeps its former role as DEAD_RUNNER or DEAD_BACKUP_RUNNER."""
+    """The duty of a node. A dead node keeps its former role as DEAD_RUNNER or DEAD_BACKUP_RUNNER."""
 
     INITIAL = "INITIAL"
     RUNNER = "RUNNER"
@@ -31,7 +31,7 @@ class Role(StrEnum):
 
 
 class HeartbeatState(StrEnum):
-    """How recent a node's beat is, as the supervisor sees it."""
+    """How recent a node's beat is for the supervisor."""
 
     NEWBORN = "NEWBORN"
     HEALTHY = "HEALTHY"
@@ -82,14 +82,14 @@ HEARTBEAT_TRANSITIONS: dict[HeartbeatState, frozenset[HeartbeatState]] = {
 
 
 KILLED_BY_OPERATOR = "killed by an operator"
-"""The reason of a node's end that an operator ordered."""
+"""The reason for the end of a node that an operator ordered."""
 
 
 _TEXT = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
 
 class NodeRange(Struct, frozen=True):
-    """The least and the most runners, at least 1; equal where the number is fixed."""
+    """The least and the most runners, at least 1; equal if the number is fixed."""
 
     least: int
     most: int

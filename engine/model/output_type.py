@@ -10,13 +10,13 @@ OutputTypeName = Literal["csv", "jsonl", "scoopi", "sqlite"]
 
 
 class OutputType(Struct, frozen=True, kw_only=True):
-    """What other parts of the program use of a type without its implementation."""
+    """The part of a type that the program uses without the type's implementation."""
 
     name: OutputTypeName
     suffixes: tuple[str, ...]
     """File suffixes without the dot; new files get the first one."""
     shared_file: bool = False
-    """Whether the rows of several dataDefs fit in one file."""
+    """Whether one file can hold the rows of several dataDefs."""
 
 
 SCOOPI: Literal["scoopi"] = "scoopi"
@@ -37,12 +37,12 @@ SENDER_TYPES: tuple[str, ...] = ("http", "command")
 
 
 def default_delimiter(type_: str) -> str:
-    """Between the values of a line, where an appender sets none."""
+    """The delimiter of values if an appender sets none."""
     return "|" if type_ == SCOOPI else ","
 
 
 def is_shared_file(type_: str) -> bool:
-    """Whether the rows of several dataDefs fit in one file of a type; False for plugin types."""
+    """Whether one file of a type can hold the rows of several dataDefs; False for plugin types."""
     return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].shared_file
 
 

@@ -60,14 +60,14 @@ def _json_string(value: str) -> str:
 
 
 class Texts(Protocol):
-    """Texts whose number is known; a long one may be the memory that holds it in UTF-8."""
+    """A known number of texts; a long text may be a view of its memory in UTF-8."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[str | memoryview]: ...
 
 
 def as_text(text: str | memoryview) -> str:
-    """One of the texts as such, however long."""
+    """One of the texts as `str`."""
     return text if isinstance(text, str) else str(text, "utf-8")
 
 
@@ -88,7 +88,7 @@ class ExtractedLink(Struct, frozen=True):
     group: str
     priority: int
     max_depth: int | None
-    """Depth beyond which the link is not followed; None: no limit of its own."""
+    """Links deeper than this are not followed; None: no limit of its own."""
     key: bytes = b""
     """The key of its job (`job.link_key`), cached since a link appears on many pages."""
     may_leave_host: bool = False
@@ -98,13 +98,14 @@ class ExtractedLink(Struct, frozen=True):
 
 
 class RecordCounts(NamedTuple):
-    """How the records of a dataDef were filled, on one page or on many."""
+    """How the records of a dataDef were filled, on one page or many."""
 
     records: int = 0
-    """Those that became rows and those that were rejected; not those that a filter dropped."""
+    """Records that became rows and rejected ones; not those that a filter dropped."""
     rejected: int = 0
     missing: tuple[tuple[str, int], ...] = ()
-    """By field, in how many of the records it was missing, before its default. Fields with a `value` are left out."""
+    """By field, the number of records in which it was missing, before its default. Fields with a `value` are left
+    out."""
 
 
 NO_RECORDS = RecordCounts()
@@ -124,4 +125,4 @@ class Extraction(Struct, frozen=True, kw_only=True):
     """Records dropped by a filter."""
     counts: RecordCounts = NO_RECORDS
     failure: str = ""
-    """Why the page fails its task; empty: it does not."""
+    """Why the page fails its task, or an empty text."""

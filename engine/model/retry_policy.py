@@ -8,7 +8,7 @@ MAX_RETRY_AFTER = 3600.0
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 FOUND = 302
-"""The status by which a URL that something else has followed counts as the target of a redirect."""
+"""A status that marks a URL as already followed by something else: it counts as the target of a redirect."""
 NOT_MODIFIED = 304
 """The answer to a request that names the newest version."""
 OVERLOAD_STATUSES = frozenset({429, 503})
@@ -25,7 +25,6 @@ StatusClass = Literal["ok", "no-page", "redirect", "gone", "retry", "refused"]
 
 
 def classify_status(status: int) -> StatusClass:
-    """Classifies a status: page, success without a page, redirect, gone, retry later, or refused."""
     if status in _NO_PAGE_STATUSES:
         return "no-page"
     if 200 <= status < 300:

@@ -86,9 +86,9 @@ class Eta(Struct, frozen=True):
     bound_by: str | None = None
     """The host (`name:port`) whose pages end last; `nodes`, a limit of the run, or `paused`."""
     exact: bool = False
-    """Whether no new pages appear: else it will take at least as long."""
+    """Whether no new pages appear; otherwise the estimate is a lower bound."""
     reason: str | None = None
-    """What holds that host back: its delay or its backoff."""
+    """Why that host is slow: its delay or its backoff."""
 
 
 NO_ETA = Eta()

@@ -14,8 +14,6 @@ StepKind = Literal["built-in", "loader", "parser", "step", "command"]
 
 
 class ChainStep(Struct, frozen=True, kw_only=True):
-    """One step of a chain."""
-
     name: str
     class_name: str
     """A built-in class, `NAME.Class` of the project's plugins, or the name of an installed one."""
@@ -29,7 +27,7 @@ class ChainStep(Struct, frozen=True, kw_only=True):
     workers: int = 1
     """Pages of a node that it works on at once."""
     previous: str = ""
-    """Of a side branch: the step whose rows it gets. Empty in the main line."""
+    """For a side branch: the step whose rows it gets. Empty in the main line."""
     place: SourcePosition = NO_POSITION
 
     @property
@@ -39,7 +37,7 @@ class ChainStep(Struct, frozen=True, kw_only=True):
 
 
 class StepResult(NamedTuple):
-    """What became of a step on a page."""
+    """The outcome of a step on a page."""
 
     task: str
     step: str
@@ -62,4 +60,4 @@ class PluginFile(Struct, frozen=True, kw_only=True):
     """Relative to that folder, with `/`."""
     text: str
     is_base64: bool = False
-    """Whether `text` is the base64 of bytes that are no UTF-8 text."""
+    """Whether `text` is the base64 of bytes that are not UTF-8 text."""

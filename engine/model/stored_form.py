@@ -23,7 +23,7 @@ NO_POSITION = SourcePosition("", 0, 0)
 
 
 def to_plain(value: Any, *, places: bool = True) -> Any:
-    """The JSON values of a part of the defs. `places`: with the positions."""
+    """The JSON values of a part of the defs. `places`: include positions."""
     if isinstance(value, SourcePosition):
         return [value.file, value.line, value.column]
     if isinstance(value, Struct):
@@ -40,7 +40,7 @@ def to_plain(value: Any, *, places: bool = True) -> Any:
 
 
 def from_plain(kind: Any, value: Any) -> Any:
-    """The part of the defs of this type that `to_plain` turned into JSON values."""
+    """Rebuild a part of the defs of this type from the JSON values of `to_plain`."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         if kind is SourcePosition:
             return SourcePosition(*value)

@@ -22,7 +22,7 @@ DOCUMENT_VARIABLES = frozenset(
 )
 """Variables of a field's `value`; those of secrets are only for requests."""
 SECRET_PREFIXES = ("env.", "file.")
-"""Begin the names of variables with a secret: of the environment, or the text of a file."""
+"""Prefixes of variables with a secret: an environment variable, or the text of a file."""
 SECRET_STARTS = ("%{env.", "%{file.")
 _ENCODED_SECRET = re.compile(r"%(?:%7B|\{)((?:env|file)\.[^{}?#\\]*?)(?:%7D|\})", re.IGNORECASE)
 _FILE_NAME = re.compile(r"file\.[^{}%?#\\\x00-\x1f]+")
@@ -31,7 +31,7 @@ _AUTHORITY = re.compile(r"(\s*(?:https?:)?[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(
 _NO_HOST = re.compile(r"[/\\?#@\s]")
 _SECRETS = re.compile(r"%\{(?:env|file)\.[^{}]*\}|\b(?:basic|bearer|digest|token)(?=\s)", re.IGNORECASE)
 CARRIED = "carried."
-"""Begins the names of variables with what the page that leads to this one carries to it."""
+"""Prefix of variables with values that the linking page carries to this one."""
 
 
 def secret_name_problem(name: str) -> str | None:
@@ -75,9 +75,9 @@ def require_secrets(text: str, environment: Mapping[str, str]) -> None:
 
 
 def render_authority(url: str, environment: Mapping[str, str]) -> str:
-    """A URL as written with the secrets of its host and port; elsewhere they stay variables. Raises UnusableVariable.
+    """A URL as written, with the secrets of its host and port resolved. Raises UnusableVariable.
 
-    The value cannot be more than a part of the host: it would be stored.
+    Other secrets stay variables. The value must be only a part of the host, since it will be stored.
     """
     match = _AUTHORITY.match(url)
     if match is None or "%{" not in match[2]:
@@ -94,7 +94,7 @@ def has_secrets(text: str) -> bool:
 
 
 def holds_literal(text: str) -> bool:
-    """Whether the value of a header or a password holds more than variables, and so may be a secret itself."""
+    """Whether the value of a header or a password holds more than variables, and so may itself be a secret."""
     return bool(_SECRETS.sub("", text).strip())
 
 

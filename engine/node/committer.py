@@ -98,8 +98,8 @@ class Committer(threading.Thread):
     ) -> None:
         """`leaser` leases in the place of committed jobs; None: freed slots stay free until a doorbell.
 
-        `on_idle` is called after a commit that leaves the node without a job.
-        `reextract_stale`: re-extract pages whose defs changed while they were worked.
+        `on_idle` is called after a commit that leaves the node without a job. `reextract_stale`: re-extract pages whose
+        defs changed while they were worked.
         """
         super().__init__(name="committer", daemon=True)
         self._folder = folder

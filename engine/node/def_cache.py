@@ -41,8 +41,7 @@ class DefCache:
     """Serves three threads: fetch loop, queue worker and committer.
 
     Hits take no lock. Misses read on the cache's own connection, one thread at a time. No thread waits for the
-    database's
-    write lock while it holds the cache's lock, since the committer reads inside its transaction.
+    database's write lock while it holds the cache's lock, since the committer reads inside its transaction.
     """
 
     def __init__(self, db: Database, settings: Settings, run: int) -> None:

@@ -105,8 +105,7 @@ class FetchLoop(threading.Thread):
         self._loop.call_soon_threadsafe(self._start_jobs, jobs)
 
     def release_jobs(self, reason: str | None) -> None:
-        """End the running jobs. Unsent and later jobs become READY at once; with a `reason`, sent ones become
-        INCOMPLETE."""
+        """End the running jobs. Unsent and later jobs become READY at once; sent ones INCOMPLETE, with a `reason`."""
         if self._loop is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._release_slots, reason)
 

@@ -127,8 +127,7 @@ class HostGate:
         """Note an answer of 429 or 503 to a request of `sent_at`, and call back waiting jobs.
 
         The backoff lasts at least until `until`; if the answer belongs to an earlier burst, until `asked_until`.
-        Returns
-        whether it is the first answer of its burst, and the end of the backoff.
+        Returns whether it is the first answer of its burst, and the end of the backoff.
         """
         first = self._try(lambda: self._clock.strike(self._record, sent_at, until, asked_until), True)
         self._own_backoff = max(self._own_backoff, until if first else asked_until)

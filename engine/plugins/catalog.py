@@ -18,7 +18,7 @@ class Catalog(Struct, frozen=True, dict=True):
 
     files: tuple[PluginFile, ...] = ()
     modules: Mapping[str, ScannedModule] = field(default_factory=dict)
-    """The Python files of `files` by module name; without those that cannot be parsed."""
+    """The Python files of `files` by module name, without those that cannot be parsed."""
 
     def find(self, name: str) -> PluginClass | None:
         """The class that defs mean by a name."""
@@ -31,7 +31,7 @@ class Catalog(Struct, frozen=True, dict=True):
         return self._installed.get(name)
 
     def all(self) -> Iterator[PluginClass]:
-        """All classes that have the method of a kind."""
+        """All classes with the method of a kind."""
         for module, scanned in sorted(self.modules.items()):
             for class_name in scanned.classes:
                 plugin_class = self.find(f"{module}.{class_name}")
@@ -44,9 +44,9 @@ class Catalog(Struct, frozen=True, dict=True):
         return [plugin_class.name for plugin_class in self.all() if kind in plugin_class.kinds]
 
     def code_hash(self, names: Iterable[str], files: Iterable[str] = ()) -> str:
-        """A hash of the code behind these classes, and of these files: what it is made of decides, not when.
+        """A hash of the code behind these classes, and of these files: by content, not by time.
 
-        Of a project's class: its file, those it imports, and all files that are not Python. Of an installed one: the
+        For a project's class: its file, those it imports, and all files that are not Python. For an installed one: the
         name and version of its package. Empty without names and files.
         """
         parts: set[tuple[str, str]] = set()
@@ -68,7 +68,7 @@ class Catalog(Struct, frozen=True, dict=True):
         return digest.hexdigest()
 
     def _closure(self, module: str) -> set[str]:
-        """The files that a module may read: itself, what it imports, and data files."""
+        """The files that a module may read: itself, its imports, and data files."""
         todo, modules = [module], {module}
         while todo:
             imported = self.modules[todo.pop()].imports
@@ -86,7 +86,7 @@ class Catalog(Struct, frozen=True, dict=True):
 
 
 def _may_mean(written: str, module: str) -> bool:
-    """Whether an imported name may be this module, a part of it, or a package around it; relative ones count, too."""
+    """Whether an imported name may mean this module, a part of it, or a package around it; relative names count."""
     return f".{module}." in f".{written}." or f".{module}".endswith(f".{written}") or written.startswith(f"{module}.")
 
 

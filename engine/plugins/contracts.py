@@ -1,4 +1,4 @@
-"""What plugin classes look like: one small protocol for each kind, and the errors they may raise."""
+"""The contracts of plugin classes: one small protocol for each kind, and the errors they may raise."""
 
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class NotApplicable(Exception):
 
 
 class StepError(Exception):
-    """The step failed on this page: its job becomes FAILED with `TASK/STEP: text`, and the task gives no rows."""
+    """The step failed on this page: the job becomes FAILED with `TASK/STEP: text`, and the task gives no rows."""
 
     def __init__(self, text: str, code: str = "") -> None:
         """`code` groups errors of one cause, such as `no-price`."""
@@ -51,7 +51,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageResponse:
-    """A Loader's answer."""
+    """The answer of a Loader."""
 
     body: bytes
     url: str | None = None
@@ -64,14 +64,14 @@ class StepStore(Protocol):
     """Values that the steps of a run share. Writes are part of the job's commit, and lost with it."""
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The JSON value of a key; `default` where there is none."""
+        """The JSON value of a key, or `default`."""
 
     def set(self, key: str, value: Any) -> None:
-        """Write a JSON value of at most 64 kB."""
+        """Store a JSON value of at most 64 kB."""
 
 
 class StepContext(Protocol):
-    """What a class learns of the page it works on, and what it may report."""
+    """What a class can read about the page it works on, and what it can report."""
 
     url: str
     """Of the page, after redirects."""
@@ -100,14 +100,14 @@ class StepContext(Protocol):
         """Make the page of this URL (relative ones are joined to the page's) a job of the group; None: of this one."""
 
     def checkpoint(self, key: str | None = None) -> str | None:
-        """Store a text at once, for the next attempt at this job; without one, the text that an attempt stored."""
+        """Store a text at once, for the next attempt at this job. Without a text: return the stored one."""
 
 
 class Step(Protocol):
     """Changes the rows of a page."""
 
     def run(self, rows: list[Row], context: StepContext) -> "list[Row] | Awaitable[list[Row]]":
-        """The rows that follow from these. May be `async`. Raises NotApplicable, StepError."""
+        """The new rows. May be `async`. Raises NotApplicable, StepError."""
 
 
 class Parser(Protocol):
@@ -121,16 +121,16 @@ class Converter(Protocol):
     """Converts the text of a field, after `match` and before `type`."""
 
     def convert(self, value: str, context: StepContext) -> Any:
-        """The value; None or an empty text: it is missing. May be `async`. Raises StepError: the record is rejected."""
+        """The value; None or an empty text count as missing. May be `async`. Raises StepError to reject the record."""
 
 
 class LoadContext(Protocol):
-    """What a Loader learns of the page that it loads, and what it may report."""
+    """What a Loader can read about the page that it loads, and what it can report."""
 
     url: str
     group: str
     task: str
-    """The first task of the group that has the loader."""
+    """The first task of the group that uses the loader."""
     locator: str
     depth: int
     """0 for a locator's own page."""
@@ -163,20 +163,20 @@ class Encoder(Protocol):
         """The first bytes of the file, always the same for the same columns. Called once, before all rows."""
 
     def encode(self, rows: list[Row]) -> "bytes | Awaitable[bytes]":
-        """The bytes of these rows; the file is the bytes of one call behind another. May be `async`.
+        """The bytes of these rows, appended to the file. May be `async`.
 
-        Rows whose call raises are encoded again, later, by a new instance.
+        If a call raises, its rows are encoded again later, by a new instance.
         """
 
 
 class Appender(Protocol):
-    """Writes rows wherever it wants."""
+    """Writes rows to a destination of its own."""
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> "Awaitable[None] | None":
         """Write these rows durably: `{"id", "run", "dataDef", "row"}`, or `{"id", "run", "dataDef", "deleted": true}`.
 
-        May be `async`. A batch that raises is sent again, the same, later, to a new instance.
+        May be `async`. If it raises, a new instance gets the same rows later.
         """
 
     def close(self) -> "Awaitable[None] | None":
-        """Release what it holds. May be left out."""
+        """Release its resources. Optional."""

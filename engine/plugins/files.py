@@ -18,7 +18,7 @@ PLUGINS = "plugins"
 
 
 def encode_files(files: Sequence[PluginFile]) -> bytes:
-    """Plugin files as the JSON that a process with plugins gets."""
+    """Plugin files as JSON for a process with plugins."""
     return orjson.dumps([asdict(file) for file in files])
 
 
@@ -28,7 +28,7 @@ def decode_files(text: bytes) -> tuple[PluginFile, ...]:
 
 
 def resolve_arguments(run: Sequence[str], files: Sequence[PluginFile], folder: Path) -> list[str]:
-    """The arguments of a command; those that name a plugin file (`plugins/…`) as the path of a copy below `folder`.
+    """The arguments of a command; a plugin file (`plugins/…`) becomes the path of a copy below `folder`.
 
     Raises OSError.
     """
@@ -53,7 +53,7 @@ def write_files(files: Sequence[PluginFile], folder: Path) -> Path:
         path = beside / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(file.text) if file.is_base64 else file.text.encode())
-        path.chmod(0o700)  # scripts may be run by their first line
+        path.chmod(0o700)  # the first line of a script may name its interpreter
     try:
         os.replace(beside, target)  # noqa: PTH105  a folder of that name is another process's
     except OSError:

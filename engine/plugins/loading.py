@@ -16,12 +16,12 @@ from engine.plugins import contracts
 from engine.plugins.plugin_class import ENTRY_POINT_GROUPS
 
 PACKAGE = "plugins"
-"""The package that the files are imported as; `import shop` works, too, where no other module has the name."""
+"""The package of the imported files; `import shop` works too if no other module has that name."""
 PUBLIC_MODULE = "crawl_console"
 
 
 class PluginUnavailable(Exception):
-    """A class cannot be loaded; the text says why."""
+    """A class cannot be loaded; the message says why."""
 
 
 class PluginLoader:
@@ -103,7 +103,7 @@ class _PluginFinder(MetaPathFinder, Loader):
 
 
 def describe_error(error: BaseException) -> str:
-    """`ValueError: no digits (plugins/shop.py:12)`: what was raised, and the last line of plugin code it passed."""
+    """`ValueError: no digits (plugins/shop.py:12)`: the error, and the last line of plugin code it passed."""
     place, traceback = "", error.__traceback__
     while traceback is not None:
         filename = traceback.tb_frame.f_code.co_filename
@@ -117,7 +117,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """The text of an error of a plugin, which may have a `__str__` of its own."""
+    """The text of a plugin's error, whose `__str__` may be broken."""
     try:
         return str(error)
     except BaseException:

@@ -1,4 +1,4 @@
-"""A plugin class: where it is, and what it may be used as."""
+"""A plugin class: its place, and the kinds it can be used as."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +14,7 @@ METHODS: Mapping[ClassKind, tuple[str, int]] = {
     "loader": ("load", 2), "parser": ("parse", 2), "step": ("run", 2), "converter": ("convert", 2),
     "encoder": ("encode", 1), "appender": ("append", 1),
 }  # fmt: skip
-"""The method of each kind of class, and how many arguments it gets."""
+"""The method of each kind of class, and its number of arguments."""
 ENTRY_POINT_GROUPS: Mapping[str, tuple[ClassKind, ...]] = {
     "crawl_console.steps": ("step", "parser", "loader"),
     "crawl_console.converters": ("converter",),
@@ -39,7 +39,7 @@ class PluginClass(Struct, frozen=True, kw_only=True):
 
     @property
     def kinds(self) -> tuple[ClassKind, ...]:
-        """What it may be used as: by its methods, or by its entry point group."""
+        """The kinds it can be used as: by its methods, or by its entry point group."""
         allowed = ENTRY_POINT_GROUPS.get(self.group, tuple(METHODS))
         if self.scanned is None:
             return allowed
@@ -50,7 +50,7 @@ class PluginClass(Struct, frozen=True, kw_only=True):
         """Why it cannot be created with these keyword arguments; None if it can, as far as its source says."""
         if self.scanned is None:
             return None
-        given = {name for name in options if name.isidentifier()}  # others are a problem of their own
+        given = {name for name in options if name.isidentifier()}  # other problems are reported elsewhere
         created = self.scanned.methods.get("__init__")
         if created is None:
             names: set[str] = set()

@@ -1,4 +1,4 @@
-"""Reads what a plugin's source defines, without running it: classes, their methods, what it imports."""
+"""Reads what a plugin's source defines, without running it: classes, their methods, imports."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,9 @@ class ScannedClass(Struct, frozen=True, kw_only=True):
     summary: str
     """The first line of its docstring."""
     methods: Mapping[str, "ScannedMethod"]
-    """Also those of its bases in the same module."""
+    """Including those of its bases in the same module."""
     texts: Mapping[str, str]
-    """Its attributes that are written as a text."""
+    """Its attributes with a literal text."""
     has_bases: bool
     """Whether it may inherit further methods."""
 
@@ -32,9 +32,9 @@ class ScannedMethod(Struct, frozen=True, kw_only=True):
     accepted: int | None
     """Positional arguments at most; None: any number."""
     names: tuple[str, ...] = ()
-    """Of the arguments that may be given by name."""
+    """Names of the arguments that can be given by name."""
     required_names: tuple[str, ...] = ()
-    """Of those without a default."""
+    """Those of them without a default."""
     takes_any_name: bool = False
 
     def takes(self, count: int) -> bool:
@@ -43,14 +43,14 @@ class ScannedMethod(Struct, frozen=True, kw_only=True):
 
 
 class ScannedModule(Struct, frozen=True, kw_only=True):
-    """A module: its classes, and the dotted names that it imports, without `plugins.`; relative ones without dots."""
+    """A module: its classes and the dotted names that it imports; without `plugins.` and leading dots."""
 
     classes: Mapping[str, ScannedClass]
     imports: frozenset[str]
 
 
 def scan_source(text: str) -> ScannedModule:
-    """What a source defines at its top level. Raises SyntaxError."""
+    """The top-level definitions of a source. Raises SyntaxError."""
     tree = ast.parse(text)
     classes: dict[str, ScannedClass] = {}
     for node in tree.body:
@@ -76,7 +76,7 @@ def _scan_class(node: ast.ClassDef) -> ScannedClass:
 
 
 def _inherit(scanned: ScannedClass, node: ast.ClassDef, classes: Mapping[str, ScannedClass]) -> ScannedClass:
-    """The class with what it inherits from classes above it in the module."""
+    """Add what the class inherits from classes above it in the module."""
     names = [base.id if isinstance(base, ast.Name) else "" for base in node.bases]
     bases = [classes[name] for name in names if name in classes]
     if not bases:

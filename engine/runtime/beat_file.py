@@ -26,12 +26,12 @@ _STATES = ("STARTING", "READY", "DONE", "STANDBY", "DRAINING", "SHUTDOWN")
 
 
 class Beat(Struct, frozen=True, kw_only=True):
-    """What a process reports of itself. `number` grows by one with each beat."""
+    """A process's report of itself. `number` grows by one with each beat."""
 
     number: int
     state: str
     runs_alone: bool = False
-    """Whether it works a job that crashed a node before, and takes no other beside it (node)."""
+    """Whether it works a job that crashed a node before, and no other beside it (node)."""
     in_flight: int = 0
     done: int = 0
     failed: int = 0
@@ -47,19 +47,18 @@ class Beat(Struct, frozen=True, kw_only=True):
     """Rows written so far by this process (appender)."""
     bytes: int = 0
     now: str = ""
-    """What it works on now; cut to 200 bytes."""
+    """Its current work; cut to 200 bytes."""
 
 
 class BeatWriter:
     """Writes the beats of one process to `path`."""
 
     def __init__(self, path: Path) -> None:
-        """Create the file, or continue one of ours. Raises OSError; never follows a link to another file."""
+        """Create the file, or continue an existing beat file. Raises OSError; never follows a link."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
         self._fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def write(self, beat: Beat) -> None:
-        """Overwrite the record."""
         now = beat.now.encode("utf-8", "replace")[:200]
         body = _RECORD.pack(
             beat.number,
@@ -84,7 +83,7 @@ class BeatWriter:
 
 
 def read_beat(path: Path) -> Beat | None:
-    """The last complete record; None where there is none yet or it is being written."""
+    """The last complete record; None: no record yet, or it is being written."""
     try:
         record = path.read_bytes()
     except OSError:
@@ -117,9 +116,9 @@ def is_beat_name(name: str) -> bool:
 
 
 def is_beat_file(path: Path) -> bool:
-    """Whether a file is one that a `BeatWriter` of any version wrote: a small regular file with a valid checksum.
+    """Whether a `BeatWriter` of any version wrote this file: a small regular file with a valid checksum.
 
-    So is one that a power loss left empty or full of zeros. Raises OSError.
+    A file that a power loss left empty or full of zeros counts, too. Raises OSError.
     """
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
@@ -133,7 +132,7 @@ def _has_checksum(record: bytes) -> bool:
 
 
 def resident_bytes(pid: int | None = None) -> int:
-    """Resident memory of a process, by default this one; 0 if it has ended, or if the system has no cheap way."""
+    """Resident memory of a process, by default this one; 0 if it has ended, or the system has no cheap way."""
     try:
         return int(Path(f"/proc/{pid or 'self'}/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -141,7 +140,7 @@ def resident_bytes(pid: int | None = None) -> int:
 
 
 def cpu_seconds(pid: int | None = None) -> float:
-    """CPU seconds of a process, by default this one; 0 for another one that has ended, or without `/proc`."""
+    """CPU seconds of a process, by default this one; 0 for a process that has ended, or without `/proc`."""
     if pid is None:
         return time.process_time()
     try:

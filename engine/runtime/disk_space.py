@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 CHECK_INTERVAL = 1.0
-"""Seconds between two checks: cheap enough for every lease, and soon enough for a disk that fills."""
+"""Seconds between two checks: rare enough for every lease, and often enough for a disk that fills."""
 _MIN_FREE_FILES = 50
-"""How many files must be possible: logs, heartbeats, databases and outputs of a start are fewer."""
+"""Files that must still be possible: a start creates fewer."""
 _FULL_BYTES = 128 * 1024
 """With less than this SQLite cannot create the files beside a database."""
 _RECOVERY_FACTOR = 1.1
@@ -24,7 +24,7 @@ class DiskSpaceMonitor:
         self._min_free = min_free
         self._checked_at = 0.0
         self.alarm = ""
-        """Which disk is nearly full, for an operator to read; empty where none is."""
+        """The disk that is nearly full, for an operator to read, or an empty text."""
 
     def is_low(self) -> bool:
         """Whether a disk is nearly full."""
@@ -64,13 +64,13 @@ def data_paths(folder: Path) -> list[Path]:
 
 
 def free_bytes(path: Path) -> int | None:
-    """Free bytes for an ordinary user where `path` is, or will be created; None where that is unknown."""
+    """Free bytes for an ordinary user at `path` or its nearest existing parent; None if unknown."""
     stats = _file_system_of(path)
     return stats.f_bavail * stats.f_frsize if stats is not None and stats.f_blocks else None
 
 
 def free_files(path: Path) -> int | None:
-    """How many more files an ordinary user can create where `path` is; None where that is unknown or unlimited."""
+    """Files that an ordinary user can still create at `path`; None if unknown or unlimited."""
     stats = _file_system_of(path)
     return stats.f_favail if stats is not None and stats.f_files else None
 

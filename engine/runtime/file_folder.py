@@ -23,7 +23,7 @@ class FileFolder:
         self._syncs_begun = 0
 
     def sync(self) -> None:
-        """Flush the names in the folder to the disk. Raises OSError. Threads that wait for one share the next."""
+        """Flush the names in the folder to the disk. Raises OSError. Waiting threads share the next flush."""
         seen = self._syncs_begun
         with self._sync_lock:
             if self._syncs_begun > seen:
@@ -45,18 +45,18 @@ class FileFolder:
         return self.parts / name
 
     def note(self, name: str) -> Path:
-        """What must be known to continue it."""
+        """The file with the data needed to continue it."""
         return self.parts / f"{name}.json"
 
     def remove_parts(self) -> None:
-        """Delete what incomplete downloads left; the folder, too, if it has no file."""
+        """Delete the rest of incomplete downloads, and the folder if it is empty."""
         shutil.rmtree(self.parts, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
 
 def remove_dead_parts(data: Path, run: str) -> None:
-    """Delete the parts of all runs but this one: earlier ones are not continued any more."""
+    """Delete the parts of all runs but this one: earlier runs are not continued."""
     for path in (data.absolute() / "output").glob("*"):
         if path.name != run and not path.is_symlink():
             FileFolder(data, path.name).remove_parts()

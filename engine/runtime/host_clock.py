@@ -26,23 +26,23 @@ _TIME = struct.Struct("=d")
 _NEXT_AT, _BACKOFF, _STRUCK_AT, _USED_AT = 16, 24, 32, 40
 _PROBES = 16
 _IDLE_SECONDS = 600.0
-"""After this time without use, another host may take over a record."""
+"""Seconds without use after which another host may take over a record."""
 _MAX_AHEAD = 90_000.0
-"""No deadline lies further ahead, since a delay is at most a day: such a value is damage, and ignored."""
+"""Deadlines lie at most this far ahead, since a delay is at most a day; a later one is damage, and ignored."""
 
-# Locks lie far behind the end of the file: a byte that is locked need not exist.
+# locks lie far behind the end of the file: a locked byte need not exist
 _LOCKS = 1 << 40
 _SLOTS = 1 << 20
 _LOCKS_OF_RECORD = 1 << 21
 """Locks of a record: one byte for each concurrent request, then one for each data dir that uses the host."""
 _MUTEX_SECONDS, _MUTEX_PAUSE = 0.1, 0.001
-"""One who is stopped while holding the lock of a record is not waited for longer."""
+"""Seconds to wait for a process that is stopped while it holds the lock of a record."""
 
 _FLOCK = struct.Struct("qqihh" if sys.platform == "darwin" else "hhqqi")
 
 
 class HostRecord(NamedTuple):
-    """The place of a host in the file: the number of its record."""
+    """The record of a host in the file."""
 
     number: int
     offset: int
@@ -59,9 +59,9 @@ class HostRecord(NamedTuple):
 class HostClock:
     """An open clock file; one for each process, used by one thread.
 
-    Read with `pread`, and written with `pwrite` under a byte lock: where the file was cut, or the disk is full, mapped
-    memory would end the process by a signal. What is missing counts as zeros. Locks belong to the process, so that
-    those of a killed one vanish. A process must not open the file twice: closing one would drop all its locks.
+    It is read with `pread` and written with `pwrite` under a byte lock: after a truncation, or on a full disk, mapped
+    memory would end the process by a signal. Missing bytes count as zeros. Locks belong to the process, so those of a
+    killed one vanish. A process must not open the file twice: closing one would drop all its locks.
     """
 
     def __init__(self, path: Path, user: str) -> None:
@@ -74,7 +74,7 @@ class HostClock:
             os.close(self._fd)
             raise
         self._refused_at: dict[int, float] = {}
-        """Boot-time second since which another process holds the lock of a record, by its number."""
+        """By record, the boot-time second since which another process holds its lock."""
         self._user_lock = _SLOTS + int.from_bytes(blake2b(user.encode(), digest_size=4).digest()) % _SLOTS
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class HostClock:
         os.close(self._fd)
 
     def find(self, host_key: str) -> HostRecord:
-        """The record of a host (`name:port`), created where it is missing."""
+        """The record of a host (`name:port`), created if missing."""
         digest = blake2b(host_key.encode(), digest_size=16).digest()
         first = int.from_bytes(digest[:8])
         probed = [HostRecord.of((first + i) % _RECORDS) for i in range(_PROBES)]
@@ -99,16 +99,16 @@ class HostClock:
                     with suppress(OSError):  # the record is then one of another host
                         self._write(record.offset, _RECORD.pack(digest, 0.0, 0.0, 0.0, now))
                     return record
-        return probed[0]  # shared with another host: both are slower than they must be
+        return probed[0]  # shared with another host: both are slower than necessary
 
     def backoff(self, record: HostRecord) -> float:
-        """The boot-time second at which the host's backoff ends; 0: none."""
+        """The boot-time second at which the host's backoff ends, or 0."""
         return self._time(record, _BACKOFF)
 
     def strike(self, record: HostRecord, sent_at: float, until: float, asked_until: float) -> bool:
         """Note an answer of 429 or 503 to a request of `sent_at`; returns whether it is the first of its burst.
 
-        The host's backoff lasts until `until` at least; for another of the burst, until `asked_until`. Raises OSError.
+        The backoff lasts at least until `until`; for a later answer of the burst, until `asked_until`. Raises OSError.
         """
         with self._locked(record.offset, patience=_MUTEX_PAUSE):
             now, struck_at = boottime(), self._time(record, _STRUCK_AT)
@@ -146,7 +146,7 @@ class HostClock:
         return 0.0
 
     def _is_patient(self, record: HostRecord, now: float) -> bool:
-        """Whether to wait further for a record's lock, asked each time it is refused."""
+        """Whether to keep waiting for a record's lock; called each time it is refused."""
         since = self._refused_at.get(record.number, 0.0)
         if now - since > 2 * _MUTEX_SECONDS:  # of an earlier wait
             since = self._refused_at[record.number] = now
@@ -167,9 +167,9 @@ class HostClock:
             self._write(record.offset + _USED_AT, _TIME.pack(boottime()))
 
     def keep(self, record: HostRecord) -> None:
-        """Note that the host is still in use, so that its record is not given to another. Raises OSError.
+        """Note that the host is still in use, so that another host does not take its record. Raises OSError.
 
-        Locks say that to other processes; this one does not see its own.
+        Other processes see the locks; this one does not see its own.
         """
         self._write(record.offset + _USED_AT, _TIME.pack(boottime()))
 
@@ -178,10 +178,7 @@ class HostClock:
         self._unlock(record.locks + self._user_lock)
 
     def share(self, record: HostRecord, slots: int) -> range:
-        """The part of the host's `slots` for this data dir: they are divided among the data dirs that use the host.
-
-        All of them where there are more data dirs than slots.
-        """
+        """The part of the host's `slots` for this data dir; all of them if more data dirs than slots use the host."""
         users = {offset - record.locks for offset in self._find_locks(record.locks + _SLOTS, _SLOTS)}
         users.add(self._user_lock)
         rank, count = sorted(users).index(self._user_lock), len(users)
@@ -189,7 +186,7 @@ class HostClock:
         return part or range(slots)
 
     def _prepare(self) -> None:
-        """Give the file its size, and clear it where it was written under another boot."""
+        """Give the file its size, and clear it if it was written under another boot."""
         header = _MAGIC + blake2b(boot_id().encode(), digest_size=16).digest()
         with self._locked(0):
             if os.fstat(self._fd).st_size >= _SIZE and os.pread(self._fd, len(header), 0) == header:
@@ -214,7 +211,7 @@ class HostClock:
         return value if 0 < value < boottime() + _MAX_AHEAD else 0.0
 
     def _bytes(self, offset: int, size: int) -> bytes:
-        """Bytes of the file; zeros for what cannot be read."""
+        """Bytes of the file; zeros for unreadable ones."""
         try:
             return os.pread(self._fd, size, offset).ljust(size, b"\0")
         except OSError:
@@ -273,7 +270,7 @@ def data_dir_path(folder: Path) -> Path:
 def machine_path(environment: Mapping[str, str]) -> Path:
     """The file that all crawls of this user share: `$XDG_STATE_HOME/crawl-console/hosts.clock`.
 
-    Raises OSError where neither that variable is set nor the user has a home directory, as in some containers.
+    Raises OSError if that variable is not set and the user has no home directory, as in some containers.
     """
     base = environment.get("XDG_STATE_HOME")
     try:

@@ -1,4 +1,4 @@
-"""The log of a process: opened for it or by it, without lines that repeat."""
+"""The log of a process, without repeated lines."""
 
 import contextlib
 import logging
@@ -19,7 +19,7 @@ def open_log(log: Path) -> IO[bytes]:
 
 
 def redirect_output(log: Path) -> None:
-    """Append what this process writes from now on to a log, which may not exist yet."""
+    """Append the further output of this process to a log, creating it if needed."""
     with contextlib.suppress(OSError), open_log(log) as output:
         for number in (1, 2):
             os.dup2(output.fileno(), number)
@@ -44,7 +44,7 @@ class DedupFilter(logging.Filter):
         try:
             text, now = record.getMessage(), time.monotonic()
         except (TypeError, ValueError):
-            return True  # the handler reports what is wrong with the record
+            return True  # the handler reports a broken record
         line = (text, _raised_at(record.exc_info[1]) if record.exc_info else None)
         logged_at, dropped = self._logged.get(line, (-_DEDUP_SECONDS, 0))
         if now - logged_at < _DEDUP_SECONDS:
@@ -71,5 +71,5 @@ def log_to_stderr() -> None:
     handler.addFilter(DedupFilter())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
     logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
-    for name in ("huey", "httpx", "httpcore"):  # an HTTP client logs each URL, with what a sender's holds of secrets
+    for name in ("huey", "httpx", "httpcore"):  # an HTTP client logs each URL, with the secrets of a sender's URL
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -11,7 +11,7 @@ _STATE, _START_TIME = 0, 19
 
 
 def identity_of(pid: int) -> str | None:
-    """`boot id:pid:start time` of a living process; None where there is none, or only a zombie."""
+    """`boot id:pid:start time` of a living process; None if it does not exist or is a zombie."""
     started = _start_time_from_proc(pid) if Path("/proc/self/stat").exists() else _start_time_from_ps(pid)
     return None if started is None else f"{boot_id()}:{pid}:{started}"
 
@@ -21,7 +21,7 @@ def _start_time_from_proc(pid: int) -> str | None:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # the command may hold spaces and parentheses: only the fields behind the last one have fixed positions
+    # the command may hold spaces and parentheses: only fields behind the last one have fixed positions
     fields = stat.rpartition(b")")[2].decode("ascii", "replace").split()
     return None if fields[_STATE] in _DEAD_STATES else fields[_START_TIME]
 

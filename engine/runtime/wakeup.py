@@ -39,6 +39,6 @@ class Wakeup:
 
 
 def notify_fd(fd: int) -> None:
-    """Wake the sleeper at the other end, if there is still one; a full pipe needs no further byte."""
+    """Wake the sleeper at the other end, if it still exists; a full pipe needs no further byte."""
     with contextlib.suppress(OSError):
         os.write(fd, b"\0")

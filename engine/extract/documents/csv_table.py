@@ -20,8 +20,8 @@ _MAX_COLUMNS = 10_000
 def read_csv(text: str) -> tuple[list[dict[str, str]], int]:
     """The rows by the names of their columns, and the number of faulty rows.
 
-    Faulty rows: those that cannot be read, which are skipped, and those of another length than the header. Extra cells
-    are dropped, missing ones absent. A column without a name of its own is `column3` by its number.
+    Faulty rows are unreadable ones, which are skipped, and rows of another length than the header. Extra cells are
+    dropped, missing ones absent. A column without a name of its own is `column3` by its number.
     """
     text = text.removeprefix("\ufeff").replace("\0", "\ufffd")
     delimiter, text = _split_delimiter(text)
@@ -55,7 +55,7 @@ def _read_rows(text: str, delimiter: str) -> Iterator[list[str] | None]:
 
 
 def _read_all(reader: Iterator[list[str]], most: int) -> Iterator[list[str] | None]:
-    """The rows; a cell of more characters makes its row unreadable, which ends with its line."""
+    """The rows; a cell of more than `most` characters makes its row unreadable up to the end of its line."""
     while True:
         csv.field_size_limit(most)  # a setting of the process
         try:
@@ -72,7 +72,7 @@ def _is_open_at_end(cell: str, text: str) -> bool:
 
 
 def _split_delimiter(text: str) -> tuple[str, str]:
-    """The delimiter of a document, and its text without the line `sep=;` with which Excel names one."""
+    """The delimiter of a document, and its text without Excel's line `sep=;`, which names the delimiter."""
     if text[:4].lower() == "sep=" and text[4:5] in _DELIMITERS and text[5:6] in ("\r", "\n"):
         return text[4], text[5:]
     scores = {delimiter: _score(text, delimiter) for delimiter in _DELIMITERS}
@@ -80,7 +80,7 @@ def _split_delimiter(text: str) -> tuple[str, str]:
 
 
 def _score(text: str, delimiter: str) -> tuple[int, int]:
-    """How many of the first rows are as long as the header, and this length; 0 where nothing is delimited."""
+    """How many of the first rows are as long as the header, and this length; 0 if no line has the delimiter."""
     sample = text[:_SAMPLE_CHARACTERS]
     rows = [row for row in islice(_read_rows(sample, delimiter), _SAMPLE_ROWS) if row]
     width = len(rows[0]) if rows else 0

@@ -18,7 +18,7 @@ class JsonExpression:
     def __init__(self, text: str) -> None:
         """Raises `ValueError`."""
         self.search: Callable[[Any], Any] = self._search_safely
-        """What the expression selects in a JSON value; None if it selects nothing, or does not fit the value."""
+        """What the expression selects in a JSON value; None if it selects nothing or does not fit the value."""
         if _PATH.fullmatch(text):
             self.search = _compile_path(_STEP.findall(text.removeprefix("@")))
             return
@@ -62,7 +62,7 @@ def _through_lists(first: _Step, others: list[_Step]) -> _Step:
 
 
 def _compile_part(steps: list[str | int]) -> _Step:
-    """A function for names and indexes alone. The most common part, one name, has a shorter one."""
+    """A function for names and indexes alone. The most common case, one name, has a shorter one."""
     match steps:
         case [str(name)]:
             return lambda value: value.get(name) if type(value) is dict else None

@@ -33,7 +33,7 @@ class JsonLdPath:
             self._expression = JsonExpression(text)
 
     def search(self, value: Any) -> Any:
-        """What the path selects in an object; None if nothing."""
+        """The value of the path in an object, or None."""
         if self._names is None:
             return None if self._expression is None else self._expression.search(value)
         through_list = False
@@ -49,8 +49,8 @@ class JsonLdPath:
 def read_json_ld(tree: LexborHTMLParser) -> tuple[Mapping[str, Sequence[dict[str, Any]]], int]:
     """The objects of a page by each of their types, in document order, and the number of blocks that are not JSON.
 
-    Objects are those of all blocks, also in lists and in `@graph`, but not the values of their properties. A type is
-    its last name: `https://schema.org/Product` and `schema:Product` are `Product`.
+    All blocks count, also lists and `@graph`, but not the values of properties. A type is its last name:
+    `https://schema.org/Product` and `schema:Product` are `Product`.
     """
     by_type: dict[str, list[dict[str, Any]]] = {}
     broken = 0

@@ -87,7 +87,7 @@ def make_encodable(value: Any) -> Any:
 
 
 def read_json_lines(text: str) -> tuple[list[Any], int]:
-    """The values of the lines, and the number of lines that are not JSON and were skipped; blank ones do not count."""
+    """The values of the lines, and the number of skipped lines that are not JSON; blank lines do not count."""
     values = [parse_json(line) for line in text.split("\n") if line and not line.isspace()]
     valid = [value for value in values if value is not MISSING]
     return valid, len(values) - len(valid)

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 
 _FORMATTING = re.compile(rb"<[bceinstuf](?:[\s/]|(?:m|t|ig|ode|ont|obr|mall|trike|trong)[\s/])")
-"""Tags with attributes that the parser repeats where they are not closed: `<b id=1>`; `<a>` is closed by the next."""
+"""Tags with attributes that the parser repeats until they are closed, such as `<b id=1>`. A next `<a>` closes the last
+one."""
 
 FORBIDDING = (b"nofollow", b"noindex", b"none")
 BASE = b"<base"
@@ -71,14 +72,14 @@ class Markup:
 
     def mentions_robots(self, agent: bytes) -> bool:
         """Whether a `<meta>` of the head may forbid something to all robots, or to this product token."""
-        if self._kept is None and not any(map(self.mentions, FORBIDDING)):  # else the head is quicker to search
+        if self._kept is None and not any(map(self.mentions, FORBIDDING)):  # otherwise the head is quicker to search
             return False
         head = self.head
         return (b"robots" in head or (bool(agent) and agent in head)) and any(word in head for word in FORBIDDING)
 
     @property
     def head(self) -> bytes:
-        """The markup up to the end of the head; all of it where that is not written."""
+        """The markup up to the end of the head, or all of it if that end is missing."""
         if self._head is None:
             lower = self.lower
             end = lower.find(b"</head")

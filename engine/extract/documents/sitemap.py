@@ -34,7 +34,7 @@ class SitemapEntries(Struct, frozen=True):
     pages: Sequence[str]
     sitemaps: Sequence[str] = ()
     modified: Sequence[int] = ()
-    """Wall-clock seconds by which the last modification was over, or UNKNOWN."""
+    """Wall-clock seconds of the end of the last modification, or UNKNOWN."""
     is_cut_short: bool = False
     """Whether the document ends too early. A URL that its end cuts is left out."""
 
@@ -61,7 +61,7 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
         return SitemapEntries(pages, (), [UNKNOWN] * len(pages) if now is not None else ())
     from lxml import etree
 
-    text = text.strip()  # a blank line in front is usual, and an error
+    text = text.strip()  # a usual blank line in front would be an error
     last = text.rfind("<")
     if _CUT_LOCATION.match(text, last):
         text = text[:last]
@@ -81,7 +81,7 @@ def parse_sitemap(text: str, now: float | None = None) -> SitemapEntries:
 
 
 def _parse(markup: bytes) -> "tuple[_Element | None, XMLParser]":
-    """The root element, and the parser, which has the errors. A declared encoding is ignored: it is UTF-8."""
+    """The root element, and the parser with its errors. A declared encoding is ignored: the markup is UTF-8."""
     from lxml import etree
 
     parser = etree.XMLParser(
@@ -138,7 +138,7 @@ def _local_name(element: Any) -> str:
 def read_lastmod(text: str, now: float) -> int:
     """The wall-clock second at which the year, month, day, minute or second of a W3C date ends, in UTC.
 
-    UNKNOWN if it is not such a date, or begins in the future.
+    UNKNOWN if the text is not such a date, or begins in the future.
     """
     without_offset = _DATE.fullmatch(text)
     parts = _W3C_DATE.fullmatch(text if without_offset is None else without_offset[1])

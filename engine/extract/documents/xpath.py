@@ -34,12 +34,12 @@ def parse_markup(
     """The root element of UTF-8 markup, malformed or not; None if it has no element. No network.
 
     Only the entities of HTML are resolved, which feeds use without a declaration. `on_limit` is called if the parser
-    stops at a limit of its own and gives only what is before: XML of more than 256 levels, HTML of more than 2,048,
-    an XML text of more than 10 MB. `on_malformed` is called if parts of XML may be missing. Raises MemoryError.
+    stops at a limit of its own and gives only the part before: XML of more than 256 levels, HTML of more than 2,048, an
+    XML text of more than 10 MB. `on_malformed` is called if parts of XML may be missing. Raises MemoryError.
     """
     markup = replace_surrogates(markup)
     if xml:
-        markup = markup.lstrip()  # a blank line in front is usual, and an error
+        markup = markup.lstrip()  # a usual blank line in front would be an error
     root, parser = _parse(markup, xml=xml)
     if xml and (len(parser.error_log) or may_drop_references(markup)):
         prefixes = undeclared_prefixes([error.message for error in islice(parser.error_log, _MAX_ERRORS)])
@@ -58,7 +58,7 @@ def parse_markup(
 
 
 def _parse(markup: bytes, *, xml: bool) -> tuple[etree._Element | None, etree.XMLParser | etree.HTMLParser]:
-    """The root element, and the parser, which has the errors. Raises MemoryError."""
+    """The root element, and the parser with its errors. Raises MemoryError."""
     parser: etree.XMLParser | etree.HTMLParser
     if xml:
         parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False, no_network=True)
@@ -107,7 +107,7 @@ def outer_html(element: etree._Element) -> str:
 
 
 def evaluate(xpath: etree.XPath, root: etree._Element) -> Any:
-    """What the expression gives at `root`; None if it fails on this document. Raises MemoryError."""
+    """The value of the expression at `root`; None if it fails on this document. Raises MemoryError."""
     try:
         return xpath(root)
     except (ValueError, RecursionError):

@@ -25,9 +25,9 @@ _BELOW_ONE = re.compile(r"\D*0([.,])\d{3}(?![\d.,])")
 
 
 def price_converter(decimal_mark: str | None, group_mark: str | None) -> Callable[[str, str], Any]:
-    """A converter from a text to `{"amount": Decimal, "currency": str or None}`; the marks are guessed if not given.
+    """A converter from a text to `{"amount": Decimal, "currency": str or None}`; guesses marks that are not given.
 
-    The amount has the places as written, the currency is the sign or code as written. Raises `ValueError` for a text
+    The amount keeps its written places, the currency is the sign or code as written. Raises `ValueError` for a text
     without a price.
     """
     from price_parser import Price
@@ -93,7 +93,7 @@ def converter_for(field: Field) -> Converter:
 def default_converter_for(field: Field) -> Converter:
     """The converter for a default: as `converter_for`, but a bool is always read from its words.
 
-    A number is written with a point, whatever its marks on the page: YAML reads it as a number.
+    A number is written with a point in any case: YAML reads it as a number.
     """
     if field.type in ("bool", "int", "float", "decimal"):
         return _CONVERTERS[field.type]
@@ -133,7 +133,7 @@ def _decimal(text: str, _base: str) -> Decimal:
 
 def _exceeds_exponent(text: str, number: Decimal) -> bool:
     """Whether the number has too many digits without its exponent: `1e999999` would take a megabyte."""
-    if "e" not in text and "E" not in text:  # then it is as long as its text
+    if "e" not in text and "E" not in text:  # short exponents: the number is as long as its text
         return False
     exponent = number.as_tuple().exponent
     return not isinstance(exponent, int) or abs(exponent) > _MAX_NUMBER_DIGITS
@@ -214,7 +214,7 @@ def _url(text: str, base: str) -> str:
 
 
 def _file(text: str, base: str) -> str:
-    return urls.without_credentials(_url(text, base))  # the site's own are neither stored nor sent
+    return urls.without_credentials(_url(text, base))  # credentials of a site are neither stored nor sent
 
 
 _PRECISE_NUMBER = re.compile(r"[0-9](?:[0-9]{15}|\.[0-9])")

@@ -14,7 +14,7 @@ from engine.extract.select.node_value import MARKUP_ATTRIBUTES
 from engine.model.definition import Field
 
 FieldConverter = Callable[[str], str]
-"""Converts the text of a field; an empty text: the value is missing. Raises ValueError: the record is rejected."""
+"""Converts the text of a field; an empty result is missing. Raises ValueError to reject the record."""
 ConverterSource = Callable[[str], FieldConverter]
 """Finds a converter by its name in the defs. Raises ValueError."""
 
@@ -39,13 +39,13 @@ class FieldTexts:
     """
 
     def __init__(self, field: Field, converters: ConverterSource) -> None:
-        """`converters`: finds those of plugin code that the field names."""
+        """`converters`: finds the plugin converters that the field names."""
         match = None if field.match is None else TimedPattern(field.match)
         replacements = [Replacement(pattern, text) for pattern, text in field.replace]
         users_converters = [converters(name) for name in field.convert]
         self._separator = field.split or ""
         self.convert_by_user = _chain(users_converters)
-        """Applies plugin converters: of a field with `split` to its parts, which `edit` does not make."""
+        """Applies plugin converters; with `split` to the parts, which `edit` does not make."""
         steps = [_clean_step(field), *map(_replace_step, replacements)]
         if match is not None:
             steps.append(_match_step(match))
@@ -153,7 +153,7 @@ def _conversion(field: Field, convert: Converter) -> Conversion:
     if field.type == "price":
 
         def convert_slowly(text: str, budget: Budget) -> Any:
-            # slow: a list of such texts is one value, and could take longer than a page may
+            # slow: one value may be a list of such texts, and could take longer than a page may
             budget.time_budget.check_patience()
             return convert(text, "")
 

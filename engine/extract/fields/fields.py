@@ -39,7 +39,7 @@ class FieldReader:
     """A compiled field. If its selector, a pattern or a converter does not compile, it rejects every record."""
 
     def __init__(self, field: Field, parent: str = "", converters: ConverterSource = no_converters) -> None:
-        """`converters`: finds those of plugin code that fields name."""
+        """`converters`: finds the plugin converters that fields name."""
         self.name = field.name
         self.path = f"{parent}{field.name}"
         self._is_counted = not parent and field.value is None
@@ -87,7 +87,7 @@ class FieldReader:
         return partial(self._read_first, selector.first if isinstance(selector, CssSelector) else self._select_first)
 
     def _choose_node_reader(self) -> "Callable[[SelectedNode], str | None]":
-        """What reads the text of a selected node."""
+        """The function that reads the text of a selected node."""
         field = self._field
         if field.type == "json":
             return self._read_node_as_json

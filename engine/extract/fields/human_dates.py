@@ -41,9 +41,9 @@ class HumanDates:
         self._parse_with_year = lru_cache(_CACHED_TEXTS)(self._parse_absolute)
 
     def parse(self, text: str, fetched_at: float) -> str:
-        """The date in ISO 8601, with a time if the text has one; of a text with a time zone in UTC.
+        """The date in ISO 8601, with a time if the text has one; in UTC if the text has a time zone.
 
-        `fetched_at`: the Unix time that relative dates refer to, and dates without a year. Raises `ValueError`.
+        `fetched_at`: the Unix time for relative dates, and for dates without a year. Raises `ValueError`.
         """
         if len(text) > MAX_LENGTH:
             raise ValueError(
@@ -58,7 +58,7 @@ class HumanDates:
         return date
 
     def _parse_absolute(self, text: str) -> str | None:
-        """The date of a text with a year, which needs no other time to refer to."""
+        """The date of a text with a year, which does not depend on other times."""
         return self._find(text, _ANY_DAY, _ABSOLUTE)
 
     def _parse_relative(self, text: str, fetched_at: float) -> str | None:
@@ -69,7 +69,7 @@ class HumanDates:
         settings = {**dict(_SETTINGS), "PARSERS": [*parsers] or [_RELATIVE, _ABSOLUTE], "RELATIVE_BASE": base}
         try:
             parsed = self._create(locales=[self._locale], settings=settings).get_date_data(text)
-        except Exception:  # it guesses from any text of a page: whatever it raises, the text is not a date
+        except Exception:  # the library guesses from any text of a page, and may raise anything: the text is not a date
             return None
         if parsed.date_obj is None:
             return None
@@ -78,7 +78,7 @@ class HumanDates:
 
 
 def locale_problem(locale: str) -> str | None:
-    """Why a locale cannot be used; None when it can. Imports the library."""
+    """Why a locale cannot be used, or None. Imports the library."""
     from dateparser.data.languages_info import language_locale_dict
 
     language = locale.partition("-")[0]

@@ -21,7 +21,7 @@ _CHECKED = frozenset(("checkbox", "radio"))
 
 
 class HtmlForm(Struct, frozen=True):
-    """What a form sends. `action`: a URL as written; empty: the URL of the page."""
+    """The request of a form. `action`: a URL as written; empty: the URL of the page."""
 
     action: str
     method: str
@@ -65,7 +65,7 @@ def with_query(url: str, fields: str) -> str:
 
 
 def _find_element(node: "SelectedNode", page: Page) -> "_Element | None":
-    """The form in the tree of lxml: the other parser moves the controls of a form in a table out of it."""
+    """The form in the tree of lxml: Lexbor moves the controls of a form in a table out of it."""
     if not isinstance(node, LexborNode):
         return node if hasattr(node, "iter") else None  # type: ignore[return-value]
     root, tree = page.element, page.tree

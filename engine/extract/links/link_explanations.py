@@ -1,4 +1,4 @@
-"""Says of the links of a page why they are not followed, for a user who tries a dataDef."""
+"""Explains to a user who tries a dataDef why links of the page are not followed."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -25,7 +25,7 @@ def explain_links(finders: Iterable[LinkFinder], scope: Scope, budget: Budget) -
             for href, reason in islice(_list_reasons(finder, scope, budget), _MAX_EXPLAINED):
                 faults[f"{NOT_FOLLOWED}{href[:_MAX_SHOWN]}: {reason} ({finder.link.place})"] = None
         except (ValueError, PatternTimeout):
-            continue  # the link is rejected, and that is reported
+            continue  # the link is rejected, and reported as such
 
 
 def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ MAX_CACHED_LINKS = 40_000
 """hrefs cached for each link of a dataDef."""
 
 _MAX_CACHED_OF_PAGE = MAX_CACHED_LINKS // 4
-"""Links of a page with more are not cached: memory is short beside its tree."""
+"""Links of a page with more elements are not cached: memory is short beside its tree."""
 
 MAX_PAGE_URL_CHARACTERS = 20_000_000
 """Characters of the URLs of all links of a page: each relative one repeats the base."""
@@ -208,9 +208,9 @@ class LinkExtractor:
         return max((finder.speed for finder in self.finders), default=Speed.QUICK)
 
     def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
-        """The first links of a page, each URL once per group (the first finder wins), and the links that failed.
+        """The first links of a page, each URL once per group (the first finder wins), and the failed links.
 
-        Last, how many beyond `max_links` were dropped.
+        The last value is the number of dropped links beyond `max_links`.
         """
         found: list[Collection[ExtractedLink]] = []
         rejections: list[Rejection] = []
@@ -267,7 +267,7 @@ def _fits(links: Sequence[ExtractedLink]) -> bool:
 
 
 def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
-    """Drop links beyond `max_links` and the limit of all URLs; returns how many."""
+    """Drop links beyond `max_links` and the limit of all URLs; returns their number."""
     before = len(links)
     excess = sum(map(len, links)) - MAX_PAGE_URL_CHARACTERS
     while len(links) > max_links or excess > 0:
@@ -299,7 +299,7 @@ def _join_plainly(folder: str, href: str) -> str:
 
 
 def _is_cacheable(href: str) -> bool:
-    """Whether the URL depends on the folder of the base at most."""
+    """Whether the URL depends at most on the folder of the base."""
     bare = href.strip(_BLANK_CHARACTERS)
     if not bare or bare[0] == "?" or "\n" in bare or "\t" in bare or "\r" in bare:
         return False

@@ -29,7 +29,7 @@ _GET = "GET"
 
 
 class NextPageFinder:
-    """A compiled `next` of a dataDef. Raises ValueError where a selector does not compile."""
+    """A compiled `next` of a dataDef. Raises ValueError if a selector does not compile."""
 
     def __init__(
         self, next_page: NextPage, priorities: Mapping[str, int], query_stripper: QueryStripper | None = None
@@ -93,7 +93,7 @@ class NextPageFinder:
         )
 
     def _select(self, name: str, page: Page) -> Any:
-        """The value of a variable, of JSON with its type. None: missing, blank or false."""
+        """The value of a variable; a JSON value keeps its type. None: missing, blank or false."""
         node = self._selectors[name].first(Scope(page))
         if node is None:
             return None

@@ -76,7 +76,7 @@ class RecordLinks:
 
 
 class PageRecordLinks:
-    """The links of the records of one page. Of links to the same page the first counts."""
+    """The links of the records of one page. The first of several links to a page counts."""
 
     def __init__(
         self, data_def: DataDef, finders: "Sequence[_RecordLinkFinder]", budget: Budget, max_links: int

@@ -14,14 +14,14 @@ from engine.model.variables import SECRET_PREFIXES, has_secrets
 _TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
 
 _WRITTEN_ORIGIN = re.compile(r"\s*https?://[^/?#%{}@\s]+(?:[/?#]|\s*$)", re.IGNORECASE)
-"""The start of a URL whose site stands in the defs; the site of another depends on the page."""
+"""The start of a URL whose site is in the defs; the site of other URLs depends on the page."""
 
 Lookup = Callable[[str], Any]
 """The value of a variable by its name; None if missing."""
 
 
 class MissingValue(Exception):
-    """A variable has no value on this page, and so there is no request."""
+    """A variable has no value on this page, so no request is made."""
 
 
 class RequestBody(NamedTuple):
@@ -30,7 +30,7 @@ class RequestBody(NamedTuple):
 
 
 def fill_url(template: str, lookup: Lookup) -> str:
-    """The URL, absolute or relative. Values are percent-encoded, unless one is the whole URL. Raises MissingValue."""
+    """The URL, absolute or relative. Values are percent-encoded; a whole URL is not. Raises MissingValue."""
     whole = _TOKEN.fullmatch(template.strip())
     if whole is not None and whole.group(1) is not None:
         return _text_of(whole.group(1), lookup)
@@ -40,7 +40,7 @@ def fill_url(template: str, lookup: Lookup) -> str:
         if name is None:
             return "%{"
         text = _text_of(name, lookup)
-        if text in (".", ".."):  # they would change the path, however they are written
+        if text in (".", ".."):  # such values would change the path in any spelling
             raise MissingValue(name)
         return quote(text, safe="")
 
@@ -62,9 +62,9 @@ def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequen
 def sends_secret_elsewhere(
     template: RequestTemplate, body: str | None, url: str, page_url: str, locator_url: str
 ) -> bool:
-    """Whether the body has a variable with a secret, and a page, not the defs, sends it to another site.
+    """Whether the body has a variable with a secret, and the page, not the defs, sends it to another site.
 
-    A site is other, too, if redirects or links led away from the locator's site, or from https to http.
+    A site also counts as another if redirects or links led away from the locator's site, or from https to http.
     """
     if body is None or not has_secrets(body) or _WRITTEN_ORIGIN.match(template.url or ""):
         return False
@@ -89,7 +89,7 @@ def merge_fields(own: Sequence[Sequence[str]], written: Sequence[Sequence[str]])
         left.setdefault(name, []).append(value)
     replaced, fields = set(left), list[tuple[str, str, bool]]()
     for name, value in own:
-        if name in left:  # in the place of the first one
+        if name in left:  # at the position of the first one
             fields += [(name, template, True) for template in left.pop(name)]
         elif name not in replaced:
             fields.append((name, value, False))
@@ -154,7 +154,7 @@ def _quote_json(text: str) -> str:
 
 
 def _protect(text: str) -> str:
-    """JSON text in which the sender finds no variable, whatever follows it: it might be a secret."""
+    """JSON text in which the sender finds no variable, in any context: a variable might be a secret."""
     return text.replace("%", "\\u0025") if "%{" in text or text.rstrip('"').endswith("%") else text
 
 

@@ -7,10 +7,10 @@ from engine.extract.page.patterns import OutOfTime, TimeBudget
 MAX_CHARACTERS = 100_000_000
 """For all values of a page together: nested blocks repeat their text."""
 _QUICK_CHARACTERS = 4_000_000
-"""In place of `MAX_CHARACTERS` if the caller has limited patience: encoding takes time, too."""
+"""Replaces `MAX_CHARACTERS` if the caller has limited patience: encoding takes time, too."""
 
 _CHARACTERS_OF_A_PART = 100
-"""Charge for each part of a text, however short: about its memory."""
+"""Characters charged for each part of a text, even a short one: about its memory."""
 
 
 class Budget:

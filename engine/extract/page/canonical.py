@@ -12,7 +12,7 @@ _CANONICAL = "head > link[rel~=canonical i][href]"
 
 
 def find_canonical(page: Page, context: Context, query_stripper: QueryStripper | None) -> ExtractedLink | None:
-    """The link to the page's canonical URL if that is another page of its host, else None."""
+    """The link to the page's canonical URL if it is another page of the same host, else None."""
     node = page.tree.css_first(_CANONICAL) if page.tree is not None else None
     href = node.attrs.get("href") if node is not None else None
     url = resolve_url(page.base, href, query_stripper) if href and href.strip() else None

@@ -30,13 +30,13 @@ class Context(Struct, kw_only=True):
     until_empty: bool = False
     """Whether the page is one of a series that ends with an empty page."""
     blocks_before: str = ""
-    """The digest of the blocks of the page before it; empty: this is the first."""
+    """The digest of the blocks of the previous page; empty: this is the first page."""
     requested_url: str = ""
     """The URL of the job, before redirects."""
     explains_links: bool = False
     """Whether the faults of the page explain why links are not followed."""
     check: str = ""
-    """The selector of what the page has while the login to its host lasts; empty: not checked."""
+    """The selector of an element that pages have while the login to their host lasts; empty: not checked."""
     canonical: bool = False
     """Whether the page is skipped if its canonical URL is another."""
 
@@ -45,7 +45,7 @@ class Context(Struct, kw_only=True):
         return render(text, lambda name: self.look_up(name, page)) if "%{" in text else text
 
     def look_up(self, name: str, page: Page) -> str | None:
-        """The value of a variable; None for an unknown name. What was not carried is empty."""
+        """The value of a variable; None for an unknown name. A value that was not carried is empty."""
         match name:
             case "document.url":
                 return page.url

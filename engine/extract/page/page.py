@@ -22,7 +22,7 @@ _DIRECTIVES_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-ima
 
 
 class PageRobots(NamedTuple):
-    """What a page asks of a robot."""
+    """The directives of a page for a robot."""
 
     nofollow: bool = False
     noindex: bool = False
@@ -40,7 +40,7 @@ def read_meta(contents: Iterable[str]) -> PageRobots:
 def read_headers(values: Iterable[str], agent: str) -> PageRobots:
     """The directives of X-Robots-Tag headers for a product token; those before any `name:` address every robot.
 
-    A name applies to what follows it in its header: `otherbot: noindex, nofollow`.
+    A name applies to the rest of its header: `otherbot: noindex, nofollow`.
     """
     words: set[str] = set()
     for value in values:
@@ -65,18 +65,18 @@ def _from_words(words: set[str]) -> PageRobots:
 
 
 MAX_URL_CHARACTERS = 16_384
-"""Of one link; no server takes a longer one."""
+"""For one link; servers do not take longer ones."""
 MAX_BASE_CHARACTERS = 8_192
-"""Of the URL in `<base href>`: every relative URL of the page repeats it."""
+"""For the URL in `<base href>`: every relative URL of the page repeats it."""
 
 _HUGE_PAGE_TAGS = 300_000
-"""Elements above which memory is short beside the tree."""
+"""With more elements, memory is short beside the tree."""
 
 PageKind = Literal["html", "xml", "json", "ndjson", "csv"]
 
 
 class PageTooCostly(CrawlError):
-    """A document is beyond a limit of a parser, or has too many values. Its rows would be incomplete."""
+    """A document exceeds a limit of a parser, or has too many values. Its rows would be incomplete."""
 
     def __init__(self, url: str, problem: str) -> None:
         super().__init__(
@@ -115,7 +115,7 @@ class Page:
         self.json_values: dict[str, Any] = {}
         """Results of selectors of embedded JSON on the whole page, by their text."""
         self.faults: dict[str, None] = {}
-        """What was skipped because it cannot be read; each text once."""
+        """Skipped parts that cannot be read; each text once."""
         self.selections: dict[object, Any] = {}
         """Results of selectors with `scope: page`, the same in every block."""
 
@@ -143,13 +143,13 @@ class Page:
 
     def is_deeper(self, levels: int) -> bool:
         """Whether an element of the HTML has more than so many ancestors."""
-        # the first child of a parent is as deep as the others; `>` needs no backtracking
+        # the first child of a parent is as deep as its siblings; `>` needs no backtracking
         chain = ">".join(["*"] * (levels + 1) + [":first-child"])
         return self.tree is not None and self.tree.css_first(chain) is not None
 
     @cached_property
     def element(self) -> "_Element | None":
-        """The root element for XPath, and for CSS on XML; None for JSON, CSV and empty ones.
+        """The root element for XPath, and for CSS on XML; None for JSON, CSV and empty documents.
 
         Raises MemoryError and PageTooCostly.
         """
@@ -165,7 +165,7 @@ class Page:
     def data(self) -> Any:
         """The JSON value, with fractions as `JsonNumber`; `MISSING` for HTML, XML and invalid JSON.
 
-        That of NDJSON is a list of its values, that of CSV a list of objects of texts.
+        NDJSON gives a list of its values, CSV a list of objects of texts.
         """
         if self.kind == "json":
             value = parse_json(self._utf8.decode())
@@ -208,7 +208,7 @@ class Page:
 
     @cached_property
     def host(self) -> str:
-        """The host name of the final URL; empty if the URL has none."""
+        """The host name of the final URL, or an empty text."""
         return host_name(self.url)
 
     @cached_property
@@ -217,7 +217,7 @@ class Page:
         return self.markup.mentions(b"nofollow")
 
     def robots(self, agent: str) -> PageRobots:
-        """What the page asks of a robot of that product token, in its headers and in its `<meta>` elements."""
+        """The directives for a robot of that product token, in headers and `<meta>` elements."""
         cached = self._robots.get(agent)
         if cached is None:
             cached = self._read_meta_robots(agent)
@@ -243,7 +243,7 @@ class Page:
         return Markup(self._utf8)
 
     def _on_parser_limit(self, limit: str) -> None:
-        """CSS still reads all of an HTML page. XML has no other parser: its rows would be incomplete."""
+        """Handle a parser that stops early. CSS still reads all of an HTML page; XML rows would be incomplete."""
         if self.kind == "xml":
             raise PageTooCostly(self.url, f"is beyond a limit of the XML parser: {limit}")
         self.faults[f"XPath reads a part of the page alone: {limit}"] = None

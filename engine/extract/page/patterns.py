@@ -23,16 +23,17 @@ _SLOW_SEARCH = 0.01
 
 _HARMLESS_ESCAPE = re.compile(r"\\[^A-Za-z0-9]|\\[dDwWsSbB]")
 _NOT_BOUNDED = re.compile(r"[{(\\]")
-"""Without these a pattern has no group, counted repeat or reference: `_unlimited_length` bounds how it backtracks."""
+"""Without these a pattern has no group, counted repeat or reference, and `_unlimited_length` bounds its
+backtracking."""
 _UNLIMITED_CHARACTERS, _UNLIMITED_STEPS = 1_000, 20_000
 """Length of text, and steps of backtracking, up to which a search has no time limit: setting one costs more."""
 
 _LITERAL = re.compile(r"[^\\^$.|?*+()\[\]{}]+")
 _CHARACTER_SET = re.compile(r"\[([^\\\[\]^&|~-]+)\]")
-"""Patterns that are a text, or one of some characters: `str.replace` is faster."""
+"""Matches patterns that are a text, or one of some characters: `str.replace` is faster."""
 
 MAX_REPLACED_CHARACTERS = 10_000_000
-"""Of the texts that replace matches in one value: a pattern may match at every character."""
+"""For the texts that replace matches in one value: a pattern may match at every character."""
 
 _T = TypeVar("_T")
 
@@ -42,11 +43,11 @@ class PatternTimeout(Exception):
 
 
 class OutOfTime(Exception):
-    """The page takes longer than the caller can wait; an extraction process may take its time."""
+    """The page takes longer than the caller can wait; an extraction process has more time."""
 
 
 class TimeBudget:
-    """The time that patterns may still use on one page, and until when the caller waits for the page."""
+    """The time that patterns may still use on one page, and the caller's patience for the page."""
 
     __slots__ = ("_spent", "_stop_at")
 
@@ -61,7 +62,7 @@ class TimeBudget:
 
     @property
     def patience_left(self) -> float | None:
-        """Seconds the caller can still wait; None: without end. Raises `OutOfTime` after them."""
+        """Seconds the caller can still wait; None: without limit. Raises `OutOfTime` after them."""
         if self._stop_at is None:
             return None
         left = self._stop_at - time.monotonic()
@@ -164,7 +165,7 @@ class Replacement:
         self._literals = _literals_of(pattern, template)
 
     def apply(self, text: str, budget: TimeBudget) -> str:
-        """The text with all matches replaced. Raises `PatternTimeout`, and `ValueError` if that is too long."""
+        """The text with all matches replaced. Raises `PatternTimeout`, and `ValueError` if the result is too long."""
         if not self._literals or not self._is_short(text):
             return self._pattern.search_within_limits(self._substitute, text, budget)
         for literal in self._literals:
@@ -172,7 +173,7 @@ class Replacement:
         return text
 
     def _is_short(self, text: str) -> bool:
-        """Whether the result is not too long, wherever the pattern matches."""
+        """Whether the result cannot be too long, even if the pattern matches everywhere."""
         return (len(text) + 1) * len(self._template) <= MAX_REPLACED_CHARACTERS
 
     def _substitute(self, text: str, **limits: Any) -> str:
@@ -194,7 +195,7 @@ class Replacement:
 
 
 def _literals_of(pattern: str, template: str) -> tuple[str, ...]:
-    """The texts whose replacement, one after another, equals that of the pattern; empty if it needs a search."""
+    """Literal texts whose replacements, one after another, equal the pattern's; empty if it needs a search."""
     if "\\" in template:
         return ()
     if _LITERAL.fullmatch(pattern):
@@ -206,7 +207,7 @@ def _literals_of(pattern: str, template: str) -> tuple[str, ...]:
 
 
 def _unlimited_length(pattern: str) -> int:
-    """The longest text that is searched without a time limit; negative: every text has one.
+    """The longest text that is searched without a time limit; negative: every text has a limit.
 
     At each of n characters a search tries each alternative, each repeat (`*`, `+`) with up to n lengths, and each `?`
     twice.

@@ -35,9 +35,9 @@ def is_pdf_library_installed() -> bool:
 
 
 def read_pdf(body: bytes, *, max_pages: int = MAX_PAGES, max_characters: int = MAX_CHARACTERS) -> tuple[bytes, int]:
-    """The document as HTML in UTF-8, and the number of its pages that cannot be read, which are empty.
+    """The document as HTML in UTF-8, and the number of its unreadable pages, which are empty.
 
-    A crash of its library ends this process. Raises PdfUnreadable and PdfTooLarge.
+    A crash of the library ends this process. Raises PdfUnreadable and PdfTooLarge.
     """
     try:
         import pypdfium2  # only processes that read a PDF load it
@@ -57,7 +57,7 @@ def read_pdf(body: bytes, *, max_pages: int = MAX_PAGES, max_characters: int = M
 @contextmanager
 def _without_system_fonts(raw: Any) -> Iterator[None]:
     """Keep PDFium from opening all fonts of the system for a document that embeds none; text needs no glyphs."""
-    no_fonts = raw.FPDF_SYSFONTINFO(version=1)  # without functions
+    no_fonts = raw.FPDF_SYSFONTINFO(version=1)  # a font provider without functions
     raw.FPDF_SetSystemFontInfo(no_fonts)
     try:
         yield
@@ -104,7 +104,7 @@ class _PdfReader:
         self._charge(text_page.count_chars())
         lines = _to_lines(text_page.get_text_bounded())
         content = "".join([f"<p>{escape(line)}</p>\n" for line in lines])
-        links = dict.fromkeys(self._links(page))  # a link over several lines is an annotation for each
+        links = dict.fromkeys(self._links(page))  # a link over several lines has one annotation for each
         self._charge(sum(map(len, links)))
         content += "".join([f'<a href="{escape(url)}"></a>\n' for url in links])
         self._has_content = self._has_content or bool(content)
@@ -128,7 +128,7 @@ class _PdfReader:
                     yield url
 
     def _metadata(self, key: str) -> str:
-        """A text about the document; empty if missing or huge."""
+        """A text of the metadata; empty if missing or huge."""
         name = key.encode()
         size = self._raw.FPDF_GetMetaText(self._document, name, None, 0)
         if not 2 < size <= _MAX_METADATA_BYTES:

@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 _Result = TypeVar("_Result")
 
 LexborError = SelectolaxError
-"""A search with a selector that was parsed before raises it only when memory runs out."""
+"""Searches with a parsed selector raise it only when memory runs out."""
 
 _MARK = "crawl-console-block"
 _BLOCK_MARK = f"[{_MARK}]"

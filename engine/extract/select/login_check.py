@@ -8,7 +8,7 @@ from engine.extract.select.selectors import Selector, compile_selector
 
 
 def is_logged_out(page: Page, check: str) -> bool:
-    """Whether an HTML page of status 2xx lacks what `check` selects; False for other pages."""
+    """Whether an HTML page of status 2xx lacks a match of `check`; False for other pages."""
     if page.kind != "html" or not 200 <= page.status < 300:
         return False
     return compile_check(check).first(Scope(page)) is None

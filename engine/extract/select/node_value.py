@@ -23,7 +23,7 @@ _BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
 SKIPPED_TAGS = frozenset(("script", "style"))
 """Elements whose text does not belong to the element around them."""
 _SPACES: Mapping[str | None, str | None] = {**dict.fromkeys(_BLOCK_TAGS, " "), **dict.fromkeys(SKIPPED_TAGS)}
-"""By tag, what surrounds the text of an element; None: its text is skipped. Other tags add nothing."""
+"""By tag, the characters around the text of an element; None: its text is skipped. Other tags add nothing."""
 
 MARKUP_ATTRIBUTES = frozenset(("html", "outerHtml"))
 """Values of `attribute` that name markup, whose white space is kept."""
@@ -148,7 +148,7 @@ def _read_json(value: Any, attribute: str) -> str | None:
 
 
 def json_value_text(value: Any) -> str | None:
-    """The text of a JSON value: of a string itself, of a list or an object its JSON; None when it is null."""
+    """The text of a JSON value: a string itself, a list or an object as JSON; None for null."""
     if isinstance(value, str):
         return value
     if type(value) is int:  # not a bool
@@ -177,7 +177,7 @@ def _read_element(element: "_Element", attribute: str) -> str | None:
     value = element.get(attribute)
     if value is None:
         value = element.get(attribute.lower())
-    if value is None and len(element.attrib):  # by local name, whatever the namespace: XML
+    if value is None and len(element.attrib):  # by local name, in any namespace: XML
         name = attribute.rpartition(":")[2]
         value = next((str(text) for key, text in element.items() if str(key).rpartition("}")[2] == name), None)
     return value
@@ -207,7 +207,7 @@ def _element_text(element: "_Element") -> str:
 
 
 def read_verbatim(node: "SelectedNode", attribute: str) -> str | None:
-    """The content or attribute of a node, as `read_node`; of text, white space is kept as written."""
+    """The content or attribute of a node, as `read_node`, but text keeps its white space."""
     if attribute not in ("text", "ownText") or isinstance(node, str | JsonValue):
         return read_node(node, attribute)
     inner = attribute == "text"

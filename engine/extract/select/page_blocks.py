@@ -1,4 +1,4 @@
-"""Tells whether a page of a series is empty, or repeats the one before: by its blocks."""
+"""Decides by the blocks of a page whether it ends its series: it is empty, or repeats the one before."""
 
 import hashlib
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def read_blocks(
 ) -> PageBlocks:
     """Whether the page has blocks that `selectors` match, or links; and the digest of the blocks. Raises OutOfTime.
 
-    A selector's flag says that `values` holds the values of its records; else `href` and `src` are hashed, too.
+    A selector's flag says that `values` holds the values of its records; otherwise `href` and `src` are hashed, too.
     Markup is not hashed: it may hold tokens, or the number of the page in links that lead back to it.
     """
     digest = hashlib.blake2b(digest_size=16)

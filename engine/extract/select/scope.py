@@ -1,4 +1,4 @@
-"""What a selector searches: a page, or one block of it."""
+"""The area of a search: a page, or one block of it."""
 
 from typing import TYPE_CHECKING, Any
 

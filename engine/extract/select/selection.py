@@ -36,7 +36,7 @@ class SelectionResult(Struct, frozen=True, kw_only=True):
     blocks_without: int
     """Blocks without a match."""
     base: str
-    """The base of the links."""
+    """For relative links."""
 
 
 def select_values(page: Page, selection: Selection) -> SelectionResult:

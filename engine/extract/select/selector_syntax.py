@@ -62,7 +62,7 @@ def is_json_selector(text: str) -> bool:
 
 
 def split_json_ld(text: str) -> tuple[str, str]:
-    """The type and the path (empty: the object itself) of what follows `jsonld:`. Raises `ValueError`."""
+    """The type and the path (empty: the object itself) behind `jsonld:`. Raises `ValueError`."""
     match = _JSONLD.fullmatch(text)
     if match is None:
         what = f"not `{_shorten(text)}`" if text else "but nothing follows"
@@ -109,14 +109,14 @@ def pattern_problem(text: str) -> str | None:
 
 
 def template_problem(pattern: str, template: str) -> str | None:
-    r"""Why a text cannot replace matches of a pattern; None when it can. `\1` and `\g<name>` are groups."""
+    r"""Why a text cannot replace matches of a pattern, or None. `\1` and `\g<name>` are groups."""
     if len(template) > MAX_LENGTH:
         return f"the text is longer than {MAX_LENGTH} characters"
     import regex
 
     compiled = regex.compile(pattern)
     try:
-        compiled.sub(template, "x")  # of an empty text, it would not read the template
+        compiled.sub(template, "x")  # for an empty text, it would not read the template
     except (regex.error, IndexError, ValueError) as error:
         return f"the text {_shorten(template)} is no replacement: {error}; a backslash before a digit names a group"
     numbers = [int(number) for number in re.findall(r"\\(?:g<)?([0-9]+)", template.replace("\\\\", ""))]
@@ -144,7 +144,7 @@ def _css_problem(text: str) -> str | None:
 
 
 def _css_break(text: str) -> str:
-    """Where cssselect, which keeps positions, gives up; empty if it does not."""
+    """The place at which cssselect, which keeps positions, gives up; empty if it does not."""
     import cssselect
 
     try:
@@ -244,7 +244,7 @@ def _jmespath_problem(text: str) -> str | None:
         return "nothing follows `jmespath:`"
     try:
         expression = jmespath.compile(text)
-        # the library looks a function up when it is called
+        # the library only looks a function up when it is called
         known = list(Functions.FUNCTION_TABLE)
         unknown = next((name for name in _called_functions(expression.parsed) if name not in known), "")
         if unknown:

@@ -40,7 +40,7 @@ class Selector(ABC):
     def all(self, scope: Scope) -> "list[SelectedNode]": ...
 
     def each(self, scope: Scope) -> "Iterator[SelectedNode]":
-        """All matches; of a page with very many elements one by one."""
+        """All matches; on a page with very many elements one by one."""
         return iter(self.all(scope))
 
 
@@ -161,8 +161,7 @@ class _JsonSelector(Selector):
         return [JsonValue(value) for part in parts for value in part if value is not None]
 
     @abstractmethod
-    def _matches(self, scope: Scope) -> Sequence[Any]:
-        """The values; none is null."""
+    def _matches(self, scope: Scope) -> Sequence[Any]: ...
 
 
 class JmesPathSelector(_JsonSelector):

@@ -87,9 +87,9 @@ class _LocalNameTranslator(GenericTranslator):
 def _tests_of(selector_list: SelectorList) -> list[str]:
     """An XPath step for each alternative.
 
-    What is left of a combinator becomes a test of the element on its right: a path from left to right would take the
-    square of the matches. Of several elements that a combinator may lead to, the nearest is tested: the others have no
-    more ancestors or siblings.
+    The part left of a combinator becomes a test of the element on its right: a path from left to right would take the
+    square of the matches. If a combinator may lead to several elements, the nearest is tested: the others have no more
+    ancestors or siblings.
     """
     return [
         _test([(_test_of_compound(step), step.combinator) for step in reversed(steps)])
@@ -126,7 +126,7 @@ def _split(steps: _Steps, combinators: str) -> list[_Steps]:
 
 
 def _path_to_siblings(steps: _Steps) -> str:
-    """The path from the element of the first step to its siblings on the left; empty: none needed."""
+    """The path from the element of the first step to its siblings on the left; empty: no siblings needed."""
     path = []
     for number, chain in enumerate(_split(_split(steps, "> ")[0], "~")):
         if number:
@@ -136,7 +136,7 @@ def _path_to_siblings(steps: _Steps) -> str:
 
 
 def _path_to_ancestors(steps: _Steps) -> str:
-    """The path from the element of the first step to its ancestors on the left; empty: none needed."""
+    """The path from the element of the first step to its ancestors on the left; empty: no ancestors needed."""
     path = []
     for number, unit in enumerate(_split(steps, " ")):
         parents = _split(unit, ">")
@@ -147,7 +147,7 @@ def _path_to_ancestors(steps: _Steps) -> str:
 
 
 def _test(steps: _Steps) -> str:
-    """An XPath step for the element of the first of these steps, with what is on its left as predicates."""
+    """An XPath step for the element of the first of these steps, with the steps on its left as predicates."""
     paths = (_path_to_siblings(steps), _path_to_ancestors(steps))
     return steps[0][0] + "".join([f"[{path}]" for path in paths if path])
 

@@ -43,10 +43,10 @@ class AxisFinder(Protocol):
     """Selects values on one page."""
 
     def find(self, block: str, selector: str) -> str | None:
-        """The value of a selector in the blocks; None: nothing matches. Raises ValueError if one cannot be parsed."""
+        """The value of a selector in the blocks; None: no match. Raises ValueError if a selector cannot be parsed."""
 
     def close(self) -> None:
-        """Leave the page as it was."""
+        """Restore the page."""
 
 
 class CssFinder:
@@ -67,7 +67,7 @@ class CssFinder:
         """By mark."""
 
     def find(self, block: str, selector: str) -> str | None:
-        """The texts joined by one space, blanks left out."""
+        """The texts joined by one space; blank ones are left out."""
         if self._page.tree is None:
             return None
         text, attribute = split_attribute(selector)
@@ -188,7 +188,7 @@ class XPathFinder:
         return " ".join(text.split())
 
     def close(self) -> None:
-        """Nothing: its tree is its own."""
+        """Do nothing: the finder has a tree of its own."""
 
 
 def render_selector(
@@ -209,7 +209,7 @@ def _render_css(selector: str, texts: Mapping[str, str], of_page: Container[str]
 
 
 def _render_xpath(selector: str, texts: Mapping[str, str], of_page: Container[str]) -> str:
-    """XPath has no escapes: a text that has the quotes around it becomes a call of `concat`.
+    """Replace the variables. XPath has no escapes: a text with the surrounding quote becomes a call of `concat`.
 
     A text of the page without quotes gets them, unless it is a name or a number.
     """
@@ -254,7 +254,7 @@ def check_selector(text: str, flavour: str) -> None:
 
 
 def _replace_text_tests(selector: str, replace: Callable[[_TextTest], str]) -> str:
-    """The selector with something else for each pseudo-class that looks at text. Raises ValueError."""
+    """The selector with each pseudo-class that looks at text replaced. Raises ValueError."""
     parts: list[str] = []
     at = 0
     while (match := _PSEUDO.search(selector, at)) is not None:
@@ -266,7 +266,7 @@ def _replace_text_tests(selector: str, replace: Callable[[_TextTest], str]) -> s
 
 
 def _read_argument(selector: str, start: int) -> tuple[str, int]:
-    """The text up to the parenthesis that closes, and where the rest begins. Raises ValueError."""
+    """The text up to the closing parenthesis, and the index behind it. Raises ValueError."""
     depth, at = 1, start
     while at < len(selector):
         character = selector[at]
@@ -331,7 +331,7 @@ def _last(result: Any) -> Any:
 
 
 def _browser_tree(page: Page) -> Any:
-    """The page for XPath, with what a browser adds, such as `tbody`; None for JSON."""
+    """The page for XPath, with elements that a browser adds, such as `tbody`; None for JSON."""
     if page.tree is None or not page.tree.html:
         return page.element
     from engine.extract.documents.xpath import parse_markup

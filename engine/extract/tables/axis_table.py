@@ -19,15 +19,15 @@ from engine.model.record import ExtractedLink
 from engine.urls import QueryStripper
 
 _MAX_INDEX = 100_000
-"""Where an open range fails: its selector probably matches for any index."""
+"""An open range fails at this index: its selector probably matches for any index."""
 
 
 class _Values(Struct):
-    """The variables of the axes that are read so far."""
+    """The variables of the axes read so far."""
 
     texts: dict[str, str] = field(default_factory=dict)
     of_page: set[str] = field(default_factory=set)
-    """The names of those that the page gives."""
+    """The names of variables that come from the page."""
 
     def enter(self, name: str, axis: Axis, index: int) -> None:
         """Set the index of an axis whose value is not known yet."""
@@ -140,10 +140,10 @@ class AxisTableReader:
         url = None if urls.is_file_url(value) else self._resolve(value, budget.page.base)
         if url is None:
             raise TableInvalid(f"{item.name}: no usable URL: {value[:200]}", item.place)
-        url = urls.without_credentials(url)  # a page's are neither stored nor sent
+        url = urls.without_credentials(url)  # credentials of a page are neither stored nor sent
         if self._query_stripper is not None:
             url = self._query_stripper.strip_url(url)
-        # a locator of its own: pages of locators with different names give their rows each
+        # a locator of its own: pages of locators with different names each give their rows
         key = locator_key(group, budget.context.locator, url, "GET", None)
         return ExtractedLink(url, group, self._priorities.get(group, 0), None, key)
 
@@ -156,7 +156,7 @@ class AxisTableReader:
 
 @lru_cache(maxsize=4096)
 def _convert_date(text: str, converter: DateConverter) -> str:
-    """The date in its new form, cached: each row repeats the dates. Raises DateInvalid."""
+    """The date in its new form, cached, since rows repeat dates. Raises DateInvalid."""
     date = parse_date(text, converter.in_patterns)
     return format_date(date if converter.roll is None else roll_day(date, converter.roll), converter.out_pattern)
 
@@ -170,7 +170,7 @@ class _PageReader:
         self._finder: AxisFinder = XPathFinder(budget) if table.flavour == "xpath" else CssFinder(budget)
         self._found: dict[tuple[str, str], str | None] = {}
         self._selected = 0
-        """How often a selector matched."""
+        """How often each selector matched."""
 
     def close(self) -> None:
         self._finder.close()
@@ -195,7 +195,7 @@ class _PageReader:
                 return
             values.set(name, axis, value)
             rows = self._expand(rest, values, [*read, value])
-            if axis.last is None and axis.selector is None:  # it has a value at every index: the other axes end it
+            if axis.last is None and axis.selector is None:  # it has a value at every index: other axes end the range
                 selected = self._selected
                 rows = iter(list(rows))
                 if self._selected == selected:
@@ -208,7 +208,7 @@ class _PageReader:
             raise TableInvalid(f"{axis.name}: the range has no end within {_MAX_INDEX:,} indexes", axis.place)
 
     def _end_data(self, axis: Axis, index: int) -> None:
-        """Note that an open range ends here. Raises TableInvalid where `breakAfter` should have ended it."""
+        """Note that an open range ends here. Raises TableInvalid if `breakAfter` should have ended it."""
         if axis.break_after:
             raise TableInvalid(
                 f"{axis.name}: no value equals {' or '.join(map(repr, axis.break_after))} of `breakAfter`; "
@@ -217,7 +217,7 @@ class _PageReader:
             )
 
     def _read(self, name: str, axis: Axis, index: int, values: _Values) -> tuple[str | None, bool]:
-        """The value of an axis, prefix included, and whether the page has none."""
+        """The value of an axis, prefix included, and whether the page lacks it."""
         value: str | None
         values.enter(name, axis, index)
         if axis.value is not None:

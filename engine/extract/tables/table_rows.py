@@ -15,7 +15,7 @@ class TableInvalid(Exception):
 
 
 class TableRows(NamedTuple):
-    """What a table gives on a page. `missing`: by column, in how many rows the page had nothing for it."""
+    """The results of a table on a page. `missing`: by column, the number of rows without a value on the page."""
 
     rows: list[dict[str, Any]]
     links: list[ExtractedLink]

@@ -172,8 +172,7 @@ class LoginHandler:
         """The outcome: DONE, READY for another attempt, or FAILED; after FAILED no page of the host is asked for.
 
         Nothing of the login pages is stored. The requests of a login follow one another on this node, each in its turn
-        at its
-        host. robots.txt does not bar the login page: the defs name it, and it is not a page of the crawl.
+        at its host. robots.txt does not bar the login page: the defs name it, and it is not a page of the crawl.
         """
         host = self._db_access.host_login(job.host)
         host_rule = self._def_cache.host_rule(job.defs_version, host.key)

@@ -80,9 +80,8 @@ class PageFetcher:
         """Fetch a page, a sitemap or a robots.txt.
 
         Returns an outcome if the job ends, is retried, or continues under another host's clock. A redirect on the same
-        host
-        without a delay is followed at once. Other redirects are leased again, as are all redirects of a job with a page
-        limit, since the lease counts the next request.
+        host without a delay is followed at once. Other redirects are leased again, as are all redirects of a job with a
+        page limit, since the lease counts the next request.
         """
         chain = self._start_chain(job)
         while True:
@@ -143,8 +142,7 @@ class PageFetcher:
         """Follow a plugin loader's response that was led to `target`, like a redirect.
 
         On another host, the page is loaded again, under the clock and the robots.txt of that host. Raises
-        RedirectRejected
-        and FetchFailed.
+        RedirectRejected and FetchFailed.
         """
         previous_url = chain.url
         chain.advance(replace(response, status=FOUND, location=target))

@@ -26,8 +26,7 @@ class NamedHosts:
     """One for each node; used by the fetch loop's thread alone.
 
     Locators name hosts as they are written, and as they are seeded, which the store records: lists of URLs are read
-    only
-    then. Only positive answers are cached: a host may be named at any time, and stays named for the run.
+    only then. Only positive answers are cached: a host may be named at any time, and stays named for the run.
     """
 
     def __init__(self, *, run: Run, db_access: DbAccess, def_cache: DefCache) -> None:

@@ -124,11 +124,9 @@ class RequestSender:
         """Send one request for a job, with the headers and cookies that the defs set for the host.
 
         The plugin loader of the job's group answers it, if the group has one. A further request of the job waits for
-        its turn
-        at its host, as the first one did in `admit`. Raises FetchFailed, AddressRefused if the host has only a guarded
-        address and the defs do not name it, and HostBackingOff; after the last two nothing was sent.
-        RequestLimitReached: no
-        further challenge may be answered.
+        its turn at its host, as the first one did in `admit`. Raises FetchFailed, AddressRefused if the host has only a
+        guarded address and the defs do not name it, and HostBackingOff; after the last two nothing was sent.
+        RequestLimitReached: no further challenge may be answered.
         """
         if urls.is_file_url(url):
             return await self._read_file(job, url)
@@ -239,8 +237,8 @@ class RequestSender:
         """Note in the response whether it refuses the crawler, and whether that concerns one page or the host.
 
         A refused page concerns the host once at least five of its last 20 answers are refusals, and half of them.
-        Answers to
-        further requests for a refused page do not count: where few pages are refused, they come one after another.
+        Answers to further requests for a refused page do not count: where few pages are refused, they come one after
+        another.
         """
         rule = self._def_cache.host_rule(job.defs_version, host_key)
         if response.status in OVERLOAD_STATUSES:
