@@ -131,7 +131,7 @@ class Navigation:
     def refresh_breadcrumbs(self) -> None:
         """Take breadcrumbs and key hints from the views on the stack."""
         self._tabs.breadcrumbs = " > ".join(view.breadcrumb() for view in self.view_stack)
-        self._hints.hints = self.view_stack[-1].HINTS
+        self._hints.hints = [*self.view_stack[-1].HINTS, ("?", "keys"), ("q", "quit")]
         if self._app.options.ascii_only:
             self._hints.hints = [(ASCII_KEY_LABELS.get(key, key), text) for key, text in self._hints.hints]
         self._tabs.redraw()

@@ -7,16 +7,14 @@ from textual.app import ComposeResult
 from console.alarms import Alarm
 from console.format import format_elapsed, plural
 from console.tui.screens.base import View
-from console.tui.state.source import DataSource, LogLines, PollResult, ViewQuery
+from console.tui.state.source import DataSource, LogLines, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_table import LineTable, Row
 from engine.store.db.filter import EventFilter, GlobFilter
-from engine.store.read.snapshot import Snapshot
 from engine.store.tables.run.events import Event
 
 _HISTORY_FILTER = EventFilter(levels=GlobFilter(("WARNING", "ERROR")), kinds=GlobFilter((), ("page", "row")))
 _MAX_HISTORY = 200
-_READ_INTERVAL = 2.0
 
 
 class AlarmTable(LineTable):
@@ -31,12 +29,12 @@ class AlarmsView(View):
 
     NAME = "nodes"
     SNAPSHOT_LIMIT = 200
-    HINTS = (("a", "acknowledge"), ("/", "filter"), ("y", "copy"), ("esc", "back"), ("?", "keys"), ("q", "quit"))
+    READ_INTERVAL = 2.0
+    HINTS = (("a", "acknowledge"), ("/", "filter"), ("y", "copy"), ("esc", "back"))
 
     def __init__(self) -> None:
         super().__init__()
         self._history: LogLines = []
-        self._next_read_at = 0.0
 
     def compose(self) -> ComposeResult:
         self.table = AlarmTable()
@@ -45,21 +43,11 @@ class AlarmsView(View):
     def breadcrumb(self) -> str:
         return plural(len(self.console_app.alarm_book.alarms), "alarm")
 
-    def view_query(self) -> ViewQuery | None:
-        return self._read if time.monotonic() >= self._next_read_at else None
-
-    def _read(self, source: DataSource, snapshot: Snapshot) -> LogLines:
-        return source.last_events(snapshot.run.seq, _HISTORY_FILTER, _MAX_HISTORY) if snapshot.run is not None else []
+    def read(self, source: DataSource, run: int) -> LogLines:
+        return source.last_events(run, _HISTORY_FILTER, _MAX_HISTORY)
 
     def show(self, poll: PollResult) -> None:
-        self.last_poll = poll
-        if poll.requester is self and poll.view_data is not None:
-            self._history = poll.view_data
-            self._next_read_at = time.monotonic() + _READ_INTERVAL
-        self._update()
-        self.console_app.navigation.refresh_query(at_once=False)
-
-    def _update(self) -> None:
+        self._history = self.take_data(poll) or self._history
         book, now = self.console_app.alarm_book, time.time()
         current = [
             _alarm_row(alarm, now - book.since(alarm), acknowledged=book.is_acknowledged(alarm))

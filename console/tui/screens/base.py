@@ -1,13 +1,13 @@
 """A view: what the screen shows between the header and the hint bar."""
 
+import time
 from collections.abc import Sequence
+from typing import Any
 
-from console.tui.state.source import PollResult, ViewQuery
+from console.tui.state.source import DataSource, PollResult, ViewQuery
 from console.tui.widgets.console_widget import ConsoleWidget
 from console.tui.widgets.line_canvas import Canvas
 from console.tui.widgets.pane import Pane
-
-HINTS = (("/", "filter"), ("?", "keys"), ("q", "quit"))
 
 
 class View(ConsoleWidget):
@@ -15,7 +15,10 @@ class View(ConsoleWidget):
 
     NAME = ""
     """The screen it belongs to."""
-    HINTS: Sequence[tuple[str, str]] = HINTS
+    HINTS: Sequence[tuple[str, str]] = ()
+    """Its main keys; those of the help and of quitting follow them."""
+    READ_INTERVAL: float | None = None
+    """Seconds between two reads of its data; None: every poll reads them."""
     READS_LOG = False
     """Whether its query reads new log lines, which the app adds to the log buffer."""
     SNAPSHOT_LIMIT = 60
@@ -23,6 +26,7 @@ class View(ConsoleWidget):
 
     can_focus = False
     last_poll: PollResult | None = None
+    _next_read_at = 0.0
 
     @property
     def shows_plan(self) -> bool:
@@ -38,8 +42,23 @@ class View(ConsoleWidget):
         return self.NAME.capitalize()
 
     def view_query(self) -> ViewQuery | None:
-        """What the poller reads for this view, beyond the snapshot."""
-        return None
+        """What the poller reads for this view, beyond the snapshot; None: the next read is not due."""
+        if time.monotonic() < self._next_read_at:
+            return None
+        return lambda source, snapshot: self.read(source, snapshot.run.seq) if snapshot.run is not None else None
+
+    def read(self, source: DataSource, run: int) -> Any:
+        """What the view shows of a run. Runs on the poller's thread and touches no widget."""
+
+    def take_data(self, poll: PollResult) -> Any:
+        """What a poll has read for this view; None: nothing."""
+        self.last_poll = poll
+        data = poll.view_data if poll.requester is self else None
+        if self.READ_INTERVAL is not None:
+            if data is not None:
+                self._next_read_at = time.monotonic() + self.READ_INTERVAL
+            self.console_app.navigation.refresh_query(at_once=False)
+        return data
 
     def show(self, poll: PollResult) -> None:
         """Show a poll result; `poll.view_data` is this view's where `poll.requester` is the view."""

@@ -58,7 +58,6 @@ class DefsView(View):
     SNAPSHOT_LIMIT = 0
     HINTS = (
         ("↵", "text, or try"), ("e", "edit"), ("t", "try"), ("^r", "reload"), ("tab", "panes"), ("z", "zoom"),
-        ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
     DEFAULT_CSS = """
     DefsView { layout: vertical; }

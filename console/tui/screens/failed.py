@@ -9,12 +9,11 @@ from console.filter_syntax import parse
 from console.format import format_count, plural
 from console.tui.screens.base import View
 from console.tui.state.filters import failure_filter
-from console.tui.state.source import DataSource, PollResult, ViewQuery
+from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_table import LineTable, Row
 from engine.store.db.filter import JobFilter
 from engine.store.read.failures import FailureGroup
-from engine.store.read.snapshot import Snapshot
 
 
 class FailureTable(LineTable):
@@ -38,29 +37,22 @@ class FailedView(View):
     SNAPSHOT_LIMIT = 0
     HINTS = (
         ("↵", "list its jobs"), ("r", "retry the group"), ("space", "mark"), ("*", "all"), ("/", "filter"),
-        ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
 
     def compose(self) -> ComposeResult:
         self.table = FailureTable()
         yield self.table
 
-    def breadcrumb(self) -> str:
-        return "Failed"
-
-    def view_query(self) -> ViewQuery | None:
-        return self._read
-
-    def _read(self, source: DataSource, snapshot: Snapshot) -> list[FailureGroup]:
-        return source.failure_groups(snapshot.run.seq) if snapshot.run is not None else []
+    def read(self, source: DataSource, run: int) -> list[FailureGroup]:
+        return source.failure_groups(run)
 
     def show(self, poll: PollResult) -> None:
-        self.last_poll = poll
-        if poll.requester is self and poll.view_data is not None:
+        groups = self.take_data(poll)
+        if groups is not None:
             delayed = poll.snapshot.delayed
             retried = f"✓ nothing failed for good; {plural(delayed, 'page')} will be tried again" if delayed else ""
             self.table.empty_text = retried
-            self.table.show([_group_row(group) for group in poll.view_data])
+            self.table.show([_group_row(group) for group in groups])
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         event.stop()

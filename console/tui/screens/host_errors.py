@@ -6,17 +6,15 @@ from textual.app import ComposeResult
 
 from console.format import format_count, format_elapsed, plural, shorten_line
 from console.tui.screens.base import View
-from console.tui.state.source import DataSource, PollResult, ViewQuery
+from console.tui.state.log_buffer import LEVEL_ROLES
+from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Canvas, Line
 from console.tui.widgets.line_table import LineTable, Row
 from engine.store.read.failures import HostErrors
-from engine.store.read.snapshot import Snapshot
 from engine.store.tables.run.events import Event
 
 _MAX_REASONS = 5
-_READ_INTERVAL = 2.0
-"""Seconds: it searches many events."""
 
 
 class ErrorsTable(LineTable):
@@ -54,14 +52,14 @@ class HostErrorsView(View):
 
     NAME = "hosts"
     SNAPSHOT_LIMIT = 0
-    HINTS = (("↵", "job"), ("/", "filter"), ("y", "copy"), ("esc", "back"), ("?", "keys"), ("q", "quit"))
+    READ_INTERVAL = 2.0
+    HINTS = (("↵", "job"), ("/", "filter"), ("y", "copy"), ("esc", "back"))
     DEFAULT_CSS = "HostErrorsView { layout: vertical; } HostErrorsView ErrorsTable { height: 1fr; }"
 
     def __init__(self, host: str) -> None:
         """`host`: `name:port`."""
         super().__init__()
         self.host = host
-        self._next_read_at = 0.0
 
     def compose(self) -> ComposeResult:
         self.reasons, self.table = ReasonLines(), ErrorsTable()
@@ -71,22 +69,17 @@ class HostErrorsView(View):
     def breadcrumb(self) -> str:
         return f"{self.host} errors"
 
-    def view_query(self) -> ViewQuery | None:
-        return self._read if time.monotonic() >= self._next_read_at else None
-
-    def _read(self, source: DataSource, snapshot: Snapshot) -> HostErrors | None:
-        return source.host_errors(snapshot.run.seq, self.host) if snapshot.run is not None else None
+    def read(self, source: DataSource, run: int) -> HostErrors:
+        return source.host_errors(run, self.host)
 
     def show(self, poll: PollResult) -> None:
-        self.last_poll = poll
-        if poll.requester is self and isinstance(poll.view_data, HostErrors):
-            self._next_read_at = time.monotonic() + _READ_INTERVAL
-            self.reasons.errors = poll.view_data
+        errors = self.take_data(poll)
+        if errors is not None:
+            self.reasons.errors = errors
             self.reasons.styles.height = self.reasons.line_count
             self.reasons.redraw()
             now, width = time.time(), self.size.width - 10
-            self.table.show_filtered([_event_row(id_, event, now, width) for id_, event in poll.view_data.events])
-        self.console_app.navigation.refresh_query(at_once=False)
+            self.table.show_filtered([_event_row(id_, event, now, width) for id_, event in errors.events])
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         event.stop()
@@ -94,7 +87,7 @@ class HostErrorsView(View):
 
 
 def _event_row(id_: int, event: Event, now: float, width: int) -> Row:
-    role = "bad" if event.level == "ERROR" else "warn"
+    role = LEVEL_ROLES[event.level]
     return Row(
         id_,
         (

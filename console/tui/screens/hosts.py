@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from console.format import format_age, format_count, format_latency, format_rate, format_size, plural, shorten_name
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
-from console.tui.state.source import DataSource, PollResult, ViewQuery
+from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.host_spans import failed_span, latency_trend, next_span
 from console.tui.widgets.line_canvas import Canvas, Line, Span
@@ -17,7 +17,6 @@ from engine.errors import UsageError
 from engine.model.host import STATUS_CLASSES
 from engine.settings.values import parse_seconds
 from engine.store.read.host_rows import HostRow
-from engine.store.read.snapshot import Snapshot
 
 _SPARKS = 8
 _CLASS_ROLES = {"2xx": "good", "3xx": "text", "4xx": "warn", "429": "warn", "5xx": "bad", "none": "bad"}
@@ -90,7 +89,7 @@ class HostsView(View):
     _last_filter_text = ""
     HINTS = (
         ("↵", "jobs"), ("l", "errors"), ("p", "pause host"), ("d", "delay"), ("C", "concurrency"), ("s", "sort"),
-        ("/", "filter"), ("?", "keys"), ("q", "quit"),
+        ("/", "filter"),
     )  # fmt: skip
 
     DEFAULT_CSS = "HostsView { layout: vertical; } HostsView HostsTable { height: 1fr; }"
@@ -104,14 +103,9 @@ class HostsView(View):
         self.details.styles.height = 3
         yield from (self.table, self.details)
 
-    def view_query(self) -> ViewQuery | None:
-        return self._read_waits
-
-    def _read_waits(self, source: DataSource, snapshot: Snapshot) -> HostWaits | None:
+    def read(self, source: DataSource, run: int) -> HostWaits | None:
         row = self.table.row
-        if row is None or snapshot.run is None:
-            return None
-        return HostWaits(str(row.key), tuple(source.host_waits(snapshot.run.seq, str(row.key))))
+        return None if row is None else HostWaits(str(row.key), tuple(source.host_waits(run, str(row.key))))
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         event.stop()

@@ -11,7 +11,8 @@ from textual.app import ComposeResult
 from console.format import format_age, format_size, format_time, plural, short_url
 from console.tui.screens.base import View
 from console.tui.screens.result_table import result_lines
-from console.tui.state.source import AcceptedDefs, DataSource, PollResult, ViewQuery
+from console.tui.state.log_buffer import LEVEL_ROLES
+from console.tui.state.source import AcceptedDefs, DataSource, PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
 from engine.append.formats.row_json import split_fields
@@ -19,7 +20,6 @@ from engine.model.host import SAFE_HEADERS
 from engine.model.link import Carried
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
-from engine.store.read.snapshot import Snapshot
 from engine.urls import without_credentials
 
 _TIMEOUT = 20.0
@@ -84,7 +84,7 @@ class JobView(View):
     SNAPSHOT_LIMIT = 0
     HINTS = (
         ("tab", "next tab"), ("r", "retry"), ("o", "browser"), ("y", "copy"), ("e", "edit def"), ("t", "try"),
-        ("esc", "back"), ("?", "keys"), ("q", "quit"),
+        ("esc", "back"),
     )  # fmt: skip
     DEFAULT_CSS = "JobView { layout: vertical; } JobView JobTabs { height: 1; } JobView TextView { height: 1fr; }"
 
@@ -112,22 +112,16 @@ class JobView(View):
         has_results = detail is not None and bool(detail.results or detail.unlisted_results)
         return (*TABS[:-1], _RESULTS, TABS[-1]) if has_results or self.tab == _RESULTS else TABS
 
-    def view_query(self) -> ViewQuery | None:
-        job, loaded_page = self.job, self.body[0] if self.body else None
-
-        def read(source: DataSource, _snapshot: Snapshot) -> object:
-            detail = source.job(job)
-            page = detail.page.id if detail is not None and detail.page is not None else None
-            if page is None or page == loaded_page:
-                return detail, None
-            return detail, (page, source.document_body(page))
-
-        return read
+    def read(self, source: DataSource, run: int) -> object:  # noqa: ARG002
+        detail, loaded = source.job(self.job), self.body
+        page = detail.page.id if detail is not None and detail.page is not None else None
+        if page is None or (loaded is not None and page == loaded[0]):
+            return detail, None
+        return detail, (page, source.document_body(page))
 
     def show(self, poll: PollResult) -> None:
-        self.last_poll = poll
-        if poll.requester is self and poll.view_data is not None:
-            self.detail, body = poll.view_data
+        if (data := self.take_data(poll)) is not None:
+            self.detail, body = data
             self.body = body or self.body
         self._update_pane()
 
@@ -273,16 +267,15 @@ def _error_lines(detail: JobDetail) -> Iterator[Span]:
         yield detail.line.reason, "bad" if detail.line.state == "FAILED" else "warn"
     problems = [(f"{format_time(e.at)} {e.source}: {e.text}", e.level) for _, e in detail.events if e.level != "INFO"]
     for text, level in reversed(problems):
-        yield text, "bad" if level == "ERROR" else "warn"
+        yield text, LEVEL_ROLES[level]
     if not detail.line.reason and not problems:
         yield "✓ no error", "good"
 
 
 def _attempt_lines(detail: JobDetail) -> Iterable[Span]:
-    roles = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
     yield f"{plural(detail.line.attempts, 'attempt')}, {detail.line.crashes} crashes", "strong"
     for _, event in detail.events:
-        yield f"{format_time(event.at)} {event.source:<5} {event.text}", roles[event.level]
+        yield f"{format_time(event.at)} {event.source:<5} {event.text}", LEVEL_ROLES[event.level]
 
 
 def _link_lines(detail: JobDetail) -> Iterator[Span]:

@@ -141,7 +141,7 @@ class JobsView(View):
     HINTS = (
         ("↵", "job"), ("/", "filter"), ("space", "mark"), ("*", "all"), ("r", "retry"), ("E", "exclude"),
         ("v", "payload"),
-        ("o", "browser"), ("y", "copy"), ("?", "keys"), ("q", "quit"),
+        ("o", "browser"), ("y", "copy"),
     )  # fmt: skip
     DEFAULT_CSS = "JobsView { layout: vertical; } JobsView JobCounts { height: 1; } JobsView JobTable { height: 1fr; }"
 

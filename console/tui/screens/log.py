@@ -14,7 +14,7 @@ class LogView(View):
     SNAPSHOT_LIMIT = 0
     HINTS = (
         ("/", "search"), ("n N", "next, previous"), ("&", "filter"), ("L", "level"), ("f", "follow"), ("w", "wrap"),
-        ("↵", "job"), ("y", "copy"), ("?", "keys"), ("q", "quit"),
+        ("↵", "job"), ("y", "copy"),
     )  # fmt: skip
 
     def __init__(self, log_buffer: LogBuffer) -> None:
@@ -25,16 +25,9 @@ class LogView(View):
         self.log_pane = LogPane(self.log_buffer)
         yield self.log_pane
 
-    def breadcrumb(self) -> str:
-        return "Log"
-
     def view_query(self) -> ViewQuery | None:
         return self.console_app.log_buffer.read_new
 
     def show(self, poll: PollResult) -> None:
         self.last_poll = poll
         self.log_pane.pull_lines()
-
-    def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
-        event.stop()
-        self.console_app.navigation.push_event_job(event.event)

@@ -138,7 +138,7 @@ class NodesView(View):
     READS_LOG = True
     HINTS = (
         ("↵", "jobs"), ("x", "drain"), ("X", "kill"), ("c", "cancel"), ("p", "pause"), ("tab", "panes"),
-        ("/", "filter"), ("space", "mark"), ("?", "keys"), ("q", "quit"),
+        ("/", "filter"), ("space", "mark"),
     )  # fmt: skip
 
     def __init__(self, rates: Rates, log_buffer: LogBuffer, **named: Any) -> None:
@@ -160,9 +160,6 @@ class NodesView(View):
         self.alarms = AlarmsPane(id="alarms")
         self._lower_pane = self.log_pane
         yield from self.panes()
-
-    def breadcrumb(self) -> str:
-        return "Nodes"
 
     def view_query(self) -> ViewQuery | None:
         return self.console_app.log_buffer.read_new
@@ -202,7 +199,7 @@ class NodesView(View):
         focused = self.screen.focused
         alone = focused if (self.zoomed or height < _SPLIT_MIN_HEIGHT) and focused in self.panes() else None
         alarm_lines = min(6, self.alarms.line_count(_SIDE_WIDTH - 1))
-        sizes = (self.nodes.rows, self.outputs.outputs, self.data.data_defs, self.hosts.hosts)
+        sizes = (self.nodes.rows, self.outputs.items, self.data.items, self.hosts.items)
         nodes, outputs, data_defs, hosts = map(len, sizes)
         counts = (nodes, outputs, alarm_lines, data_defs, hosts)
         arrangement = (width, height, alone, self._lower_pane, *counts)
@@ -314,10 +311,6 @@ class NodesView(View):
         self.console_app.navigation.push_jobs(
             node_filter(subject.id) if is_node else sequence_filter(subject.group, subject.host)
         )
-
-    def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
-        event.stop()
-        self.console_app.navigation.push_event_job(event.event)
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         """A log limited to one node follows the cursor."""

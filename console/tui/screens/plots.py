@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 
 from console.format import format_count, format_latency, format_rate
 from console.tui.screens.base import View
-from console.tui.state.source import PollResult, ViewQuery
+from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.chart import SCALE_WIDTH, Part, Range, chart_lines, range_column, stacked_column
 from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.pane import Pane
@@ -16,7 +16,6 @@ from engine.model.host import STATUS_CLASSES
 from engine.store.tables.run.samples import Sample
 
 TIME_RANGES = (("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h", 21_600.0))
-_READ_INTERVAL = 1.0
 _MAX_GAP_SECONDS = 12.0
 """A sample stands for so long after it: supervisors write one every five seconds."""
 _PARTS = {
@@ -169,13 +168,13 @@ class PlotsView(View):
 
     NAME = "plots"
     SNAPSHOT_LIMIT = 0
-    HINTS = (("s", "range: 5m 15m 1h 6h"), ("z", "zoom"), ("tab", "panes"), ("?", "keys"), ("q", "quit"))
+    READ_INTERVAL = 1.0
+    HINTS = (("s", "range: 5m 15m 1h 6h"), ("z", "zoom"), ("tab", "panes"))
     DEFAULT_CSS = "PlotsView { layout: grid; grid-size: 1 4; } PlotsView.wide { grid-size: 2 2; grid-gutter: 0 1; }"
 
     def __init__(self) -> None:
         super().__init__()
         self.range_index = 0
-        self._next_read_at = 0.0
         self._zoomed = False
 
     def compose(self) -> ComposeResult:
@@ -185,20 +184,15 @@ class PlotsView(View):
     def breadcrumb(self) -> str:
         return f"Plots > {TIME_RANGES[self.range_index][0]}"
 
-    def view_query(self) -> ViewQuery | None:
-        if time.monotonic() < self._next_read_at:
-            return None
-        since = time.time() - TIME_RANGES[self.range_index][1]
-        return lambda source, snapshot: source.samples(snapshot.run.seq, since) if snapshot.run else None
+    def read(self, source: DataSource, run: int) -> list[Sample]:
+        return source.samples(run, time.time() - TIME_RANGES[self.range_index][1])
 
     def show(self, poll: PollResult) -> None:
-        self.last_poll = poll
-        if poll.requester is self and poll.view_data is not None:
-            self._next_read_at = time.monotonic() + _READ_INTERVAL
+        samples = self.take_data(poll)
+        if samples is not None:
             for plot in self.plots:
-                plot.samples, plot.time_range = poll.view_data, TIME_RANGES[self.range_index]
+                plot.samples, plot.time_range = samples, TIME_RANGES[self.range_index]
                 plot.redraw()
-        self.console_app.navigation.refresh_query(at_once=False)
 
     def on_resize(self, event: Any) -> None:
         self.set_class(event.size.width >= 110 and not self._zoomed, "wide")

@@ -7,14 +7,12 @@ from textual.app import ComposeResult
 
 from console.format import format_clock, format_count, plural
 from console.tui.screens.base import View
-from console.tui.state.source import DataSource, PollResult, ViewQuery
+from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from engine.store.read.history import RunReport
-from engine.store.read.snapshot import Snapshot
 
-_READ_INTERVAL = 2.0
 _MAX_WARNINGS = 4
 _FALLEN_SHARE = 0.9
 """Rows of a dataDef below this share of those of the run before are marked."""
@@ -70,13 +68,13 @@ class RunsView(View):
 
     NAME = "runs"
     SNAPSHOT_LIMIT = 0
-    HINTS = (("↵", "summary"), ("s", "sort"), ("/", "filter"), ("^s", "export"), ("?", "keys"), ("q", "quit"))
+    READ_INTERVAL = 2.0
+    HINTS = (("↵", "summary"), ("s", "sort"), ("/", "filter"), ("^s", "export"))
     DEFAULT_CSS = "RunsView { layout: vertical; } RunsView RunsTable { height: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__()
         self._reports: list[RunReport] = []
-        self._next_read_at = 0.0
 
     def compose(self) -> ComposeResult:
         self.table, self.details = RunsTable(), RunLines()
@@ -86,22 +84,17 @@ class RunsView(View):
     def breadcrumb(self) -> str:
         return plural(len(self._reports), "run")
 
-    def view_query(self) -> ViewQuery | None:
-        return self._read if time.monotonic() >= self._next_read_at else None
-
-    def _read(self, source: DataSource, _snapshot: Snapshot) -> list[RunReport]:
+    def read(self, source: DataSource, run: int) -> list[RunReport]:  # noqa: ARG002
         return source.run_reports()
 
     def show(self, poll: PollResult) -> None:
-        self.last_poll = poll
-        if poll.requester is self and poll.view_data is not None:
-            self._next_read_at = time.monotonic() + _READ_INTERVAL
-            self._reports = poll.view_data
+        reports = self.take_data(poll)
+        if reports is not None:
+            self._reports = reports
             live = poll.snapshot.run.id if poll.supervisor_pid and poll.snapshot.run is not None else ""
             self.table.show_filtered([_run_row(report, is_live=report.past.id == live) for report in self._reports])
             self.console_app.navigation.refresh_breadcrumbs()
             self._update_details()
-        self.console_app.navigation.refresh_query(at_once=False)
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         event.stop()

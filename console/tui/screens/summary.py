@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 
 from console.format import format_clock, format_rate, format_size, plural
 from console.tui.screens.base import View
-from console.tui.state.source import PollResult, ViewQuery
+from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.text_view import wrap_text
@@ -107,7 +107,7 @@ class SummaryView(View):
 
     NAME = "nodes"
     SNAPSHOT_LIMIT = 20
-    HINTS = (("4", "failed"), ("6", "log"), ("esc", "screens"), ("?", "keys"), ("q", "quit"))
+    HINTS = (("4", "failed"), ("6", "log"), ("esc", "screens"))
 
     def compose(self) -> ComposeResult:
         self.summary = SummaryPane()
@@ -116,11 +116,11 @@ class SummaryView(View):
     def breadcrumb(self) -> str:
         return "Ended"
 
-    def view_query(self) -> ViewQuery | None:
-        return lambda source, snapshot: source.failure_reasons(snapshot.run.seq, _MAX_REASONS) if snapshot.run else []
+    def read(self, source: DataSource, run: int) -> list[str]:
+        return source.failure_reasons(run, _MAX_REASONS)
 
     def show(self, poll: PollResult) -> None:
         self.summary.last_poll = poll
-        if poll.requester is self and poll.view_data is not None:
-            self.summary.reasons = Counter(poll.view_data)
+        if (reasons := self.take_data(poll)) is not None:
+            self.summary.reasons = Counter(reasons)
         self.summary.redraw()

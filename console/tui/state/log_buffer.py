@@ -13,7 +13,8 @@ from engine.store.tables.run.events import Event
 
 MAX_LINES = 5_000
 _BATCH_LINES = 500
-LEVELS = ("INFO", "WARNING", "ERROR")
+LEVEL_ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
+LEVELS = tuple(LEVEL_ROLES)
 
 
 class LogBuffer(Struct):

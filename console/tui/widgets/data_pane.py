@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from console.format import format_count, shorten_name
+from console.format import format_count
 from console.tui.state.source import PollResult
-from console.tui.widgets.line_canvas import Line, Span
-from console.tui.widgets.pane import Pane
+from console.tui.widgets.line_canvas import Span
+from console.tui.widgets.pane import ListPane
 from engine.store.read.snapshot import Snapshot
-
-_NUMBERS = 8 + 9
-_FILLED = 18
 
 
 class DataDefLine(NamedTuple):
@@ -22,32 +19,23 @@ class DataDefLine(NamedTuple):
     """Whether a warning about it holds now."""
 
 
-class DataPane(Pane):
+class DataPane(ListPane):
     """Lists the dataDefs that were applied; those with a warning first."""
 
     TITLE = "data"
-    data_defs: Sequence[DataDefLine] = ()
+    HEADINGS = f"{'ROWS':>8}{'REJECTED':>9}  {'LEAST FILLED':<16}"
+    EMPTY = "nothing yet"
 
     def update_from(self, poll: PollResult) -> None:
         lines = [_line(poll.snapshot, name) for name in poll.snapshot.data_defs]
-        self.data_defs = sorted(lines, key=lambda line: not line.warned)
-        self.redraw()
+        self.show(sorted(lines, key=lambda line: not line.warned))
 
-    def paint(self, width: int, height: int) -> list[Line]:
-        headings = f"{'ROWS':>8}{'REJECTED':>9}  {'LEAST FILLED':<{_FILLED - 2}}"
-        lines = [self.rule(width, headings=headings)]
-        if not self.data_defs:
-            return [*lines, Line((("   nothing yet", "dim"),))]
-        name_width = max(6, width - 3 - _NUMBERS - _FILLED)
-        for line in self.data_defs:
-            spans: list[Span] = [
-                (f"   {shorten_name(line.name, name_width):<{name_width}}", "text"),
-                (f"{format_count(line.rows):>8}", "strong"),
-                (f"{format_count(line.rejected):>9}", "warn" if line.rejected else "dim"),
-                (f"  {'! ' if line.warned else ''}{line.least_filled}", "bad" if line.warned else "dim"),
-            ]
-            lines.append(Line(tuple(spans)))
-        return lines[:height]
+    def spans(self, item: DataDefLine) -> tuple[str, Sequence[Span]]:
+        return item.name, (
+            (f"{format_count(item.rows):>8}", "strong"),
+            (f"{format_count(item.rejected):>9}", "warn" if item.rejected else "dim"),
+            (f"  {'! ' if item.warned else ''}{item.least_filled}", "bad" if item.warned else "dim"),
+        )
 
 
 def _line(snapshot: Snapshot, name: str) -> DataDefLine:

@@ -177,17 +177,8 @@ class LineTable(ScrollPane):
 
     # --- keys
 
-    def action_down(self) -> None:
-        self._move_cursor(self._cursor + 1)
-
-    def action_up(self) -> None:
-        self._move_cursor(self._cursor - 1)
-
-    def action_page_down(self) -> None:
-        self._move_cursor(self._cursor + self._page_rows)
-
-    def action_page_up(self) -> None:
-        self._move_cursor(self._cursor - self._page_rows)
+    def move(self, lines: int) -> None:
+        self._move_cursor(self._cursor + lines)
 
     def action_top(self) -> None:
         self._move_cursor(0)
@@ -202,7 +193,7 @@ class LineTable(ScrollPane):
     def action_mark(self) -> None:
         if self.row is not None:
             self.marks ^= {self.row.key}
-            self._move_cursor(self._cursor + 1)
+            self.move(1)
 
     def action_mark_all(self) -> None:
         """Mark all rows, or unmark them if all are marked."""
@@ -273,10 +264,6 @@ class LineTable(ScrollPane):
         self.redraw()
         if before != self._cursor and not quiet:
             self.post_message(self.RowHighlighted(self))
-
-    @property
-    def _page_rows(self) -> int:
-        return max(1, self.size.height - 2)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the row; a double click opens it. A click on a heading sorts by it."""

@@ -6,12 +6,12 @@ from typing import Any
 from msgspec.structs import replace
 from textual import events
 from textual.actions import SkipAction
-from textual.message import Message
 
 from console.filter_syntax import SearchPattern
 from console.format import format_time, shorten_line
 from console.sanitize import clean
 from console.tui.state.log_buffer import (
+    LEVEL_ROLES,
     LEVELS,
     MAX_LINES,
     FoldedLines,
@@ -38,18 +38,12 @@ def highlight(text: str, role: str, pattern: SearchPattern | None) -> list[Span]
     return [*spans, (text[end:], role)]
 
 
-_LEVEL_ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
 _LEVEL_LABELS = {"INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR"}
 _HEAD_WIDTH = 22
 
 
 class LogPane(ScrollPane):
     """Shows the lines of a log buffer that pass a filter. Moving up ends following."""
-
-    class LineOpened(Message):
-        def __init__(self, event: Event) -> None:
-            super().__init__()
-            self.event = event
 
     def __init__(self, log_buffer: LogBuffer, **named: Any) -> None:
         super().__init__(**named)
@@ -204,7 +198,7 @@ class LogPane(ScrollPane):
         count = self._folded.count(id_)
         repeats = f" ×{count}" if count > 1 else ""
         is_cursor = index == self._cursor and self.has_focus and not self.following
-        role = _LEVEL_ROLES[event.level]
+        role = LEVEL_ROLES[event.level]
         size = max(10, width - _HEAD_WIDTH)
         text = clean(event.text if self.wrap else shorten_line(event.text, size - len(repeats)))
         if not self.wrap and len(text) > size - len(repeats):
@@ -232,21 +226,15 @@ class LogPane(ScrollPane):
         self.following = False
         self.redraw()
 
-    def action_up(self) -> None:
-        """Move the cursor up one line and stop following."""
-        self._move_cursor(self._cursor - 1)
+    def move(self, lines: int) -> None:
+        """Move the cursor and stop following."""
+        self._move_cursor(self._cursor + lines)
 
     def action_down(self) -> None:
         if self._cursor >= len(self._matching_lines) - 1:
             self.action_bottom()
         else:
-            self._move_cursor(self._cursor + 1)
-
-    def action_page_up(self) -> None:
-        self._move_cursor(self._cursor - max(1, self.size.height - 2))
-
-    def action_page_down(self) -> None:
-        self._move_cursor(self._cursor + max(1, self.size.height - 2))
+            self.move(1)
 
     def action_top(self) -> None:
         self._move_cursor(0)
@@ -258,7 +246,7 @@ class LogPane(ScrollPane):
 
     def action_follow(self) -> None:
         if self.following:
-            self._move_cursor(self._cursor)
+            self.move(0)
         else:
             self.action_bottom()
 
@@ -338,7 +326,7 @@ class LogPane(ScrollPane):
 
     def action_open(self) -> None:
         if self.event is not None:
-            self.post_message(self.LineOpened(self.event))
+            self.console_app.navigation.push_event_job(self.event)
 
     def on_click(self, event: events.Click) -> None:
         if 0 < event.y <= len(self._row_indexes):

@@ -1,7 +1,11 @@
-"""A focusable canvas. Its first line is a rule with its title."""
+"""Focusable canvases: the first line is a rule with the title; a list pane has an item on each line below."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from textual import events
 
+from console.format import shorten_name
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 
 
@@ -31,3 +35,33 @@ class Pane(Canvas):
 
     def on_blur(self, _event: events.Blur) -> None:
         self.redraw()
+
+
+class ListPane(Pane):
+    """Lists items: their names, and figures below the headings of the rule."""
+
+    HEADINGS = ""
+    EMPTY = ""
+    items: Sequence[Any] = ()
+
+    def show(self, items: Iterable[Any]) -> None:
+        self.items = list(items)
+        self.redraw()
+
+    def note(self) -> str:
+        """What the rule says beside the title."""
+        return ""
+
+    def spans(self, item: Any) -> tuple[str, Sequence[Span]]:
+        """The name of an item, and its figures."""
+        raise NotImplementedError
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        lines = [self.rule(width, note=self.note(), headings=self.HEADINGS)]
+        if not self.items:
+            return [*lines, Line(((f"   {self.EMPTY}", "dim"),))] if self.EMPTY else lines
+        name_width = max(6, width - 3 - len(self.HEADINGS))
+        for item in self.items[: height - 1]:
+            name, figures = self.spans(item)
+            lines.append(Line(((f"   {shorten_name(name, name_width):<{name_width}}", "text"), *figures)))
+        return lines

@@ -11,15 +11,14 @@ from console.format import (
     format_rate,
     format_size,
     progress_bar,
-    shorten_name,
 )
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.host_spans import failed_span, latency_trend, next_span
-from console.tui.widgets.line_canvas import Line
+from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import LineTable, Row
-from console.tui.widgets.pane import Pane
+from console.tui.widgets.pane import ListPane, Pane
 from console.tui.widgets.text_view import wrap_text
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import OutputRow, SequenceRow
@@ -67,72 +66,55 @@ def _sequence_row(s: SequenceRow) -> Row:
     )
 
 
-class OutputsPane(Pane):
+class OutputsPane(ListPane):
     TITLE = "output"
+    HEADINGS = f"{'ROWS':>7}{'ROWS/S':>8}{'BYTES/S':>9}{'BACKLOG':>9}"
+    EMPTY = "none yet"
 
     def __init__(self, rates: Rates, **named: Any) -> None:
         super().__init__(**named)
         self.rates = rates
-        self.outputs: Sequence[OutputRow] = ()
 
     def update_from(self, poll: PollResult) -> None:
-        self.outputs = poll.snapshot.appenders
-        self.redraw()
+        self.show(poll.snapshot.appenders)
 
-    def paint(self, width: int, height: int) -> list[Line]:
-        note = ""
-        if self.outputs:
-            flush = self.outputs[0].flush_ms
-            note = "not running" if self.outputs[0].pid is None else "" if flush is None else f"flush {flush:.1f} ms"
-        headings = f"{'ROWS':>7}{'ROWS/S':>8}{'BYTES/S':>9}{'BACKLOG':>9}"
-        lines = [self.rule(width, note=note, headings=headings)]
-        if not self.outputs:
-            return [*lines, Line((("   none yet", "dim"),))]
-        name_width = max(6, width - 3 - len(headings))
-        for output in self.outputs:
-            backlog = "rebuilt" if output.rebuilding else "10k+" if output.backlog > 10_000 else str(output.backlog)
-            backlog_style = "warn" if output.backlog > 1000 or output.rebuilding else "dim"
-            if output.error:
-                backlog_style = "bad"
-            rows, size = self.rates.outputs.get(output.name), self.rates.sizes.get(output.name)
-            lines.append(
-                Line((
-                    (f"   {shorten_name(output.name, name_width):<{name_width}}", "text"),
-                    (f"{format_count(output.rows):>7}", "strong"),
-                    (f"{format_rate(rows.per_second if rows else 0):>8}", "accent"),
-                    (f"{format_size(size.per_second if size else 0):>9}", "dim"),
-                    (f"{backlog:>9}", backlog_style),
-                ))
-            )  # fmt: skip
-        return lines[:height]
+    def note(self) -> str:
+        if not self.items:
+            return ""
+        flush = self.items[0].flush_ms
+        return "not running" if self.items[0].pid is None else "" if flush is None else f"flush {flush:.1f} ms"
+
+    def spans(self, item: OutputRow) -> tuple[str, Sequence[Span]]:
+        backlog = "rebuilt" if item.rebuilding else "10k+" if item.backlog > 10_000 else str(item.backlog)
+        backlog_style = "warn" if item.backlog > 1000 or item.rebuilding else "dim"
+        rows, size = self.rates.outputs.get(item.name), self.rates.sizes.get(item.name)
+        return item.name, (
+            (f"{format_count(item.rows):>7}", "strong"),
+            (f"{format_rate(rows.per_second if rows else 0):>8}", "accent"),
+            (f"{format_size(size.per_second if size else 0):>9}", "dim"),
+            (f"{backlog:>9}", "bad" if item.error else backlog_style),
+        )
 
 
-class HostsPane(Pane):
-    TITLE = "hosts"
-    hosts: Sequence[HostRow] = ()
+class HostsPane(ListPane):
+    HEADINGS = f"{'DONE':>7}{'ERR%':>6}{'P50':>6}{'P95':>6}  {'TREND':<{_TREND_CELLS}}{'NEXT':>9}"
+
+    def title(self) -> str:
+        return f"hosts {len(self.items)}" if self.items else "hosts"
 
     def update_from(self, poll: PollResult) -> None:
         """Show the hosts of a poll: those in backoff first, then the busiest."""
-        self.hosts = sorted(poll.snapshot.hosts, key=lambda h: (-(h.backoff or 0), -h.running, -h.waiting))
-        self.redraw()
+        self.show(sorted(poll.snapshot.hosts, key=lambda h: (-(h.backoff or 0), -h.running, -h.waiting)))
 
-    def paint(self, width: int, height: int) -> list[Line]:
-        headings = f"{'DONE':>7}{'ERR%':>6}{'P50':>6}{'P95':>6}  {'TREND':<{_TREND_CELLS}}{'NEXT':>9}"
-        lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts", headings=headings)]
-        name_width = max(6, width - 3 - len(headings))
-        for host in self.hosts[: height - 1]:
-            failed, following = failed_span(host), next_span(host)
-            lines.append(
-                Line((
-                    (f"   {shorten_name(host.host, name_width):<{name_width}}", "text"),
-                    (f"{format_count(host.pages):>7}", "strong"),
-                    (f"{failed[0]:>6}", failed[1]),
-                    (f"{format_latency(host.p50):>6}{format_latency(host.p95):>6}", "text"),
-                    (f"  {latency_trend(host, _TREND_CELLS):<{_TREND_CELLS}}", "accent"),
-                    (f"{following[0]:>9}", following[1]),
-                ))
-            )  # fmt: skip
-        return lines
+    def spans(self, item: HostRow) -> tuple[str, Sequence[Span]]:
+        failed, following = failed_span(item), next_span(item)
+        return item.host, (
+            (f"{format_count(item.pages):>7}", "strong"),
+            (f"{failed[0]:>6}", failed[1]),
+            (f"{format_latency(item.p50):>6}{format_latency(item.p95):>6}", "text"),
+            (f"  {latency_trend(item, _TREND_CELLS):<{_TREND_CELLS}}", "accent"),
+            (f"{following[0]:>9}", following[1]),
+        )
 
 
 class ThroughputPane(Pane):

@@ -80,6 +80,22 @@ class ScrollPane(Pane, ScrollView, inherit_bindings=False):
     def scroll_lines_to(self, position: int) -> None:
         raise NotImplementedError
 
+    def move(self, lines: int) -> None:
+        """Move the cursor, or without one the visible lines."""
+        self.scroll_lines_to(self.scroll_position()[0] + lines)
+
+    def action_down(self) -> None:
+        self.move(1)
+
+    def action_up(self) -> None:
+        self.move(-1)
+
+    def action_page_down(self) -> None:
+        self.move(max(1, self.size.height - 2))
+
+    def action_page_up(self) -> None:
+        self.move(-max(1, self.size.height - 2))
+
     @property
     def page_lines(self) -> int:
         return max(1, self.size.height - 1)

@@ -63,18 +63,6 @@ class TextView(ScrollPane):
 
     # --- keys
 
-    def action_down(self) -> None:
-        self.scroll_lines_to(self.first_line + 1)
-
-    def action_up(self) -> None:
-        self.scroll_lines_to(self.first_line - 1)
-
-    def action_page_down(self) -> None:
-        self.scroll_lines_to(self.first_line + max(1, self.size.height - 2))
-
-    def action_page_up(self) -> None:
-        self.scroll_lines_to(self.first_line - max(1, self.size.height - 2))
-
     def action_top(self) -> None:
         self.scroll_lines_to(0)
 
