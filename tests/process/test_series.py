@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from .project import Project, Running, until
+from .shared_crawl import Crawled, Part, shared
 from .site import Page, Request, Site, html
 
 pytestmark = pytest.mark.timeout(120)
@@ -29,17 +30,14 @@ hosts: {{"127.0.0.1": {{robots: false, concurrency: 4{host}}}}}
 OPEN = '{url: "/list?page={1..}", until: empty}'
 
 
-def write(
-    project: Project,
-    site: Site,
-    locator: str = OPEN,
-    *,
-    block: str = ".item",
-    required: str = "",
-    more: str = "",
-    host: str = "",
-) -> None:
-    project.write(DEFS.format(base=site.url(), locator=locator, block=block, required=required, more=more, host=host))
+def text_of(
+    site: Site, locator: str = OPEN, *, block: str = ".item", required: str = "", more: str = "", host: str = ""
+) -> str:
+    return DEFS.format(base=site.url(), locator=locator, block=block, required=required, more=more, host=host)
+
+
+def write(project: Project, site: Site, locator: str = OPEN, **options: str) -> None:
+    project.write(text_of(site, locator, **options))
 
 
 def items(page: int, count: int = 3) -> str:
@@ -60,12 +58,8 @@ def expected(last: int, count: int = 3) -> list[str]:
     return sorted(f"{page}-{number}" for page in range(1, last + 1) for number in range(count))
 
 
-def ids(project: Project) -> list[str]:
-    return sorted(row["id"] for row in project.rows("item"))
-
-
-def states(project: Project) -> list[tuple[str, int]]:
-    return project.query("SELECT state, count(*) FROM jobs GROUP BY state ORDER BY state")
+def ids(crawl: Project | Crawled) -> list[str]:
+    return sorted(row["id"] for row in crawl.rows("item"))
 
 
 def test_a_series_ends_with_its_first_empty_page(project: Project, site: Site) -> None:
@@ -92,42 +86,38 @@ def test_the_pages_of_a_series_share_commits(project: Project, site: Site) -> No
     assert commits <= 30, "a commit for two pages at least, on whatever machine"
 
 
-def test_a_site_that_repeats_its_last_page_for_ever(project: Project, site: Site) -> None:
+@shared()
+def test_a_site_that_repeats_its_last_page_for_ever(site: Site) -> Part:
     site.fallback = lambda request: listing(5, lambda page: items(min(page, 5)))(
         request if int(request.path.partition("=")[2]) <= 5 else Request(
             method="GET", path="/list?page=5", headers={}, body=b"", attempt=1
         )
     )  # fmt: skip
-    write(project, site)
-    project.crawl()
-    assert ids(project) == expected(5), "the repeated page gives no rows"
+    crawl = yield text_of(site)
+    assert ids(crawl) == expected(5), "the repeated page gives no rows"
     assert site.paths[-1] == "/list?page=6"
-    assert states(project) == [("DONE", 6)]
-    assert "the same records as on the page before" in str(project.query("SELECT text FROM events"))
+    assert crawl.jobs == {"done": 6}
+    assert crawl.events("the same records as on the page before")
 
 
-def test_the_number_of_a_repeated_page_outside_of_its_blocks_does_not_count(project: Project, site: Site) -> None:
+@shared()
+def test_the_number_of_a_repeated_page_outside_of_its_blocks_does_not_count(site: Site) -> Part:
     site.fallback = lambda request: Page(
         html(f"<h1>page {request.path[-1]}</h1>{items(min(3, int(request.path[-1])))}")
     )
-    project.write(
-        DEFS.format(base=site.url(), locator=OPEN, block=".item", required="", more="", host="").replace(
-            "page: {value", "head: {selector: h1, scope: page}, page: {value"
-        )
-    )
-    project.crawl("--max-pages", "8")
-    assert ids(project) == expected(3)
+    crawl = yield text_of(site).replace("page: {value", "head: {selector: h1, scope: page}, page: {value")
+    assert ids(crawl) == expected(3)
     assert site.paths[-1] == "/list?page=4"
 
 
-def test_pages_whose_records_are_all_rejected_or_dropped_do_not_end_it(project: Project, site: Site) -> None:
+@shared()
+def test_pages_whose_records_are_all_rejected_or_dropped_do_not_end_it(site: Site) -> Part:
     def make(page: int) -> str:
         return '<p class="item">no id</p>' * page if page in (2, 3) else items(page)
 
     site.fallback = listing(6, make)
-    write(project, site, required=", required: true", more='filters: [{field: id, pattern: "4-.*"}]')
-    project.crawl()
-    assert ids(project) == sorted(set(expected(6)) - {f"{p}-{n}" for p in (2, 3, 4) for n in range(3)})
+    crawl = yield text_of(site, required=", required: true", more='filters: [{field: id, pattern: "4-.*"}]')
+    assert ids(crawl) == sorted(set(expected(6)) - {f"{p}-{n}" for p in (2, 3, 4) for n in range(3)})
     assert site.paths[-1] == "/list?page=7"
 
 
@@ -146,21 +136,29 @@ def test_a_failed_page_leaves_the_series_open_and_a_retry_continues_it(project: 
     assert site.paths[-1] == "/list?page=7"
 
 
-@pytest.mark.parametrize("status", [404, 410])
-def test_a_page_that_does_not_exist_ends_it(project: Project, site: Site, status: int) -> None:
+def without_fifth_page(site: Site, status: int) -> Part:
     pages = listing(4)
     site.fallback = lambda request: pages(request) if int(request.path[-1]) < 5 else Page(status=status)
-    write(project, site)
-    project.crawl()
-    assert ids(project) == expected(4)
-    assert states(project) == [("DONE", 4), ("SKIPPED", 1)]
+    crawl = yield text_of(site)
+    assert ids(crawl) == expected(4)
+    assert crawl.jobs == {"done": 4, "skipped": 1}
 
 
-def test_a_first_page_that_does_not_exist_is_a_failure(project: Project, site: Site) -> None:
-    write(project, site)
-    project.crawl(code=1)
+@shared()
+def test_a_page_that_does_not_exist_ends_it(site: Site) -> Part:
+    yield from without_fifth_page(site, 404)
+
+
+@shared()
+def test_a_page_that_is_gone_ends_it(site: Site) -> Part:
+    yield from without_fifth_page(site, 410)
+
+
+@shared()
+def test_a_first_page_that_does_not_exist_is_a_failure(site: Site) -> Part:
+    crawl = yield text_of(site)
     assert site.paths == ["/list?page=1"]
-    assert states(project) == [("FAILED", 1)]
+    assert crawl.jobs == {"failed": 1}
 
 
 @pytest.mark.sweep
@@ -185,19 +183,21 @@ def test_each_combination_of_the_other_ranges_is_a_series(
     assert len(site.paths) == 4 + 2 + 1
 
 
-def test_a_series_in_json_has_an_end_if_its_range_has_one(project: Project, site: Site) -> None:
+@shared()
+def test_a_series_in_json_has_an_end_if_its_range_has_one(site: Site) -> Part:
     def api(request: Request) -> Page:
         page = int(json.loads(request.body)["page"])
         return Page(json.dumps([{"id": f"{page}"}]), headers={"Content-Type": "application/json"})
 
     site["/api"] = api
-    write(project, site, '{url: /api, json: {page: "{03..01}", q: "{ x }"}, until: empty}', block='"jmespath: @"')
-    project.crawl()
-    assert ids(project) == ["1", "2", "3"]
+    locator = '{url: /api, json: {page: "{03..01}", q: "{ x }"}, until: empty}'
+    crawl = yield text_of(site, locator, block='"jmespath: @"')
+    assert ids(crawl) == ["1", "2", "3"]
     assert [json.loads(exchange.request.body)["page"] for exchange in site.exchanges] == ["03", "02", "01"]
 
 
-def test_pages_that_links_reach_first_belong_to_the_series_all_the_same(project: Project, site: Site) -> None:
+@shared()
+def test_pages_that_links_reach_first_belong_to_the_series_all_the_same(site: Site) -> Part:
     """Pager links lead to pages that the series has not reached; beyond them it goes on by itself."""
 
     def make(page: int) -> str:
@@ -206,9 +206,8 @@ def test_pages_that_links_reach_first_belong_to_the_series_all_the_same(project:
 
     site.fallback = listing(9, make)
     site["/list?page=2"] = Page(html(make(2)), delay=0.5)
-    write(project, site, more="links: [{selector: a.page}]")
-    project.crawl()
-    assert ids(project) == expected(9), "no page twice, and none left out"
+    crawl = yield text_of(site, more="links: [{selector: a.page}]")
+    assert ids(crawl) == expected(9), "no page twice, and none left out"
     assert max(site.count(path) for path in site.paths) == 1
     assert f"/list?page={10}" in site.paths
     assert "/list?page=11" not in site.paths
