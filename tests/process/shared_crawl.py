@@ -5,7 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Generator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,7 @@ import yaml
 
 from .project import Completed, Project
 from .site import Site, serve_site
+from .trap import Trap, trapping
 
 Part = Generator[str, "Crawled", None]
 """A test's part: it fills its sites, yields its defs, and receives what the crawl made of them."""
@@ -49,9 +50,9 @@ class Crawled:
             for link in data_def.get("links", ()):
                 if "linkGroup" in link:
                     link["linkGroup"] = self._name(link["linkGroup"])
-        terms = defs.pop("hosts")["127.0.0.1"]
         ports = {str(site.port) for site in sites} | set(re.findall(r"//127\.0\.0\.1:(\d+)", text))
-        defs["hosts"] = {f"127.0.0.1:{port}": terms for port in ports}
+        terms = defs.pop("hosts").get("127.0.0.1")
+        defs["hosts"] = {} if terms is None else {f"127.0.0.1:{port}": terms for port in ports}
         self.project.write(json.dumps(defs), f"part{self._number}.yml")
 
     @property
@@ -61,7 +62,7 @@ class Crawled:
 
     def all_jobs(self) -> list[dict[str, Any]]:
         groups = f"SELECT id FROM sequences WHERE kind = 'page' AND grp LIKE '{self.prefix}%'"
-        names = ["url", "state", "reason", "depth", "origin"]
+        names = ["url", "state", "reason", "attempts", "depth"]
         jobs = self.project.query(f"SELECT {', '.join(names)} FROM jobs WHERE sequence IN ({groups}) ORDER BY id")
         return [dict(zip(names, job, strict=True)) for job in jobs]
 
@@ -104,10 +105,10 @@ class SharedCrawls:
         for test in vars(self._module).values():
             case = getattr(test, "case", None)
             if case is not None and test.arguments == arguments:
-                sites = [self._exits.enter_context(serve_site()) for _ in inspect.signature(case).parameters]
-                part, crawled = case(*sites), Crawled(project, len(parts))
+                servers = [self._exits.enter_context(_serve(name)) for name in inspect.signature(case).parameters]
+                part, crawled = case(*servers), Crawled(project, len(parts))
                 self._parts[case] = part, crawled
-                crawled.write(next(part), sites)
+                crawled.write(next(part), [server for server in servers if isinstance(server, Site)])
                 parts.append(crawled)
         done = project.start(*arguments).wait()
         project.assert_clean(done)
@@ -117,8 +118,12 @@ class SharedCrawls:
         assert sum((crawled.jobs for crawled in parts), Counter()) == done.jobs
 
 
+def _serve(name: str) -> AbstractContextManager[Site | Trap]:
+    return trapping("127.0.0.1") if name == "trap" else serve_site()
+
+
 def shared(*arguments: str) -> Callable[[Callable[..., Part]], Callable[[SharedCrawls], None]]:
-    """Make a test of a generator that takes sites; all tests of its module with these arguments share a crawl."""
+    """Make a test of a generator that takes sites and traps; tests of its module with these arguments share a crawl."""
 
     def decorate(case: Callable[..., Part]) -> Callable[[SharedCrawls], None]:
         def test(shared_crawls: SharedCrawls) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from .library import ok
 from .project import Project, until
+from .shared_crawl import Crawled, Part, shared
 from .site import Page, Site, html, redirect
 from .trap import Trap, notations, trapping
 
@@ -39,6 +40,13 @@ def out(*urls: str) -> str:
     return "".join(f'<a class=out href="{entities.escape(url)}">x</a>' for url in urls)
 
 
+def skipped_parts(crawl: Crawled) -> dict[str, str]:
+    """The reason of each page of a test that was skipped, by URL; none of them was attempted."""
+    jobs = [job for job in crawl.all_jobs() if job["state"] == "SKIPPED"]
+    assert all(job["attempts"] == 0 for job in jobs)
+    return {job["url"]: job["reason"] for job in jobs}
+
+
 def skipped(project: Project) -> dict[str, str]:
     """The reason of each page or sitemap that was skipped, by URL; none of them was attempted."""
     rows = project.query(
@@ -49,19 +57,20 @@ def skipped(project: Project) -> dict[str, str]:
     return {url: reason for url, reason, _ in rows}
 
 
-def test_links_in_every_notation_connect_nowhere(project: Project, site: Site, trap: Trap) -> None:
+@shared()
+def test_links_in_every_notation_connect_nowhere(site: Site, trap: Trap) -> Part:
     written = [*notations("127.0.0.1", trap.port), f"http://[::1]:{trap.port}/", f"http://localhost:{trap.port}/name"]
     site["/"] = html(out(*written))
-    project.write(defs(site.url("/")))
-    done = project.crawl()
-    reasons = skipped(project)
-    assert done.jobs == {"done": 1, "skipped": len(reasons)}
+    crawl = yield defs(site.url("/"))
+    reasons = skipped_parts(crawl)
+    assert crawl.jobs == {"done": 1, "skipped": len(reasons)}
     assert len(reasons) >= len(written) - 6, "some notations are the same URL"
     for url, reason in reasons.items():
         assert reason.startswith("address ") and reason.endswith(": {private: true}}"), (url, reason)
     assert trap.connections == []
-    assert project.query("SELECT DISTINCT robots, robots_status FROM hosts WHERE named = 0") == [("KNOWN", -1)]
-    assert not project.query("SELECT 1 FROM jobs WHERE state IN ('READY', 'FAILED')")
+    where = f"named = 0 AND key LIKE '%:{trap.port}'"
+    robots = crawl.project.query(f"SELECT DISTINCT robots, robots_status FROM hosts WHERE {where}")
+    assert robots == [("KNOWN", -1)]
 
 
 def test_a_dot_behind_a_guarded_name_ends_the_run(project: Project, site: Site, trap: Trap) -> None:
@@ -77,15 +86,15 @@ def test_a_dot_behind_a_guarded_name_ends_the_run(project: Project, site: Site, 
     assert trap.connections == []
 
 
-def test_redirects_in_every_notation_connect_nowhere(project: Project, site: Site, trap: Trap) -> None:
+@shared()
+def test_redirects_in_every_notation_connect_nowhere(site: Site, trap: Trap) -> Part:
     targets = [*notations("127.0.0.1", trap.port), f"http://localhost:{trap.port}/name"]
     for index, target in enumerate(targets):
         site[f"/{index}"] = redirect(_header(target))
     locators = [site.url(f"/{index}") for index in range(len(targets))]
-    project.write(defs(*locators))
-    done = project.crawl()
-    assert done.jobs == {"skipped": len(targets)}
-    for url, reason in skipped(project).items():
+    crawl = yield defs(*locators)
+    assert crawl.jobs == {"skipped": len(targets)}
+    for url, reason in skipped_parts(crawl).items():
         assert reason.startswith("address "), (url, reason)
     assert trap.connections == []
     assert len(site.paths) == len(targets), "none is retried"
@@ -96,16 +105,26 @@ def _header(url: str) -> str:
     return url.encode().decode("latin-1")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_robots_txt_redirected_to_a_guarded_address_closes_its_host(
-    project: Project, site: Site, trap: Trap, host: str
-) -> None:
+def robots_redirected_to(site: Site, trap: Trap, host: str) -> Part:
     site["/robots.txt"] = redirect(f"http://{host}:{trap.port}/robots.txt")
-    project.write(defs(site.url("/1")))
-    assert project.crawl(code=1).jobs == {"failed": 1}
+    crawl = yield defs(site.url("/1"))
+    assert crawl.jobs == {"failed": 1}
     assert site.paths == []
-    assert project.query("SELECT robots_status, robots_text LIKE 'address %' FROM hosts WHERE named = 1") == [(0, 1)]
+    query = (
+        f"SELECT robots_status, robots_text LIKE 'address %' FROM hosts WHERE named = 1 AND key LIKE '%:{site.port}'"
+    )
+    assert crawl.project.query(query) == [(0, 1)]
     assert trap.connections == []
+
+
+@shared()
+def test_a_robots_txt_redirected_to_a_guarded_address_closes_its_host(site: Site, trap: Trap) -> Part:
+    yield from robots_redirected_to(site, trap, "127.0.0.1")
+
+
+@shared()
+def test_a_robots_txt_redirected_to_a_guarded_name_closes_its_host(site: Site, trap: Trap) -> Part:
+    yield from robots_redirected_to(site, trap, "localhost")
 
 
 @pytest.mark.sweep

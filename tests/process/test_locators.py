@@ -9,6 +9,7 @@ import pytest
 
 from .library import ok
 from .project import Project, until
+from .shared_crawl import Part, shared
 from .site import Page, Request, Site, html
 from .stopwatch import slowness
 
@@ -31,18 +32,19 @@ hosts: {{"127.0.0.1": {{robots: false}}}}
 """
 
 
-def crawl(project: Project, locator: str, *arguments: str, more: str = "", **options: object) -> list[str]:
+def fetch(project: Project, locator: str, *arguments: str, more: str = "", **options: object) -> list[str]:
     project.write(DEFS.format(locator=locator, more=more))
     project.crawl(*arguments, **options)  # type: ignore[arg-type]
     return sorted(row["url"] for row in project.rows("page"))
 
 
-def test_braces_expand(project: Project, site: Site) -> None:
+@shared()
+def test_braces_expand(site: Site) -> Part:
     site.fallback = ok
     url = site.url("/{a,b}/{08..11}/x\\\\{1}")
-    fetched = crawl(project, f'{{name: n, url: "{url}"}}')
+    crawl = yield DEFS.format(locator=f'{{name: n, url: "{url}"}}', more="")
     assert sorted(site.paths) == sorted(f"/{x}/{n:02d}/x%7B1%7D" for x in "ab" for n in range(8, 12))
-    assert len(fetched) == 8
+    assert len(crawl.rows("page")) == 8
 
 
 def test_a_locator_expands_to_at_most_100000_urls(project: Project, site: Site) -> None:
@@ -57,7 +59,7 @@ def test_a_locator_expands_to_at_most_100000_urls(project: Project, site: Site) 
 @pytest.mark.sweep
 def test_many_locators(project: Project, site: Site) -> None:
     site.fallback = ok
-    fetched = crawl(project, f'{{url: "{site.url("/{1..3000}")}"}}', "--set", "host_concurrency=64", seconds=90)
+    fetched = fetch(project, f'{{url: "{site.url("/{1..3000}")}"}}', "--set", "host_concurrency=64", seconds=90)
     assert len(fetched) == 3000
     assert len(site.paths) == len(set(site.paths)) == 3000
 
@@ -67,12 +69,16 @@ def test_urls_from_a_file_and_from_stdin(project: Project, site: Site) -> None:
     lines = f"\ufeff{site.url('/1')}\n# a comment\n\n  {site.url('/2')}  \r\n{site.url('/1')}\nnot a url\n"
     lines += site.url("/{x}")
     (project.defs / "seeds.txt").write_text(lines, "utf-8")
-    assert crawl(project, "{name: n, from: seeds.txt}") == [site.url("/%7Bx%7D"), site.url("/1"), site.url("/2")]
+    assert fetch(project, "{name: n, from: seeds.txt}") == [
+        site.url("/%7Bx%7D"),
+        site.url("/1"),
+        site.url("/2"),
+    ]
     assert site.count("/1") == 1
     events = str(project.query("SELECT text FROM events WHERE kind = 'seed'"))
     assert "not a url" in events
     site.clear_log()
-    assert crawl(project, '{name: n, from: "-"}', stdin=f"{site.url('/s')}\n".encode()) == [site.url("/s")]
+    assert fetch(project, '{name: n, from: "-"}', stdin=f"{site.url('/s')}\n".encode()) == [site.url("/s")]
 
 
 def test_a_missing_file_of_urls_is_reported(project: Project) -> None:
@@ -145,7 +151,8 @@ def test_a_sitemap_that_is_html(project: Project, site: Site) -> None:
     assert project.rows("page") == []
 
 
-def test_forms_json_and_bodies_are_posted(project: Project, site: Site) -> None:
+@shared()
+def test_forms_json_and_bodies_are_posted(site: Site) -> Part:
     def echo(request: Request) -> Page:
         return Page(html(f"<b>{request.method} {request.headers.get('content-type', '')} {request.body.decode()}</b>"))
 
@@ -156,8 +163,8 @@ def test_forms_json_and_bodies_are_posted(project: Project, site: Site) -> None:
         f' {{name: c, url: "{url}", method: PUT, body: "raw=1", headers: {{Content-Type: text/plain}}}},'
         f' {{name: d, url: "{url}", form: {{q: other}}}}, {{name: e, url: "{url}"}}'
     )
-    crawl(project, locator)
-    rows = {row["name"]: row["b"] for row in project.rows("page")}
+    crawl = yield DEFS.format(locator=locator, more="")
+    rows = {row["name"]: row["b"] for row in crawl.rows("page")}
     assert rows["a"].startswith("POST application/x-www-form-urlencoded")
     assert urllib.parse.parse_qs(rows["a"].split()[-1]) == {"q": ["x y"], "n": ["1", "2"]}
     assert rows["b"].startswith("POST application/json")
@@ -168,47 +175,51 @@ def test_forms_json_and_bodies_are_posted(project: Project, site: Site) -> None:
     assert site.count("/post") == 5, "the request body is part of a page's identity"
 
 
-def test_a_post_and_a_link_to_the_same_url_are_two_pages(project: Project, site: Site) -> None:
+@shared()
+def test_a_post_and_a_link_to_the_same_url_are_two_pages(site: Site) -> Part:
     site["/"] = lambda request: Page(html(f'<b>{request.method}</b><a href="/">x</a>'))
-    crawl(project, f'{{name: a, url: "{site.url("/")}", form: {{q: x}}}}')
-    assert sorted(row["b"] for row in project.rows("page")) == ["GET", "POST"]
+    crawl = yield DEFS.format(locator=f'{{name: a, url: "{site.url("/")}", form: {{q: x}}}}', more="")
+    assert sorted(row["b"] for row in crawl.rows("page")) == ["GET", "POST"]
 
 
-def test_a_locator_and_a_link_to_the_same_page_are_one_job(project: Project, site: Site) -> None:
+@shared()
+def test_a_locator_and_a_link_to_the_same_page_are_one_job(site: Site) -> Part:
     site["/a"] = html('<a href="/b">x</a><a href="/a">x</a>')
     site["/b"] = html('<a href="/a#top">x</a>')
-    crawl(project, f'{{name: a, url: "{site.url("/a")}"}}, {{name: b, url: "{site.url("/b")}"}}')
+    crawl = yield DEFS.format(
+        locator=f'{{name: a, url: "{site.url("/a")}"}}, {{name: b, url: "{site.url("/b")}"}}', more=""
+    )
     assert sorted(site.paths) == ["/a", "/b"]
-    assert sorted((row["name"], row["depth"]) for row in project.rows("page")) == [("a", "0"), ("b", "0")]
+    assert sorted((row["name"], row["depth"]) for row in crawl.rows("page")) == [("a", "0"), ("b", "0")]
 
 
 @pytest.mark.sweep
 def test_base_url_by_key_and_by_flag(project: Project, site: Site) -> None:
     site.fallback = ok
-    assert crawl(project, '{name: a, url: "x/y"}', more=f'baseUrl: "{site.url("/one/")}"') == [site.url("/one/x/y")]
-    assert crawl(project, '{name: a, url: "/z"}', "--base-url", site.url("/two/")) == [site.url("/z")]
+    assert fetch(project, '{name: a, url: "x/y"}', more=f'baseUrl: "{site.url("/one/")}"') == [site.url("/one/x/y")]
+    assert fetch(project, '{name: a, url: "/z"}', "--base-url", site.url("/two/")) == [site.url("/z")]
 
 
-def test_environment_in_locators_is_sent_and_never_stored(
-    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SECRET_TOKEN", "hunter2x")
+@shared()
+def test_environment_in_locators_is_sent_and_never_stored(site: Site) -> Part:
     site.fallback = lambda request: Page(html("<b>in</b>" if "hunter2x" in str(request) else "<b>out</b>"))
-    fetched = crawl(
-        project, f'{{name: a, url: "{site.url("/?t=%{env.SECRET_TOKEN}")}", headers: {{X-T: "%{{env.SECRET_TOKEN}}"}}}}'
-    )
-    [row] = project.rows("page")
+    locator = f'url: "{site.url("/?t=%{env.SECRET_TOKEN}")}", headers: {{X-T: "%{{env.SECRET_TOKEN}}"}}'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SECRET_TOKEN", "hunter2x")
+        crawl = yield DEFS.format(locator=f"{{name: a, {locator}}}", more="")
+    [row] = crawl.rows("page")
     assert row["b"] == "in"
     assert site.exchanges[0].request.headers["x-t"] == "hunter2x"
-    assert "hunter2x" not in fetched[0]
-    for path in project.data.rglob("*"):
+    assert "hunter2x" not in row["url"]
+    for path in crawl.project.data.rglob("*"):
         assert not path.is_file() or b"hunter2x" not in path.read_bytes(), path
 
 
-def test_depth_and_locator_url_follow_the_links(project: Project, site: Site) -> None:
+@shared()
+def test_depth_and_locator_url_follow_the_links(site: Site) -> Part:
     site["/0"], site["/1"], site["/2"] = html('<a href="/1">x</a>'), html('<a href="/2">x</a>'), html("<b>x</b>")
-    crawl(project, f'{{name: a, url: "{site.url("/0")}"}}')
-    assert [(r["url"], r["depth"], r["start"]) for r in sorted(project.rows("page"), key=lambda r: r["url"])] == [
+    crawl = yield DEFS.format(locator=f'{{name: a, url: "{site.url("/0")}"}}', more="")
+    assert [(r["url"], r["depth"], r["start"]) for r in sorted(crawl.rows("page"), key=lambda r: r["url"])] == [
         (site.url(f"/{n}"), str(n), site.url("/0")) for n in range(3)
     ]
 

@@ -13,11 +13,13 @@ from tests.sample import sampled
 from .gaps import assert_spaced
 from .project import Project, until
 from .raw_server import serve_raw
+from .shared_crawl import Part, shared
 from .site import Page, Request, Site, html, redirect, serve_site
 from .stopwatch import slowness
 from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(60)
+LIMITS = ("--set", "max_attempts=2", "--set", "deadline=1.5")
 
 OPEN = "concurrency: 8"
 LONG = "User-agent: *\nDisallow: /a\n" + "# filler\n" * 70_000 + "Disallow: /b\n"
@@ -34,30 +36,31 @@ def warnings(project: Project) -> list[str]:
     return [text for (text,) in project.query("SELECT text FROM events WHERE level = 'WARNING' ORDER BY id")]
 
 
-def test_a_long_crawl_delay_is_said_at_once(project: Project, site: Site) -> None:
+@shared(*LIMITS)
+def test_a_long_crawl_delay_is_said_at_once(site: Site) -> Part:
     site["/robots.txt"] = "User-agent: *\nCrawl-delay: 40\n"
     site["/"] = html("x")
-    project.write(defs(site.url("/"), host=OPEN))
-    assert f"{site.url('/robots.txt')} asks for 40 s between two requests" in project.crawl().err
+    crawl = yield defs(site.url("/"), host=OPEN)
+    assert f"{site.url('/robots.txt')} asks for 40 s between two requests" in crawl.done.err
 
 
 # A robots.txt that cannot be read.
 
 
-def test_an_unreachable_robots_txt_closes_its_host_with_the_reason(project: Project) -> None:
+@shared(*LIMITS)
+def test_an_unreachable_robots_txt_closes_its_host_with_the_reason() -> Part:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     urls = [f"http://127.0.0.1:{port}/{n}" for n in range(3)]
-    project.write(defs(*urls, host=OPEN))
-    done = project.crawl("--set", "max_attempts=2", code=1)
-    assert done.jobs == {"failed": 3}
+    crawl = yield defs(*urls, host=OPEN)
+    assert crawl.jobs == {"failed": 3}
     for url in urls:
         reason = "robots.txt cannot be read: connection refused (2 attempts)"
-        assert project.job(url) == {"state": "FAILED", "reason": reason, "attempts": 0}
-    [retried, closed] = [text for text in warnings(project) if "/robots.txt" in text]
+        assert crawl.job(url) == {"state": "FAILED", "reason": reason, "attempts": 0}
+    [retried, closed] = [text for text in warnings(crawl.project) if f":{port}/robots.txt" in text]
     assert "attempt 2 in" in retried
     assert "no page of this host is fetched" in closed
-    assert closed in done.err, "it is said while the run waits"
+    assert closed in crawl.done.err, "it is said while the run waits"
 
 
 UNREADABLE = (
@@ -69,22 +72,22 @@ UNREADABLE = (
         Page("User-agent: *", 200, {"Content-Encoding": "gzip"}),
         "robots.txt cannot be read: bad encoding gzip (2 attempts)",
     ),
-    (Page("", delay=20), "robots.txt cannot be read: timeout after 0.5 s (2 attempts)"),
+    (Page("", delay=20), "robots.txt cannot be read: timeout after 1.5 s (2 attempts)"),
 )
 
 
-def test_an_unreadable_robots_txt_closes_its_host(project: Project) -> None:
+@shared(*LIMITS)
+def test_an_unreadable_robots_txt_closes_its_host() -> Part:
     with contextlib.ExitStack() as stack:
         sites = [stack.enter_context(serve_site()) for _ in UNREADABLE]
         for site, (robots, _) in zip(sites, UNREADABLE, strict=True):
             site["/robots.txt"] = robots
             site.fallback = ok
-        project.write(defs(*(site.url("/a") for site in sites), host=OPEN))
-        done = project.crawl("--set", "max_attempts=2", "--set", "deadline=0.5", code=1)
-        assert done.jobs == {"failed": len(sites)}
+        crawl = yield defs(*(site.url("/a") for site in sites), host=OPEN)
+        assert crawl.jobs == {"failed": len(sites)}
         for site, (_, reason) in zip(sites, UNREADABLE, strict=True):
             assert (site.paths, site.count("/robots.txt")) == ([], 2), reason
-            assert project.job(site.url("/a"))["reason"].startswith(reason)
+            assert crawl.job(site.url("/a"))["reason"].startswith(reason)
 
 
 @pytest.mark.parametrize("body", sampled(["chunked", "drip"], 1))
@@ -107,7 +110,8 @@ def test_a_body_that_never_ends_well_closes_its_host(project: Project, body: str
     assert project.job(server.url("/a"))["reason"].startswith("robots.txt cannot be read: ")
 
 
-def test_a_garbled_answer_for_robots_txt_is_asked_for_again(project: Project) -> None:
+@shared(*LIMITS)
+def test_a_garbled_answer_for_robots_txt_is_asked_for_again() -> Part:
     asked = 0
 
     def respond(path: str, connection: socket.socket) -> None:
@@ -117,17 +121,18 @@ def test_a_garbled_answer_for_robots_txt_is_asked_for_again(project: Project) ->
         connection.sendall(b"\0garbled\r\n\r\n" if garbled else PAGE)
 
     with serve_raw(respond) as server:
-        project.write(defs(server.url("/a"), host=OPEN))
-        assert project.crawl("--set", "max_attempts=2").jobs == {"done": 1}
+        crawl = yield defs(server.url("/a"), host=OPEN)
+        assert crawl.jobs == {"done": 1}
         assert server.paths == ["/robots.txt", "/robots.txt", "/a"]
 
 
-def test_a_robots_txt_that_is_readable_at_the_second_attempt_opens_its_host(project: Project, site: Site) -> None:
+@shared(*LIMITS)
+def test_a_robots_txt_that_is_readable_at_the_second_attempt_opens_its_host(site: Site) -> Part:
     rules = "User-agent: *\nDisallow: /b\n"
     site["/robots.txt"] = lambda request: Page(rules, drop="halfway" if request.attempt == 1 else "")
     site.fallback = ok
-    project.write(defs(site.url("/a"), site.url("/b"), host=OPEN))
-    assert project.crawl().jobs == {"done": 1, "skipped": 1}
+    crawl = yield defs(site.url("/a"), site.url("/b"), host=OPEN)
+    assert crawl.jobs == {"done": 1, "skipped": 1}
     assert site.paths == ["/a"]
 
 
@@ -158,15 +163,23 @@ def test_a_retry_asks_for_an_unreadable_robots_txt_again(project: Project, site:
 # Its size, and its redirects.
 
 
-@pytest.mark.parametrize("encoding", ["", "gzip"])
-def test_a_robots_txt_counts_in_its_first_500_kib(project: Project, site: Site, encoding: str) -> None:
+def long_robots(site: Site, encoding: str) -> Part:
     body = gzip.compress(LONG.encode()) if encoding else LONG.encode()
     site["/robots.txt"] = Page(body, headers={"Content-Encoding": encoding} if encoding else {})
     site.fallback = ok
-    project.write(defs(site.url("/a"), site.url("/b"), host=OPEN))
-    project.crawl("--set", "max_body=1000")
+    crawl = yield defs(site.url("/a"), site.url("/b"), host=OPEN)
     assert site.paths == ["/b"]
-    assert project.job(site.url("/a"))["reason"] == "robots.txt disallows it (line 2: Disallow: /a)"
+    assert crawl.job(site.url("/a"))["reason"] == "robots.txt disallows it (line 2: Disallow: /a)"
+
+
+@shared("--set", "max_body=1000")
+def test_a_robots_txt_counts_in_its_first_500_kib(site: Site) -> Part:
+    yield from long_robots(site, "")
+
+
+@shared("--set", "max_body=1000")
+def test_a_compressed_robots_txt_counts_in_its_first_500_kib(site: Site) -> Part:
+    yield from long_robots(site, "gzip")
 
 
 @pytest.mark.sweep
