@@ -1,4 +1,4 @@
-"""Focusable canvases: the first line is a rule with the title; a list pane has an item on each line below."""
+"""Focusable canvases whose first line is a rule with the title; a list pane shows an item a line."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
