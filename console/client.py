@@ -217,7 +217,7 @@ def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool
 
 
 def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int, str]:
-    """By id: why each waiting job of these is not fetched now."""
+    """By id: why each of these waiting jobs is not fetched now."""
     waiting = {j.id: (j, WaitingPlace(j.kind, j.group, j.host)) for j in lines if j.state == "READY"}
     if waiting and not has_supervisor(db):
         return dict.fromkeys(waiting, _NO_SUPERVISOR)

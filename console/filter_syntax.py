@@ -82,7 +82,7 @@ class SearchPattern:
 
 @dataclass(frozen=True, slots=True)
 class TextSearch:
-    """A pattern that a text of a row matches; negated, that no text matches. Raises UsageError if it is invalid."""
+    """A pattern that a text of a row must match; if negated, no text may match. Raises UsageError if invalid."""
 
     text: str
     negated: bool = False
@@ -133,7 +133,7 @@ def quote_value(text: str) -> str:
 
 
 def job_filter(match: str | None, states: Sequence[str] = ()) -> JobFilter:
-    """The filter of `--match`, for jobs in one of the states, which it can only narrow. Raises UsageError."""
+    """The filter of `--match`, for jobs in one of the states; `match` can only narrow them. Raises UsageError."""
     given = " ".join(f"state:{state}" for state in states)
     if match is None or _is_pattern(match, JOB_KEYS, JOB_NUMERIC_KEYS):
         searches = (TextSearch(match),) if match else ()

@@ -84,7 +84,7 @@ def format_clock(seconds: float | None) -> str:
 
 
 def format_eta(eta: Eta) -> str:
-    """When a run ends: `3:12`, `≥ 3:12` while new pages appear, `paused`, `-` if that is unknown."""
+    """The end of a run: `3:12`, `≥ 3:12` while new pages appear, `paused`, `-` if unknown."""
     if eta.seconds is None:
         return "paused" if eta.bound_by == "paused" else "-"
     minutes, seconds = divmod(math.ceil(eta.seconds), 60)
@@ -94,7 +94,7 @@ def format_eta(eta: Eta) -> str:
 
 
 def describe_eta(eta: Eta) -> str:
-    """The same with what bounds it: `3:12, bound by img.example (delay 0.5 s)`."""
+    """The same with its bound: `3:12, bound by img.example (delay 0.5 s)`."""
     if eta.seconds is None or eta.bound_by is None:
         return format_eta(eta)
     host = eta.bound_by.removesuffix(":443").removesuffix(":80")
@@ -147,7 +147,7 @@ def short_url(url: str) -> str:
 
 
 def shorten_name(text: str, width: int) -> str:
-    """A name in at most `width` characters: its start and its end, which tell it from others."""
+    """A name in at most `width` characters: its start and its end, which distinguish it from others."""
     if len(text) <= width:
         return text
     end = max(1, (width - 1) // 2)
@@ -189,7 +189,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def plan_lines(plan: "Plan") -> Iterator[tuple[str, str]]:
-    """What publishing the defs on disk would change: lines, each with a role of the console's themes."""
+    """The effects of publishing the defs on disk: lines, each with a role of the console's themes."""
     from engine.preview.stored_pages import keeps_none_message
 
     if not plan.differs:

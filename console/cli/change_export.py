@@ -1,4 +1,4 @@
-"""Writes what changed between two runs, for `export --changes`."""
+"""Writes the differences between two runs, for `export --changes`."""
 
 import contextlib
 import tempfile
@@ -29,19 +29,19 @@ _BATCH = 500
 
 
 class ChangeExport(Struct, frozen=True, kw_only=True):
-    """What changed in the rows of dataDefs between two runs."""
+    """The differences between the rows of dataDefs in two runs."""
 
     db: "Database"
     run: "Run"
     definitions: "Definitions"
     """Of the run."""
     since: str | None
-    """The id of the earlier run; None: the last one before that gave rows."""
+    """The id of the earlier run; None: the last earlier run with rows."""
     format: str
     escape_formulas: bool
 
     def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
-        """Raises UsageError, StorageError, DatabaseBusy and OSError."""
+        """Write the changes of a dataDef. Raises UsageError, StorageError, DatabaseBusy and OSError."""
         earlier = self._find_earlier(data_def.name)
         compared, joins = self._compare_defs(data_def, earlier)
         encoder = create_change_encoder(self.format, compared, joins, escape_formulas=self.escape_formulas)

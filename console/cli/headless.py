@@ -55,7 +55,7 @@ def run_headless(options: HeadlessOptions) -> int:
     check_data_dir(options.data)  # the lock writes into it
     signals = _Signals()
     lock = Lock.acquire(options.data)
-    gc.disable()  # during the imports, which stay in memory
+    gc.disable()  # imports stay in memory: no garbage collection during them
     spawner = Spawner(options.data.absolute(), wakeup_fd=signals.wakeup.write_fd)
     try:
         spawner.start_early_nodes(options.settings.nodes.least)  # they import while this process does
@@ -105,10 +105,10 @@ def run_headless(options: HeadlessOptions) -> int:
     summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
     try:
         if options.rows_to_stdout:
-            signals.restore()  # the run has ended: a reader that stalls must not make it immortal
+            signals.restore()  # the run has ended: a reader that stalls must not keep it alive
             _write_rows(db, supervisor.run.seq)
         db.close()
-        checkpoint_wal(options.data)  # the last process that had it open was read-only and could not do it
+        checkpoint_wal(options.data)  # the last process with the database open was read-only and could not do it
         if options.json:
             sys.stdout.write(summary + "\n")
             sys.stdout.flush()

@@ -88,7 +88,7 @@ match_option = click.option(
 
 
 def common_options(*used: str) -> Callable[[Command], Command]:
-    """Add `--data` and `--set`, which every command takes. `used`: those that are passed on, `data` and `assigned`."""
+    """Add `--data` and `--set`, which every command takes. `used`: those the command gets, `data` and `assigned`."""
 
     def add(command: Command) -> Command:
         data = click.option(
@@ -170,7 +170,7 @@ def load_defs(defs: Path, assigned: Mapping[str, str]) -> "tuple[Definitions, Se
 
 
 def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[str], dict[str, str]]:
-    """The arguments of a new process without a base URL that holds a password, and the environment that gives it.
+    """The arguments of a new process without a base URL that holds a password, and the environment with that URL.
 
     Any user can read the command line of a process, only its owner its environment.
     """

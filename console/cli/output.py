@@ -58,11 +58,11 @@ class _CleanTerminal(io.RawIOBase):
 
 
 def redirect_to_devnull(stream: IO[str]) -> None:
-    """Discard what a stream still has to write: its reader is gone."""
+    """Discard pending output of a stream without a reader."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _escape_unencodable(text: str, encoding: str | None) -> str:
-    """The text with escapes for what the encoding lacks."""
+    """The text with escapes for characters that the encoding lacks."""
     name = encoding or "utf-8"
     return text.encode(name, "backslashreplace").decode(name)

@@ -183,7 +183,7 @@ def _line_in_place(view: Snapshot, rate: float) -> str:
 
 
 def _pause_notes(view: Snapshot) -> list[str]:
-    """What is paused, and the command that resumes it."""
+    """Paused things, and the command that resumes each."""
     notes = []
     if view.run is not None and view.run.paused:
         notes.append(f"PAUSED ({view.run.paused}{'; `crawl-console resume`' if 'operator' in view.run.paused else ''})")
@@ -195,7 +195,7 @@ def _pause_notes(view: Snapshot) -> list[str]:
 
 
 def report_lines(view: Snapshot) -> list[str]:
-    """The metrics of a run: a line per group, the totals, and what plugin steps reported; empty before a page ended."""
+    """The metrics of a run: a line per group, totals, reports of plugin steps; empty before a page ended."""
     metrics = view.metrics
     if not metrics["groups"]:
         return []
@@ -235,7 +235,7 @@ def _file_lines(view: Snapshot) -> list[str]:
 
 
 def _result_lines(view: Snapshot) -> list[str]:
-    """What plugin steps reported, a line each; empty without such steps."""
+    """The reports of plugin steps, a line each."""
     steps = [(task, step, counts) for task, by_step in view.results.items() for step, counts in by_step.items()]
     if not steps:
         return []

@@ -42,10 +42,10 @@ A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath
 
 
 class SelectorShell:
-    """The state of a session: the page, the kind of selector, what is shown of a match."""
+    """The state of a session: the page, the kind of selector, the shown part of a match."""
 
     def __init__(self, defs: Path, settings: Settings, document: TrialDocument, *, start_url: str) -> None:
-        """`start_url`: what the operator opened. Raises PageUnavailable if the document is not text."""
+        """`start_url`: the page that the operator opened. Raises PageUnavailable if the document is not text."""
         self._defs = defs
         self._settings = settings
         self._mode = "css"
@@ -63,7 +63,7 @@ class SelectorShell:
             raise
         self._base = document.url
         self._start_url = start_url
-        """Of the page that the operator opened; links led from there to the current one."""
+        """The page that the operator opened; links led from there to the current one."""
         self.closed = False
 
     @property

@@ -1,4 +1,4 @@
-"""Runs the commands of the settings `on_end` and `on_alarm`, whose failure does not change the run."""
+"""Runs the commands of the settings `on_end` and `on_alarm`; their failures do not change the run."""
 
 import os
 import time

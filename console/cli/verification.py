@@ -1,4 +1,4 @@
-"""Verifies a run for `state --verify`, and prints what differs and the commands that mend it."""
+"""Verifies a run for `state --verify`, and prints the differences and the commands that mend them."""
 
 import contextlib
 from collections.abc import Iterator, Sequence

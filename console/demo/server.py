@@ -28,9 +28,8 @@ _NEVER_FAILING = ("/robots.txt", "/sitemap.xml")
 def serve_shop(*, pages: int, latency: float = 0.0, errors: float = 0.0, port: int = 0) -> Iterator[str]:
     """Serve a shop of `pages` products in a child process; yields its address, such as `http://127.0.0.1:8080`.
 
-    `latency`: seconds per response. `errors`: the share (0..1) of pages whose first response is 503.
-    `port`: 0 is any free one.
-    Raises OSError where the socket or the process cannot be created. The child ends when this process ends.
+    `latency`: seconds per response. `errors`: the share (0..1) of pages whose first response is 503. `port`: 0 picks a
+    free one. Raises OSError if the socket or the process cannot be created. The child ends when this process ends.
     """
     with _serve([port], pages, latency, errors) as (address,):
         yield address
@@ -38,7 +37,7 @@ def serve_shop(*, pages: int, latency: float = 0.0, errors: float = 0.0, port: i
 
 @contextlib.contextmanager
 def serve_town(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterator[tuple[str, str, str]]:
-    """The same with an archive, which is slow, and a warehouse, where some pages always fail; yields each address."""
+    """Serve the shop with a slow archive and a warehouse where some pages always fail; yields each address."""
     with _serve([0, 0, 0], pages, latency, errors) as (shop, archive, warehouse):
         yield shop, archive, warehouse
 
@@ -87,7 +86,7 @@ class SiteServer(ThreadingHTTPServer):
         errors: float = 0.0,
         slots: int | None = None,
     ) -> None:
-        """`slots`: how many responses are made at a time; None: any number."""
+        """`slots`: responses that are made at a time; None: any number."""
         super().__init__(listener.getsockname(), SiteRequestHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener

@@ -17,7 +17,7 @@ _ERROR_TEXT = "<h1>Out of order</h1><p>The scales of the warehouse are being rep
 
 
 def town_size(pages: int) -> int:
-    """How many stories, and how many stock pages, a town has beside a shop of `pages` products."""
+    """The numbers of stories and of stock pages in a town beside a shop of `pages` products."""
     return max(10, pages // 5)
 
 
@@ -41,7 +41,7 @@ class Archive:
 
 
 class Warehouse:
-    """What lies on the shelves. Some pages always fail."""
+    """The stock on the shelves. Some pages always fail."""
 
     def __init__(self, count: int) -> None:
         self._count = count

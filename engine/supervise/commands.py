@@ -31,7 +31,7 @@ _MAX_KEYS_LISTED = 1_000
 def control_host(db: Database, run: int, arguments: Mapping[str, Any]) -> tuple[bool, str]:
     """Change the limits of a host; returns whether that was done, and a sentence for the operator.
 
-    `arguments`: `host`, and what to change: `paused`, `delay` (seconds), `concurrency`, or `reset` to the defs' values.
+    `arguments`: `host`, and the changes: `paused`, `delay` (seconds), `concurrency`, or `reset` to the defs' values.
     """
     name = arguments["host"]
     changes = {key: arguments[key] for key in ("paused", "delay", "concurrency") if key in arguments}
@@ -69,7 +69,7 @@ def _describe_miss(db: Database, run: int, name: str, keys: list[str]) -> str:
 
 
 def _describe(control: HostControl) -> str:
-    """The limits in force, and why they differ from those set."""
+    """The limits in force, and why they differ from the set ones."""
     parts = ["paused"] if control.paused else []
     parts += [f"delay {control.delay:g} s", f"concurrency {control.concurrency}"]
     text = ", ".join(parts)
@@ -126,8 +126,8 @@ _TYPE_NAMES: Mapping[type, str] = MappingProxyType(
 def parse_arguments(name: str, text: bytes) -> dict[str, Any]:
     """The arguments of the command `name`, complete and of the right types. `text`: JSON, from the table.
 
-    An unknown argument is an error, not ignored: `kill` with a misspelled `node` would kill the run.
-    Raises UsageError on an unknown command, and on arguments that it does not take.
+    An unknown argument is an error: `kill` with a misspelled `node` would kill the run. Raises UsageError on an unknown
+    command, and on unknown arguments.
     """
     parameters = _PARAMETERS.get(name)
     if parameters is None:
@@ -176,7 +176,7 @@ _Answer = tuple[bool, str]
 
 
 class RunControl(Protocol):
-    """What commands use of the supervisor."""
+    """The part of the supervisor that commands use."""
 
     @property
     def exit_reason(self) -> ExitReason | None:
@@ -202,7 +202,7 @@ class CommandHandlers:
         self._node_pool = node_pool
         self._defs_sync = defs_sync
         self._unrecorded: dict[int, _Answer] = {}
-        """Answers by command id that are not in the database yet: a command is carried out once."""
+        """Answers by command id that are not in the database yet, so that each command is carried out once."""
 
     def handle_new(self, control: RunControl) -> None:
         """Carry out every new command and record its answer. Raises DatabaseBusy; the next call continues."""
@@ -335,7 +335,7 @@ def _event_name(command: Command) -> str:
 
 
 def _describe_resume(db: Database, run: int, before: str) -> str:
-    """What `resume` without a sequence resumed, and what stays paused."""
+    """The sequences that `resume` without a sequence resumed, and those that stay paused."""
     text = "intake resumed" if "operator" in before else "intake was not paused by an operator"
     if "disk" in before:
         text += "; the disk is nearly full: the run resumes when there is space"

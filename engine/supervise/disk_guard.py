@@ -23,7 +23,7 @@ _CHECK_SECONDS = 1.0
 
 
 class DiskGuard:
-    """Checks the disk once a second. `alarm` names what is nearly full; it is empty otherwise."""
+    """Checks the disk once a second. `alarm` names a nearly full disk; otherwise it is empty."""
 
     def __init__(self, db: Database, folder: Path, run: int, min_free: int) -> None:
         self._db = db
@@ -42,7 +42,7 @@ class DiskGuard:
 
     @property
     def alarm(self) -> str:
-        """What is nearly full, as a sentence for the operator; empty if nothing is."""
+        """The nearly full disk, as a sentence for the operator, or an empty text."""
         return self._space.alarm
 
     def check(self) -> None:
@@ -93,7 +93,7 @@ class DiskGuard:
         self._beat_path.unlink(missing_ok=True)
 
     def _create_beat(self) -> None:
-        with contextlib.suppress(OSError):  # a full disk: the next check tries again
+        with contextlib.suppress(OSError):  # on a full disk, the next check tries again
             self._beat_writer = BeatWriter(self._beat_path)
 
     def _write_beat(self) -> None:

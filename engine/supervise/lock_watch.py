@@ -17,7 +17,7 @@ _WAL_WRITE_LOCK = "120"
 
 
 class LockWatch:
-    """Handles what keeps the supervisor from writing to the database."""
+    """Handles writers that keep the supervisor from writing to the database."""
 
     def __init__(self, db: Database, node_pool: NodePool) -> None:
         self._db = db

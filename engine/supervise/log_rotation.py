@@ -9,8 +9,8 @@ from pathlib import Path
 _log = logging.getLogger(__name__)
 
 MAX_LOG_BYTES = 10_000_000
-"""The size at which a log is rotated. Its old copy keeps as much of the end, and at most as much again of the lines
-that were written during the copy."""
+"""The size at which a log is rotated. The copy keeps this much of the end, plus at most as much again that was written
+during the copy."""
 _LOG_NAME = re.compile(r"(n\d+|appender|supervisor|on_start|on_end|on_alarm|helper-[\w-]+)\.log", re.ASCII)
 _CHECK_SECONDS = 1.0
 _BLOCK_BYTES = 1 << 20
@@ -49,13 +49,13 @@ class LogRotation:
         self._failed = failed
 
     def _rotate(self, path: Path) -> None:
-        """Keep the last `max_bytes` of the log as `.1`, in place of an older copy."""
+        """Keep the last `max_bytes` of the log as `.1`, replacing an older copy."""
         old = path.with_name(f"{path.name}.1")
         temp = path.with_name(f".{path.name}.1.new")
         log = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             start = max(0, os.fstat(log).st_size - self._max_bytes)
-            limit = start + 2 * self._max_bytes  # a process that writes faster than it is copied must not fill the disk
+            limit = start + 2 * self._max_bytes  # a process that writes faster than the copy must not fill the disk
             with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as copy:
                 while block := os.pread(log, min(_BLOCK_BYTES, limit - start), start):
                     start += len(block)

@@ -26,9 +26,9 @@ def declare_outputs(
 ) -> list[tuple[str, str]]:
     """Record the outputs of a run; their files are in `folder`. `output_file`: the file of `-o`, which replaces them.
 
-    `only_new`: the files get only rows that no earlier run has; a run that has started this way keeps it.
-    `merge_columns`: the files hold rows of several versions of a dataDef, and have the columns of all of them.
-    Returns the appender and the dataDef of each output.
+    `only_new`: the files get only rows that no earlier run has; a run that started this way keeps it. `merge_columns`:
+    the files hold rows of several versions of a dataDef, and get the columns of all of them. Returns the appender and
+    the dataDef of each output.
     """
     recorded = {(o.appender, o.data_def): o for o in outputs.list_outputs(db, run)}
     only_new = only_new or any("only_new" in output.settings for output in recorded.values())
@@ -115,7 +115,7 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
 
 
 def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
-    """What a sender or a plugin appender is created with; empty for built-in types of files."""
+    """Arguments that create a sender or a plugin appender; empty for built-in types of files."""
     if appender.kind == "built-in":
         return {}
     if appender.kind == "sender":

@@ -12,7 +12,7 @@ _CHECK_SECONDS = 3600.0
 
 
 class RobotsRefresh:
-    """For one run under one supervisor; the start of the run has asked already."""
+    """For one run under one supervisor; the start of the run has already asked."""
 
     def __init__(self, db: Database, run: int) -> None:
         self._db = db
@@ -20,7 +20,7 @@ class RobotsRefresh:
         self._checked_at = time.monotonic()
 
     def tick(self) -> None:
-        """Once an hour, ask for what is too old. Raises DatabaseBusy; the next tick retries."""
+        """Once an hour, ask for old files again. Raises DatabaseBusy; the next tick retries."""
         if time.monotonic() - self._checked_at < _CHECK_SECONDS:
             return
         with self._db.transaction():

@@ -26,14 +26,14 @@ from engine.supervise.stages import FINAL_STATES, ExitReason, StageTracker
 
 
 class RunOutcome(Struct, frozen=True, kw_only=True):
-    """How a run ended, as the tables have it."""
+    """How a run ended, by the tables."""
 
     exit_reason: ExitReason
     reason: str | None
     too_many_failed: bool
     """Whether a complete run has more failed jobs than `max_failed` allows."""
     missed: tuple[MissedExpectation, ...]
-    """Expectations of its rows that were missed."""
+    """Missed expectations of its rows."""
 
 
 class RunEnd:
@@ -59,7 +59,7 @@ class RunEnd:
         self._defs_sync = defs_sync
 
     def try_complete(self) -> bool:
-        """Whether no work is left; decided and recorded in one transaction. Raises DatabaseBusy."""
+        """Whether no work remains; decided and recorded in one transaction. Raises DatabaseBusy."""
         run = runs.get(self._db, self._run.seq)
         if run.seeded_version != run.defs_version or sequences.count(self._db, run.seq, "taken", kind=None):
             return False
@@ -111,7 +111,7 @@ def _missed_events(missed: list[MissedExpectation], now: float) -> list[Event]:
 
 
 _SECONDS = 10.0
-"""How long the end of a run may take for it; the next start does the rest."""
+"""Seconds that the end of a run may spend on it; the next start does the rest."""
 _BUSY_SECONDS = 0.5
 
 

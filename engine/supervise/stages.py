@@ -1,4 +1,4 @@
-"""The stages of a run, why it stops, and until when each stage of a stop may last."""
+"""The stages of a run, the reasons for its stop, and the deadlines of each stage of a stop."""
 
 import math
 import time
@@ -12,8 +12,6 @@ from engine.store.tables.run.events import Event
 
 
 class ExitReason(StrEnum):
-    """Why a run stops."""
-
     COMPLETE = "complete"
     EXTRACTED = "extracted"
     """Every stored page is up to date; jobs that need a fetch stay for the next run."""
@@ -120,9 +118,9 @@ class StageTracker:
 
 
 _FORCE_SECONDS = 10.0
-"""For processes to end after a second request."""
+"""Seconds for processes to end after a second request."""
 _COMMIT_SECONDS = 5.0
-"""Time that nodes have beyond the grace of their jobs: to commit and to report their end."""
+"""Seconds that nodes have beyond the grace of their jobs: to commit and to report their end."""
 _MIN_FILE_SECONDS = 30.0
 
 
@@ -139,7 +137,7 @@ class StopDeadlines:
             self._end = now + self._settings.stop_seconds
 
     def nodes(self, now: float) -> float:
-        """Until when nodes that are asked to stop now may finish."""
+        """The moment until which nodes that are asked to stop now may finish."""
         limit = self._settings.node_drain if self._end is None else self._settings.job_grace + _COMMIT_SECONDS
         return self._before_end(now + limit, 0.75)
 
@@ -148,7 +146,7 @@ class StopDeadlines:
         return self._before_end(now + _FORCE_SECONDS, 0.5)
 
     def files(self, now: float) -> float:
-        """Until when the appender may write what is left."""
+        """The moment until which the appender may write remaining rows."""
         limit = self._settings.file_drain if self._end is None else max(self._settings.grace, _MIN_FILE_SECONDS)
         return self._before_end(now + limit, 0.25)
 
@@ -161,7 +159,7 @@ class StopDeadlines:
         return self._before_end(math.inf, 0.1)
 
     def busy(self, deadline: float, *, processes_alive: bool) -> float:
-        """Until when a database that is busy may delay a stage with this deadline."""
+        """The moment until which a busy database may delay a stage with this deadline."""
         return self._before_end(deadline + (_FORCE_SECONDS if processes_alive else 0.0), 0.1)
 
     def _before_end(self, moment: float, share: float) -> float:

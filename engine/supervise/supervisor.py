@@ -106,7 +106,7 @@ class Supervisor:
 
     @property
     def tick_soon(self) -> bool:
-        """Whether the next tick is due soon, because something is starting or ending."""
+        """Whether the next tick is due soon, because something starts or ends."""
         return self.stage is not Stage.RUNNING or not self._seeder.done or not self.defs_sync.done
 
     @property
@@ -121,7 +121,7 @@ class Supervisor:
         return self._kill_reason is not None
 
     def tick(self) -> None:
-        """Do what is due now, through every stage that needs no waiting. A busy database only delays it.
+        """Do everything that is due, through every stage that needs no waiting. A busy database only delays it.
 
         Raises StorageError if a database was deleted or replaced.
         """
@@ -157,9 +157,10 @@ class Supervisor:
                 handler(self)
 
     def stop(self, exit_reason: ExitReason, reason: str | None = None) -> None:
-        """Stop gracefully: take no new job, let jobs in flight finish, keep all that is committed.
+        """Stop gracefully: take no new job, let jobs in flight finish, keep all committed work.
 
-        A finished crawl that still writes its files gets the grace for that; a run that already stops is left alone.
+        A finished crawl that still writes its files gets the grace for that; a run that is already stopping is left
+        alone.
         """
         if self.exit_reason in (None, ExitReason.COMPLETE):
             self._deadlines.bound(time.monotonic())
@@ -201,7 +202,7 @@ class Supervisor:
         self._finish()
 
     def _tick_starting(self) -> None:
-        """Start helpers, appender, nodes: consumers before producers. A signal in between ends the start."""
+        """Start helpers, appender, nodes: consumers before producers. A signal during the start ends it."""
         if self.stage is Stage.INIT:
             self._stages.enter(Stage.CHECK_LOCK)
         elif self.stage is Stage.CHECK_LOCK:
@@ -297,7 +298,7 @@ class Supervisor:
             self._finish()
 
     def _finish(self) -> None:
-        """Record how the run ended, end the epoch, release the lock."""
+        """Record the end of the run, end the epoch, release the lock."""
         outcome = self._run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
         self.exit_reason, self.reason = outcome.exit_reason, outcome.reason
         self._too_many_failed, self._missed = outcome.too_many_failed, bool(outcome.missed)

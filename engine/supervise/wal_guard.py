@@ -25,7 +25,7 @@ class WalGuard:
         self._logs = [_WatchedLog(path, max_bytes) for path in databases]
 
     def check(self) -> None:
-        """Empty each log that is too large: new writers wait up to 0.1 s until those who read have finished."""
+        """Empty each log that is too large: new writers wait up to 0.1 s for the readers."""
         now = time.monotonic()
         for log in self._logs:
             log.check(now)

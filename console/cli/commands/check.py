@@ -32,7 +32,7 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, assigned: di
     if defs is not None and defs_flag is not None:
         raise UsageError("DEFS and --defs are the same", "Give one of them.")
     defs = defs or defs_flag or Path("defs")
-    settings, warnings = load_settings_of(defs, assigned)  # raises UsageError on what crawl.toml has wrong
+    settings, warnings = load_settings_of(defs, assigned)  # raises UsageError for mistakes in crawl.toml
     remedy = None
     try:
         loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
@@ -56,7 +56,7 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, assigned: di
 
 
 def _find_warnings(definitions: "Definitions", settings: "Settings") -> Iterator[Problem]:
-    """What `run` would refuse without a flag, and the first lines of each seed file that give no job."""
+    """Problems that `run` refuses without a flag, and the first lines of each seed file that give no job."""
     from engine import urls
     from engine.defs.loader import find_file_urls, find_relative_urls
     from engine.defs.url_list import read_urls, shown_path

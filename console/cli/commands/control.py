@@ -103,7 +103,7 @@ def reload(data: Path) -> int:
 def host(
     host: str, delay: float | None, concurrency: int | None, paused: bool, resumed: bool, reset: bool, data: Path
 ) -> int:
-    """Change what applies to HOST, a name or NAME:PORT; kept over reloads and resumes, never under its Crawl-delay."""
+    """Change the limits of HOST, a name or NAME:PORT; kept over reloads and resumes, never under its Crawl-delay."""
     if paused and resumed:
         raise UsageError("host: --pause and --resume exclude each other", "Give one of them.")
     changes = {"delay": delay, "concurrency": concurrency, "reset": reset or None}

@@ -22,7 +22,7 @@ _LEVELS = ("INFO", "WARNING", "ERROR")
 _POLL_SECONDS = 0.2
 _PAGE_SIZE = 1_000
 _TAIL_LINES = 10
-"""Lines shown before the ones that are followed."""
+"""Lines shown before the followed ones."""
 
 
 @click.command()

@@ -85,7 +85,7 @@ def export(
                 if earlier.seq < run.seq:
                     seen = stack.enter_context(_open_seen_rows(db, data, earlier, selected))
                 else:
-                    seq = _NO_RUN  # no run is newer than that one
+                    seq = _NO_RUN  # no run is newer
             rows = _RowExport(db, seq, seen, format_, escape_formulas)
             write = rows.write
         if output is None:
@@ -111,7 +111,7 @@ def export(
 def _find_own_output(
     db: "Database", data: Path, run: "Run", data_def: str, format_: str, path: Path
 ) -> "Output | None":
-    """The output of the run with that file, whose format the appender decided."""
+    """The output of the run with that file, whose format the appender chose."""
     from engine.append.loop.output_dir import present_path
     from engine.store.tables.output import outputs
 
@@ -150,7 +150,7 @@ def _choose_format(output: Path | None, format_: str | None) -> str:
 
 
 class _RowExport(Struct, frozen=True):
-    """Writes the rows of a run, without those that `seen` has."""
+    """Writes the rows of a run that are not in `seen`."""
 
     db: "Database"
     run: int

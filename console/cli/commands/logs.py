@@ -15,7 +15,7 @@ from engine.errors import StorageError, UsageError, suggest
 
 _POLL_SECONDS = 0.2
 _TAIL_LINES = 10
-"""Lines of each file shown before the ones that are followed."""
+"""Lines of each file shown before the followed ones."""
 _BLOCK = 1 << 16
 _MAX_LINE_BYTES = 1 << 20
 """Longer lines are split."""

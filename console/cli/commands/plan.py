@@ -1,4 +1,4 @@
-"""The command `plan`: what publishing the defs on disk would change in a run. Writes nothing."""
+"""The command `plan`: shows how publishing the defs on disk would change a run. Writes nothing."""
 
 import contextlib
 import itertools

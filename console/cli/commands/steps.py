@@ -38,7 +38,7 @@ _OUTPUT_SUMMARIES = {
     "command": "Writes rows into a program, one JSON line each.",
 }
 _UNKNOWN_KIND = "unknown"
-"""The kind of a class whose source shows no methods: they are inherited, or the source cannot be read."""
+"""The kind of a class whose source shows no methods: they are inherited, or the source is unreadable."""
 
 
 @click.command()
@@ -98,13 +98,13 @@ def _read_catalog(defs: Path) -> Catalog:
 
 
 class _TaskSteps(NamedTuple):
-    """The steps of a task: the main line, each side branch after the step it begins at."""
+    """The steps of a task: the main line, each side branch after its first step."""
 
     group: str
     task: str
     data_def: str
     steps: list[tuple[ChainStep, str, int]]
-    """Each step, where its class is, and its depth: 0 in the main line, 1 more on each side branch."""
+    """Each step, the place of its class, and its depth: 0 in the main line, 1 more on each side branch."""
 
     @property
     def name(self) -> str:
@@ -139,7 +139,7 @@ def _list_tasks(definitions: Definitions) -> list[_TaskSteps]:
 
 
 def _list_classes(catalog: Catalog) -> list[_ListedClass]:
-    """Built-in classes, those of the project's plugins, and installed ones; a class of two kinds comes twice."""
+    """Built-in classes, those of the project's plugins, and installed ones; a class of two kinds appears twice."""
     built_in = [
         _ListedClass(name, _BUILT_IN, _BUILT_IN, _ANY if name == COMMAND else _PYTHON, summary)
         for name, summary in SUMMARIES.items()
@@ -181,7 +181,7 @@ def _chain_of(task: Task, definitions: Definitions) -> Sequence[ChainStep]:
 
 
 def _chain_of_table(table: AxisTable) -> list[ChainStep]:
-    """The steps that the plan of a table stands for."""
+    """The steps behind the plan of a table."""
     *steps, appender = default_chain("htmlUnitDefault" if table.flavour == "xpath" else "jsoupDefault")
     if table.converters:
         steps.append(ChainStep(name="converter", class_name=DATA_CONVERTER))

@@ -130,7 +130,7 @@ def _link_as_dict(link: "ExtractedLink") -> dict[str, Any]:
 
 
 def _describe_link(link: "ExtractedLink") -> str:
-    """What a crawl would do with a link."""
+    """How a crawl would treat a link."""
     shown = {"relation": "link", "method": "GET", "body": None, "carried": {}} | _link_as_dict(link)
     noun = "link" if shown["relation"] == "link" else f"{shown['relation']} page"
     text = f"{noun} to {link.group}: {'' if shown['method'] == 'GET' else shown['method'] + ' '}{link.url}"

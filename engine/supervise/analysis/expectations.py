@@ -13,7 +13,7 @@ from engine.store.tables.run.runs import Baseline, GivenRows, MissedExpectation
 
 
 def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -> list[MissedExpectation]:
-    """The missed expectations, for the operator. `complete`: False for a run cut short, whose rows are not judged."""
+    """The missed expectations. `complete`: False for a run cut short, whose rows are not judged."""
     counts, data_defs = rows.counts(db, run), health.read(db, run)
     missed: list[MissedExpectation] = []
     total = sum(written for written, _ in counts.values())
@@ -53,7 +53,7 @@ def _percent(count: int, of: int) -> str:
 
 
 def build_baseline(db: Database, run: int) -> Baseline:
-    """The baseline that an ended run is for later ones."""
+    """The baseline that an ended run gives to later ones."""
     definitions = versions.read(db, versions.current(db, run))
     counts, applied = rows.counts(db, run), health.read(db, run)
     given: dict[str, GivenRows] = {}

@@ -1,4 +1,4 @@
-"""Estimates when a run ends: when the slowest of its hosts has given its pages, at its own pace."""
+"""Estimates the end of a run: when the slowest of its hosts, at its own pace, has given its pages."""
 
 import time
 from collections import deque
@@ -17,11 +17,11 @@ _SMOOTHING_SECONDS = 15.0
 _GROWTH_SECONDS, _GROWTH_PAGES = 5.0, 20
 """New pages within this time, or since so many pages ended, mean that more will come."""
 _COST_SHARE = 0.02
-"""The share of its time that the supervisor spends on this: with very many hosts it estimates less often."""
+"""The share of its time that the supervisor spends on estimates: with very many hosts they are rarer."""
 
 
 class _HostPace(Struct):
-    """How fast a host gives pages while it does not rest, and how long it rested."""
+    """The pace of a host while it does not rest, and how long it rested."""
 
     ended: int
     at: float
@@ -39,7 +39,7 @@ class _HostPace(Struct):
             self.rests += 1
         if self.is_resting or resting:
             self.rested_seconds += passed
-        begins = not self.counted  # until its first pages end, nodes start and the first requests are under way
+        begins = not self.counted  # before its first pages end, nodes start and the first requests are under way
         if not self.is_resting and passed > 0 and not begins:
             self.active_seconds += passed
             # the mean at first, later the last seconds count most

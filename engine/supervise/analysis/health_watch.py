@@ -10,10 +10,9 @@ from engine.store.tables.run import runs
 from engine.store.tables.run.runs import Drop
 
 WINDOW_PAGES = 50
-"""The least number of the last pages that are compared with those before."""
+"""The least number of last pages that are compared with earlier ones."""
 MIN_EXPECTED = 60
-"""Rows, or filled values, that the window should hold by the share before it; it grows until then. Of 60, fewer than
-half are there by chance once in 100,000 windows; of 20, once in 200."""
+"""Rows, or filled values, that the window should hold by the share before it; the window grows until it does."""
 _DROPPED_SHARE = 0.5
 _SAMPLE_PAGES = 10
 _MAX_SAMPLES = 400
@@ -23,17 +22,17 @@ class _Sample(NamedTuple):
     pages: int
     records: int
     values: dict[str, int]
-    """Records in which each field was filled; under an empty name the rows."""
+    """Records in which each field was filled; the empty name stands for rows."""
 
 
 class _Fall(NamedTuple):
-    """How much a value occurs in the window, and before it: in each record, or on each page for rows."""
+    """The frequency of a value in the window, and before it: in each record, or on each page for rows."""
 
     name: str
     now: float
     before: float
     of: int
-    """Records, or pages, of the window."""
+    """The number of records, or pages, of the window."""
 
     @property
     def is_drop(self) -> bool:
@@ -48,7 +47,7 @@ class DropDetector:
         self._id: int | None = None
 
     def start_again_if_new(self, data_def: DataDefHealth) -> bool:
-        """Whether the dataDef has another version than before: then its counters are not compared with earlier ones.
+        """Whether the dataDef has a new version: then its counters are not compared with earlier ones.
 
         The counts alone do not show it: a fast re-extraction can count as many pages between two samples.
         """
@@ -80,7 +79,7 @@ class DropDetector:
             of = now.pages - start.pages if not name else now.records - start.records
             value = start.values.get(name, 0)
             if value < MIN_EXPECTED or not before:
-                return None  # earlier samples have still less
+                return None  # earlier samples have even less
             share = value / before
             if of and share * of >= MIN_EXPECTED:
                 return _Fall(name, (now.values[name] - value) / of, share, of)
@@ -88,7 +87,7 @@ class DropDetector:
 
 
 class HealthWatch:
-    """Watches all dataDefs of a run; keeps what it notices with the run."""
+    """Watches all dataDefs of a run; stores its findings with the run."""
 
     def __init__(self, db: Database, run: int) -> None:
         self._db = db

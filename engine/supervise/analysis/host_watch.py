@@ -16,7 +16,7 @@ _INTERVALS = 12
 """A minute together."""
 
 _FLUSH_LATENESS = 4.0
-"""Seconds by which a flush of a node may be committed after its moment."""
+"""Seconds between a node's flush and its commit."""
 
 _Histogram = dict[int, int]
 
@@ -29,7 +29,7 @@ class _HostLatency(Struct):
     recent: deque[float | None] = field(default_factory=lambda: deque(maxlen=_INTERVALS))
 
     def speed(self, host: int) -> HostSpeed | None:
-        """The speed in the last minute; None without answers in it: the recorded one stays."""
+        """The speed in the last minute; None without answers: the recorded one stays."""
         last_minute = difference(self.newest, self.ends[0])
         if not last_minute:
             return None
@@ -43,7 +43,6 @@ class _HostLatency(Struct):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the host gave no answer for a minute."""
         return len(self.recent) == _INTERVALS and not any(self.recent)
 
 
@@ -76,7 +75,7 @@ class HostWatch:
         return [speed for speed in speeds if speed is not None]
 
     def record(self, speeds: Sequence[HostSpeed]) -> None:
-        """Write speeds, in the open transaction; forget the histograms of hosts that fell silent."""
+        """Write speeds in the open transaction; forget the histograms of silent hosts."""
         host_speeds.set_speeds(self._db, speeds)
         if self._silent:
             host_speeds.forget_latencies(self._db, self._silent)
@@ -94,7 +93,7 @@ class HostWatch:
         return quantile(self._since_sample, 0.5), quantile(self._since_sample, 0.95)
 
     def _take(self, host: int, histogram: _Histogram) -> bool:
-        """Take the histogram of a host; whether it answered since the last one."""
+        """Take the histogram of a host. True: it answered since the last one."""
         of_host = self._hosts.get(host) or self._add(host, {}, before={})
         added = difference(histogram, of_host.newest)
         for bucket, count in added.items():

@@ -27,13 +27,13 @@ _Identity = tuple[str | None, ...]
 
 
 class WarningLog:
-    """The log of one run. A start that resumes the run repeats warnings that still hold."""
+    """The warnings of one run. A start that resumes the run repeats warnings that still hold."""
 
     def __init__(self, db: Database, run: int) -> None:
         self._db = db
         self._run = run
         self._logged: dict[_Identity, bool] = {}
-        """By what a warning is about: whether its end is logged, too."""
+        """By subject of the warning: whether its end is logged, too."""
         self._written: dict[_Identity, bool] = {}
 
     def update(self) -> None:
@@ -152,7 +152,7 @@ class RunStats:
         )
 
     def limit_reached(self) -> str | None:
-        """The limit that ends the run now, as the user wrote it; None if no limit is reached."""
+        """The limit that ends the run now, as the user wrote it, or None."""
         limit, seconds = self._settings.max_pages, self._settings.max_time
         if limit is not None and page_limit.is_run_full(self._db, self._run, limit):
             return f"--max-pages {limit} reached"
@@ -173,7 +173,7 @@ class RunStats:
         return find_missed(self._db, self._run, self._settings, complete=complete)
 
     def noindex_events(self) -> list[Event]:
-        """For the end of the run: how many of its pages say `noindex`, if any."""
+        """An event for the end of the run with the number of its pages that say `noindex`, if any."""
         count = metrics.count_noindex(self._db, self._run)
         if not count:
             return []

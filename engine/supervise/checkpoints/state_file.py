@@ -27,7 +27,7 @@ _COUNTS_SECONDS = 1.0
 
 
 class StateFile:
-    """Rewrites the file if the tables changed, or if the file is not as it was written."""
+    """Rewrites the file if the tables changed, or if the file changed otherwise."""
 
     def __init__(self, db: Database, folder: Path, run: Run) -> None:
         self._db = db
@@ -65,7 +65,7 @@ class StateFile:
     def _write_atomically(self, text: bytes, *, durable: bool) -> None:
         """Write a temporary file and rename it: a reader sees the old lines or the new ones, never a part.
 
-        `durable`: fsync before. New counts alone are not worth it: the file is written again if it is lost.
+        `durable`: fsync before. New counts alone do not need it: a lost file is written again.
         """
         temp_path = self._path.with_name(f".{STATE_FILE_NAME}.new")
         try:

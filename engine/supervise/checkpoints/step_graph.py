@@ -78,7 +78,7 @@ STEP_INPUTS: Mapping[StepRole, str] = {
     OTHER_STEP: "its code or options", APPENDER: "its outputs",
 }  # fmt: skip
 PAGE_STEPS = frozenset[StepRole]({LOADER, PARSER, FILTER, OTHER_STEP})
-"""Steps whose change applies to later pages only: pages that are done keep their results."""
+"""Steps whose change applies to later pages only: done pages keep their results."""
 
 
 _LinkHashes = dict[str, list[str]]
@@ -114,7 +114,7 @@ class StepGraph(Struct, frozen=True):
 
     steps: tuple[StepSpec, ...]
     upstream: Mapping[str, frozenset[str]]
-    """By group: the other groups whose pages may give it jobs, directly or through further groups."""
+    """By group: other groups whose pages may give it jobs, directly or through further groups."""
 
 
 def seeder_hash(group: LocatorGroup, base_url: str | None) -> str:
@@ -145,7 +145,7 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
 
 
 def find_dependents(changed: Iterable[str], dependencies: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """By key: steps that depend on a changed one, directly or through others, with the key of that one."""
+    """By key: steps that depend on a changed one, directly or through others, with that one's key."""
     followers: dict[str, list[str]] = defaultdict(list)
     for key, names in dependencies.items():
         for name in names:
@@ -185,7 +185,7 @@ def _dependency(group: str, task: str, step: str) -> str:
 
 
 def _loader_hash(definitions: Definitions, links: _LinkHashes, group: TaskGroup) -> str:
-    # delays and concurrency do not change what is fetched
+    # delays and concurrency do not change the result of a fetch
     rules = sorted(
         (h.name, sorted(h.headers.items()), sorted(h.cookies.items()), h.robots, h.nofollow)
         + (() if h.private is None else (h.private,))
@@ -194,7 +194,7 @@ def _loader_hash(definitions: Definitions, links: _LinkHashes, group: TaskGroup)
     hashes = sorted(hash_ for of_group in links.values() for hash_ in of_group)
     code = [
         (definition_hash(_content(step)), task.loader_code)
-        for task in group.tasks[:1]  # all tasks have equal ones
+        for task in group.tasks[:1]  # all tasks have equal loaders
         for step in list_users_loaders([task])
     ]
     return _hash(LOADER, hashes, group.max_depth, group.max_pages, rules, *code)

@@ -57,7 +57,7 @@ class CheckpointTracker:
         self._last_rows: dict[str, int] = {}
 
     def apply_graph(self, graph: StepGraph, version: int, *, reextract: bool = False) -> None:
-        """Invalidate what a new def version changes. Call it inside the publishing transaction."""
+        """Invalidate the steps that a new def version changes. Call it inside the publishing transaction."""
         publish_steps(self._db, self._run, graph, version, reextract=reextract)
         self._graph = graph
 
@@ -125,10 +125,10 @@ def read_checkpoints(db: Database, run: int) -> dict[str, Checkpoint]:
 
 
 def publish_steps(db: Database, run: int, steps: StepGraph, version: int, *, reextract: bool = False) -> None:
-    """Record every step of the defs, in the publishing transaction; steps that changed become invalid.
+    """Record every step of the defs, in the publishing transaction; changed steps become invalid.
 
-    `reextract`: done pages are re-extracted with these defs, as far as that needs no fetch. The run still has the
-    version before.
+    `reextract`: done pages are re-extracted with these defs, as far as that needs no fetch. The run still has the old
+    version.
     """
     entries = read_checkpoints(db, run)
     changed = diff_checkpoints(entries, steps, sequences.count_by_group(db, run), version, reextract=reextract)
@@ -145,7 +145,7 @@ def diff_checkpoints(
     *,
     reextract: bool = False,
 ) -> list[Checkpoint]:
-    """The entries to write when these defs become current; complete entries that are still valid are left alone."""
+    """The entries to write when these defs become current; complete entries that stay valid are left out."""
     specs = {step.key: step for step in steps.steps}
     removed = {entry.key: entry for entry in removed_entries(entries, steps)}
     renamed = _find_renamed(entries, removed.values(), steps)
@@ -184,7 +184,7 @@ def diff_checkpoints(
 
 
 def removed_entries(entries: CheckpointMap, steps: StepGraph) -> list[Checkpoint]:
-    """The entries to delete: of tasks and steps that these defs no longer have, in groups that they have.
+    """The entries to delete: tasks and steps that these defs no longer have, in groups that still exist.
 
     Entries of a removed group stay, as invalid: no step works its pages any more.
     """
@@ -282,7 +282,7 @@ def _find_renamed(entries: CheckpointMap, removed: Iterable[Checkpoint], steps: 
 
 
 def _changed_input(entry: Checkpoint, step: StepSpec) -> str | None:
-    """What changed of a step's inputs; None if nothing did."""
+    """The change of a step's inputs, or None."""
     if entry.content_hash != step.content_hash:
         return STEP_INPUTS[step.role]
     return "the step before it" if step.task and entry.dependencies != step.dependencies else None

@@ -35,7 +35,7 @@ class AppenderProcess:
         self._crashes = 0
         self._recorded_problem = ""
         self.failure: str | None = None
-        """Why the appender is not restarted any more; None while it runs."""
+        """Why the appender is no longer restarted; None while it runs."""
 
     def start(self) -> None:
         """Insert its row, then start its process. Raises DatabaseBusy, with nothing started."""

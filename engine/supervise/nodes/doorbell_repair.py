@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 _REPAIR_SECONDS = 0.5
 _LOST_SECONDS = 15.0
-"""Seconds after which a ring is repeated although the queue holds others, among which it may still wait."""
+"""Seconds after which a ring is repeated although the queue holds others: the ring may still be among them."""
 _LATE_SECONDS = 0.05
 
 
@@ -33,7 +33,7 @@ class QueueMaintainer:
             self._doorbells.ring(sequence_ids)
 
     def tick(self) -> None:
-        """Repair what is due. Raises DatabaseBusy; the next tick retries."""
+        """Repair due jobs and rings. Raises DatabaseBusy; the next tick retries."""
         now = boottime()
         due = jobs.next_due(self._db, self._run)
         late = due is not None and due + _LATE_SECONDS <= now

@@ -17,13 +17,13 @@ from engine.supervise.nodes.node_pool import NodePool
 
 
 class NodeLoad(Struct, frozen=True, kw_only=True):
-    """What a runner that takes jobs reports of itself."""
+    """A report of a runner that takes jobs."""
 
     number: int
     held: int
     """Jobs that it has leased and not committed."""
     runs_alone: bool = False
-    """Whether it works a job that crashed a node before, and takes no other beside it."""
+    """Whether it works a job that crashed a node before, and no other beside it."""
     worked: int
     """Jobs that it has committed."""
     cpu: float
@@ -31,7 +31,7 @@ class NodeLoad(Struct, frozen=True, kw_only=True):
 
 
 class PoolLoad(Struct, frozen=True, kw_only=True):
-    """The runners of a run: those that take jobs, those that start, and those that are not replaced any more."""
+    """The runners of a run: those that take jobs, those that start, and those that are no longer replaced."""
 
     nodes: Sequence[NodeLoad]
     starting: int = 0
@@ -61,10 +61,10 @@ class NodeScaler:
         """When jobs began to wait, and the CPU seconds of each node then."""
 
     def observe(self, load: PoolLoad, nodes: NodeRange, now: float) -> bool:
-        """Note the load. Returns whether one more node is allowed, and the present ones take no more jobs.
+        """Note the load. True: one more node is allowed, and the present ones take no more jobs.
 
-        They take none where all slots are full, where each works a job alone, or where not one job was leased since the
-        last look. Beside a node that takes jobs, one that works a job alone has free slots: it will take more soon.
+        They take none if all slots are full, if each works a job alone, or if no job was leased since the last look.
+        Beside a node that takes jobs, one that works a job alone has free slots: it will take more soon.
         """
         before = {node.number: node for node in self._load.nodes}
         for node in load.nodes:
@@ -81,7 +81,7 @@ class NodeScaler:
         return not load.starting and count < nodes.most and (is_full or is_stalled)
 
     def decide(self, *, jobs_wait: bool, now: float) -> ScalingDecision:
-        """What to do about the load noted last. `jobs_wait`: whether a further node could lease a job now."""
+        """Decide about the last noted load. `jobs_wait`: whether a further node could lease a job now."""
         if not jobs_wait:
             self._wait_began = None
             return ScalingDecision(retire=self._idle_nodes(now))
@@ -98,7 +98,7 @@ class NodeScaler:
         self._wait_began = None
 
     def _idle_nodes(self, now: float) -> tuple[int, ...]:
-        """Nodes without a job for long enough, the highest numbers first, as many as are above the least."""
+        """Nodes without a job for long enough, the highest numbers first; the least number of nodes stays."""
         spare = len(self._load.nodes) + self._load.starting - self._range.least
         idle = [number for number, active_at in self._active_at.items() if now - active_at >= self._idle]
         return tuple(sorted(idle, reverse=True)[: max(0, spare)])
@@ -121,12 +121,12 @@ def _leased_jobs(load: PoolLoad) -> int:
 
 
 _LOOK_SECONDS = 0.5
-"""The time between two looks: two beats, so that a node that works has reported it."""
+"""Seconds between two looks: two beats, so that a working node has reported it."""
 _TAKING_STATES = (NodeState.READY, NodeState.DONE)
 
 
 class ElasticNodes:
-    """Scales the runners of one pool. Does nothing where their number is fixed."""
+    """Scales the runners of one pool. Does nothing if their number is fixed."""
 
     def __init__(self, db: Database, run: int, node_pool: NodePool, settings: Settings) -> None:
         self._db = db
@@ -140,7 +140,7 @@ class ElasticNodes:
         self._next_at = 0.0
 
     def tick(self) -> None:
-        """Start or retire what is due. Raises DatabaseBusy; a later tick retries."""
+        """Start or retire nodes. Raises DatabaseBusy; a later tick retries."""
         now = time.monotonic()
         if now < self._next_at:
             return

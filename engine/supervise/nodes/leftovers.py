@@ -45,7 +45,7 @@ def fence_leftovers(db: Database, folder: Path) -> None:
 
 
 def clean_stored(db: Database, folder: Path, run: Run, *, busy_seconds: float) -> str:
-    """Delete page bodies and parts of files that are not needed, and documents without their body.
+    """Delete unneeded page bodies and parts of files, and documents without their body.
 
     Returns a warning, or ''.
     """
@@ -62,9 +62,9 @@ def clean_stored(db: Database, folder: Path, run: Run, *, busy_seconds: float) -
 
 
 def _delete_beats(folder: Path) -> None:
-    """Delete the heartbeats that dead processes left. The folder may be a link: whatever is not ours stays.
+    """Delete the heartbeats of dead processes. The folder may be a link: other files stay.
 
-    Raises StorageError on a file in the place of a heartbeat, because a node would overwrite it.
+    Raises StorageError for a file of another program in the place of a heartbeat, since a node would overwrite it.
     """
     try:
         for path in folder.iterdir():

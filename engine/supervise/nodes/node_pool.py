@@ -32,7 +32,7 @@ _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
 _GRACEFUL_END = "stopped gracefully"
 _STARTING_AT_ONCE = 4
-"""Nodes that start at once, or as many as CPUs: others wait until one of them has beaten."""
+"""Nodes that may start at once; others wait until one of them has sent a beat. The number of CPUs may allow more."""
 
 
 @dataclass(order=True, slots=True)
@@ -64,7 +64,7 @@ class NodePool:
         self.range: NodeRange = settings.nodes
         """How many runners there may be; commands change it."""
         self.given_up = 0
-        """Runners that crashed too often and are not replaced."""
+        """Runners that crashed too often and are no longer replaced."""
         self._scheduled: list[_ScheduledStart] = []
 
     @property
@@ -74,7 +74,7 @@ class NodePool:
 
     @property
     def pending_runners(self) -> int:
-        """How many runners are about to start."""
+        """The number of runners about to start."""
         return sum(due.role is Role.RUNNER for due in self._scheduled) + len(self._restarting_runners)
 
     @property
@@ -129,7 +129,7 @@ class NodePool:
         return child
 
     def start_missing_nodes(self) -> None:
-        """Start runners and backups until there are as many as there must be at least."""
+        """Start runners and backups up to their least number."""
         for role, count in ((Role.RUNNER, self.range.least), (Role.BACKUP_RUNNER, self._settings.backups)):
             present = sum(child.role is role for child in self.nodes) + sum(due.role is role for due in self._scheduled)
             for _ in range(count - present):
@@ -171,7 +171,7 @@ class NodePool:
         self._start_due()
 
     def _start_due(self) -> None:
-        """Start the nodes that are due, until as many have no beat yet as may start at once."""
+        """Start due nodes, up to the number that may be without a beat at once."""
         now, limit = time.monotonic(), max(_STARTING_AT_ONCE, usable_cpus())
         while self._scheduled and self._scheduled[0].due_at <= now:
             if sum(not child.heartbeat.has_beaten for child in self.nodes) >= limit:
@@ -207,7 +207,7 @@ class NodePool:
             child.kill_and_wait()
 
     def kill_writer(self, pid: int, stalled: float) -> bool:
-        """Kill the child with this pid, which blocks all writers; False if no child has it."""
+        """Kill the child with this pid, which blocks all writers. False: no child has it."""
         for child in self._children:
             if child.pid == pid:
                 child.kill_reason = child.kill_reason or f"held the database lock for {stalled:.0f} s; killed"

@@ -30,7 +30,7 @@ class DefsSync:
     ) -> None:
         """`reloader`: None if the defs are not watched. `extract_only`: nothing is fetched.
 
-        `notices`: what the operator should know at the start, such as changed defs or lost pages.
+        `notices`: news for the operator at the start, such as changed defs or lost pages.
         """
         self._db = db
         self._run = run
@@ -44,11 +44,11 @@ class DefsSync:
 
     @property
     def done(self) -> bool:
-        """Whether no stale page and no job of a changed group is left."""
+        """Whether no stale page and no job of a changed group remains."""
         return self._planner.done
 
     def tick(self, seeder: Seeder) -> Seeder:
-        """Publish saved defs and continue the work that follows from them; returns the current seeder."""
+        """Publish saved defs and continue the work that follows; returns the current seeder."""
         if self.reloader is not None:
             if not self._started:
                 self._started = True
@@ -60,7 +60,7 @@ class DefsSync:
         return seeder
 
     def has_open_work(self) -> bool:
-        """Whether work is left; with `extract_only`, whether re-extraction is left."""
+        """Whether work remains; with `extract_only`, whether re-extraction remains."""
         if not self._planner.done:
             return True
         return (stale_pages.has_open_extracts if self._extract_only else jobs.has_open_jobs)(self._db, self._run)

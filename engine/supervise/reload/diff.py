@@ -38,7 +38,7 @@ def relinked_groups(old: Definitions, new: Definitions, stale: Collection[str]) 
 
 
 def _links_by_target(definitions: Definitions) -> dict[str, dict[str, str]]:
-    """By group and target group of its links: a hash of those links, of the depth limit and of dropped query keys."""
+    """By group and target group of its links: a hash of those links, the depth limit and the dropped query keys."""
     by_group: dict[str, dict[str, str]] = {}
     query_rules = list_query_rules(definitions)
     for group in definitions.task_groups:
@@ -76,7 +76,7 @@ def describe_changes(old: PreparedDefs, new: PreparedDefs, pages: int) -> str:
 
 
 def count_locators(old: Definitions, new: Definitions) -> tuple[int, int]:
-    """How many locators, as written in the defs, were added and removed."""
+    """The numbers of locators, as written in the defs, that were added and removed."""
     before, after = _locator_requests(old), _locator_requests(new)
     return len(after - before), len(before - after)
 

@@ -47,7 +47,7 @@ class PublishHook(Protocol):
 class PublishResult(Struct, frozen=True, kw_only=True):
     version: int
     changed: bool
-    """Whether the defs differ in meaning from those the run had."""
+    """Whether the meaning of the defs changed."""
     text: str
     """A sentence for the operator."""
 
@@ -70,7 +70,7 @@ def publish_defs(
 
     `output_dir` is the run's output folder, `output_file` the file of `-o`. The pages of `forced_data_def` are
     re-extracted even if it did not change. `on_publish` gets `graph`, the steps of `defs`. `current` has the defs in
-    force; they are read if it is None. The caller seeds the locators. `only_new` is as in `declare_outputs`.
+    force; None: they are read. The caller seeds the locators. `only_new` is as in `declare_outputs`.
     """
     version = versions.publish(db, defs, time.time())
     definitions, seq = defs.definitions, run.seq
@@ -85,7 +85,7 @@ def publish_defs(
     if version == run.defs_version and forced_data_def is None:
         return PublishResult(version=version, changed=False, text="nothing changed: the defs have the same meaning")
     if forced_data_def is not None:
-        statistics.recount(db, seq)  # what is re-extracted may be damaged
+        statistics.recount(db, seq)  # the stored rows of these pages may be damaged
     current = current or PreparedDefs.from_definitions(versions.read(db, run.defs_version))
     runs.set_version(db, seq, version)
     _apply_limits(db, seq, current.definitions, definitions, settings)
@@ -101,7 +101,7 @@ def publish_defs(
 
 
 def count_stale_pages(db: Database, run: int, current: PreparedDefs, new: PreparedDefs, settings: Settings) -> int:
-    """How many done pages publishing `new` over `current` would re-extract, by the counters."""
+    """The number of done pages that publishing `new` over `current` would re-extract, by the counters."""
     if settings.on_reload == "new_only":
         return 0
     worked = _count_worked_pages(db, run)
@@ -109,7 +109,7 @@ def count_stale_pages(db: Database, run: int, current: PreparedDefs, new: Prepar
 
 
 def _count_worked_pages(db: Database, run: int) -> Counter[str]:
-    """Pages that may be re-extracted, by group: done ones, and those on which a plugin step failed."""
+    """Pages that may be re-extracted, by group: done ones, and those that a plugin step failed."""
     return Counter(sequences.count_done_pages(db, run)) + Counter(results.count_failed_pages(db, run))
 
 
@@ -150,7 +150,7 @@ def _retained_outputs(
 def _begin_reextraction(
     db: Database, run: Run, version: int, old: PreparedDefs, new: PreparedDefs, forced: str | None
 ) -> int:
-    """Start the re-extraction of pages that are stale now; returns their number by the counters."""
+    """Start the re-extraction of stale pages; returns their number by the counters."""
     seq = run.seq
     before, after = versions.get_page_hashes(db, run.defs_version or 0), versions.get_page_hashes(db, version)
     stale = stale_groups(before, after)

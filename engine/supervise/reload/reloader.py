@@ -80,7 +80,7 @@ class Reloader:
     def request(self, command: int, saved: str | None = None) -> tuple[bool, str] | None:
         """Load and publish the defs for a command; returns the outcome once it is available, else None.
 
-        `saved`: the hash of the defs that the operator saw; others are not published. None: whatever is on disk.
+        `saved`: the hash of the defs that the operator saw; others are not published. None: any defs on disk.
         """
         if command in self._results:
             return self._results.pop(command)
@@ -96,13 +96,13 @@ class Reloader:
         self._watcher.stop()
 
     def tick(self, now: float) -> tuple[Definitions, int] | None:
-        """Publish loaded defs, if there are any; returns new defs and their version, for the caller to seed.
+        """Publish loaded defs, if any; returns new defs and their version, for the caller to seed.
 
         `now`: wall clock. Raises DatabaseBusy; the next tick retries.
         """
         newer, waiting = self._watcher.take_result(), self._load_result
         if newer is not None and waiting is not None:
-            newer = replace(newer, ticket=max(newer.ticket, waiting.ticket))  # it answers what the older one would have
+            newer = replace(newer, ticket=max(newer.ticket, waiting.ticket))  # it also answers the older request
         result = self._load_result = newer or waiting
         if result is None:
             return None
@@ -140,7 +140,7 @@ class Reloader:
         return (problem,)
 
     def _must_ask(self, defs: PreparedDefs, ticket: int) -> bool:
-        """Whether these defs wait for an operator, since no request without a hash or with theirs publishes them."""
+        """Whether these defs wait for an operator: no request publishes them, with their hash or without one."""
         if self._settings.on_save == "publish" or defs.hash == self._current.hash:
             return False
         if 0 < self._signal_ticket <= ticket:
@@ -149,7 +149,7 @@ class Reloader:
         return all(saved not in (None, defs.hash) for saved in answered)
 
     def _hold(self, defs: PreparedDefs, now: float) -> _Outcome:
-        """Keep the version in force, and tell viewers and the log what waits."""
+        """Keep the version in force, and tell viewers and the log about the waiting defs."""
         pages = count_stale_pages(self._db, self._run, self._current, defs, self._settings)
         text = describe_changes(self._current, defs, pages)
         outcome = False, f"the defs were saved again since, and wait: {text}"
@@ -197,7 +197,7 @@ class Reloader:
 
 
 def store_problems(db: Database, problems: Sequence[Problem]) -> None:
-    """Record the problems for viewers; an empty list means valid defs. No saved defs wait any more."""
+    """Record the problems for viewers; an empty list means valid defs. Saved defs no longer wait."""
     records = [
         {"file": p.file, "line": p.line, "col": p.column, "code": p.code, "message": p.message}
         for p in problems

@@ -39,7 +39,7 @@ class ReextractionPlanner:
         self._db = db
         self._run = run
         self.done = False
-        """Whether the last step found nothing to do."""
+        """Whether the last step had nothing to do."""
 
     def step(self) -> list[int]:
         """Do one batch of each kind; returns the sequences to ring."""

@@ -32,11 +32,11 @@ class PostedSeeds(Struct):
 
     created: int = 0
     known: int = 0
-    """The run had their jobs already."""
+    """URLs whose jobs the run already had."""
     unusable: int = 0
-    """They give no job."""
+    """URLs without a job."""
     problems: list[str] = field(default_factory=list)
-    """The first unusable ones, each with its place."""
+    """The first unusable URLs, each with its place."""
 
 
 class SeedPoster:
@@ -54,9 +54,9 @@ class SeedPoster:
         self.result = PostedSeeds()
 
     def post(self, written: Iterable[tuple[str, str]]) -> None:
-        """Make jobs of URLs as written, each with the place it stands at.
+        """Make jobs of URLs as written, each with its place.
 
-        Raises UsageError while the run is ending, or if its defs lose the group; what was posted before stays.
+        Raises UsageError while the run is ending, or if its defs lose the group; earlier batches stay.
         """
         entries = iter(written)
         while part := list(islice(entries, _BATCH)):
@@ -67,13 +67,13 @@ class SeedPoster:
                 self.result.known += len(seeds) - created
 
     def log(self) -> None:
-        """Record in the run's events what was posted."""
+        """Record the posted URLs in the run's events."""
         text = f"seed: {self.result.created:,} jobs added to {self._group}"
         with self._db.transaction():
             events.add(self._db, self._run.seq, [Event(time.time(), "INFO", "operator", "command", text)])
 
     def _add(self, seeds: list[Seed]) -> int:
-        """Create the jobs of a batch; returns how many the run did not have."""
+        """Create the jobs of a batch; returns the number of new ones."""
         db, run = self._db, self._run.seq
         while True:
             with self._jobs.placing():

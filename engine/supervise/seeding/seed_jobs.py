@@ -28,7 +28,7 @@ class Seed(NamedTuple):
     userinfo: str
     body: str | None = None
     series: Series | None = None
-    """The pages that follow it; None: it is alone."""
+    """The pages that follow it; None: a single page."""
 
 
 class SeedJobs:
@@ -42,7 +42,7 @@ class SeedJobs:
 
     @contextlib.contextmanager
     def placing(self) -> Iterator[None]:
-        """A transaction; what it places is cached once it is committed."""
+        """A transaction; its placements are cached once it is committed."""
         try:
             with self._db.transaction():
                 yield
@@ -84,7 +84,7 @@ class SeedJobs:
         return seeded_hosts
 
     def readmit(self, seeded_hosts: set[int]) -> None:
-        """Count these hosts as named in the defs: what the address guard skipped on them is requeued."""
+        """Count these hosts as named in the defs: jobs that the address guard skipped on them are requeued."""
         for key in hosts.mark_named(self._db, seeded_hosts):
             placement.readmit_host(self._db, self._run, key, self._placements.host_policy(key))
 
@@ -102,7 +102,7 @@ def encode_request(
     locator: Locator, userinfo: str = "", body: str | None = None, *, rules: SitemapRules | None = None,
     series: Series | None = None,
 ) -> str:  # fmt: skip
-    """A request of a locator as the table `locators` keeps it; its texts as the defs have them."""
+    """A locator's request in the form of the table `locators`, with the texts of the defs."""
     request: dict[str, object] = {
         "method": locator.method,
         "headers": list(locator.headers.items()),

@@ -19,17 +19,17 @@ _BATCH_SIZE = 2000
 
 
 class SeedReader:
-    """The seeds of one def version. `problems`: those that give no job, each with its place."""
+    """The seeds of one def version. `problems`: seeds without a job, each with its place."""
 
     def __init__(self, base: str | None, unread_stdin: Iterator[tuple[int, str]] | None = None) -> None:
-        """`base`: of relative URLs. `unread_stdin`: what the version before left of standard input."""
+        """`base`: of relative URLs. `unread_stdin`: the rest of standard input that the last version left."""
         self._base = base
         self._stdin = unread_stdin
         self.problems: list[str] = []
 
     @property
     def stdin(self) -> Iterator[tuple[int, str]]:
-        """The lines of standard input that are not read yet; shared by successive versions."""
+        """The unread lines of standard input; shared by successive versions."""
         if self._stdin is None:
             self._stdin = read_urls("-")
         return self._stdin
@@ -77,7 +77,7 @@ class SeedReader:
             yield from self._resolve(read_urls(locator.from_file), f"{shown_path(locator.from_file)}:")
 
     def _resolve(self, written: Iterable[tuple[object, str]], place: str) -> Iterator[Seed]:
-        """The seeds of URLs as written, each after its line, if it has one; the others become problems."""
+        """The seeds of URLs as written, each after its line, if any; the others become problems."""
         for line, url in written:
             try:
                 seed = read_seed(url, self._base)
@@ -91,7 +91,7 @@ class SeedReader:
 
 
 def read_seed(written: str, base: str | None) -> Seed | None:
-    """The seed of a URL as written: its host has no variables any more. None: it is not a URL.
+    """The seed of a URL as written, with the variables of its host resolved. None: it is not a URL.
 
     `base`: of relative URLs. Raises UnusableVariable.
     """
@@ -102,7 +102,7 @@ def read_seed(written: str, base: str | None) -> Seed | None:
     full = urls.resolve(bare, base)
     if full is None:
         return None
-    if "@" in full and urls.userinfo_of(full):  # the base has them
+    if "@" in full and urls.userinfo_of(full):  # the base contains them
         userinfo, full = userinfo or urls.userinfo_of(full), urls.without_credentials(full)
     return Seed(full, userinfo)
 

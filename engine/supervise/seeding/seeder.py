@@ -31,12 +31,12 @@ from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
 from engine.supervise.seeding.seed_reader import SeedReader, take_batch
 
 _SMALL_GROUP = 20
-"""URLs of a group that is seeded in one transaction, with others: no page leads to one of them before it is there."""
+"""URLs of a group that is seeded together with others in one transaction, before pages can link to them."""
 _MAX_TOGETHER = 50
-"""Such groups in one transaction."""
+"""Number of such groups in one transaction."""
 _MAX_REPORTED = 5
 _RETRY_SECONDS = 1.0
-"""Before an unreadable list is read again; doubled each time, up to a minute."""
+"""Seconds before an unreadable list is read again; doubled each time, up to a minute."""
 _MAX_DOUBLINGS = 6
 
 _T = TypeVar("_T")
@@ -73,7 +73,7 @@ class Seeder:
     def step(self) -> list[int]:
         """Write one batch; returns the sequences to ring. Sets `done` after the last.
 
-        Raises UsageError if a list cannot be read, in spite of all retries.
+        Raises UsageError if a list cannot be read, after all retries.
         """
         try:
             return next(self._batches)
@@ -114,7 +114,7 @@ class Seeder:
         yield from self._retry_busy(self._mark_ready)
 
     def _retry_busy(self, work: Callable[[], _T]) -> Generator[list[int], None, _T]:
-        """The result of `work`; each busy database costs one step, since a generator that raises is finished."""
+        """The result of `work`. Each busy database costs one step, since a generator that raises is finished."""
         while True:
             try:
                 return work()
@@ -186,7 +186,7 @@ class Seeder:
             yield together
 
     def _is_small(self, group: LocatorGroup) -> bool:
-        """Whether it has a few plain URLs: no list and no pattern."""
+        """Whether it has a few plain URLs, without lists and patterns."""
         if any(each.from_file is not None or each.body_pieces for each in group.locators):
             return False
         patterns = [url for locator in group.locators for url in (*locator.urls, locator.sitemap or "")]

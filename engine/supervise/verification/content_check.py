@@ -24,22 +24,22 @@ _BATCH = 500
 
 
 class GroupFindings(Struct):
-    """What was read of one finished group; filled while it is read."""
+    """The findings about one finished group, filled while it is read."""
 
     present: ContentSum = field(default_factory=ContentSum)
-    """The sums of the stored digests of what is there."""
+    """The sums of the stored digests of existing rows and documents."""
     damaged_rows: Counter[str] = field(default_factory=Counter)
-    """By dataDef."""
+    """Damaged rows by dataDef."""
     damaged_pages: set[int] = field(default_factory=set)
     """Jobs whose rows are damaged."""
     damaged_documents: list[JobDocument] = field(default_factory=list)
     missing_documents: list[JobDocument] = field(default_factory=list)
     unusable: list[JobDocument] = field(default_factory=list)
-    """Done pages without a document to extract again."""
+    """Done pages without a document for another extraction."""
     pruned: int = 0
 
     def explain_rows(self, recorded: ContentSum) -> tuple[str, bool]:
-        """Why the rows differ from the checkpoint, and whether it is unknown which; empty: they are equal."""
+        """Why the rows differ from the checkpoint, and whether the rows at fault are unknown. Empty: no difference."""
         reasons, total = [], f"{recorded.rows:,}"
         if damaged := self.damaged_rows.total():
             reasons.append(f"{damaged:,} of {total} {_differs(damaged)} checkpoint")
@@ -51,7 +51,7 @@ class GroupFindings(Struct):
         return ", ".join(reasons), is_unknown
 
     def explain_documents(self, recorded: ContentSum) -> str:
-        """Why the documents differ from the checkpoint; empty: they are equal."""
+        """Why the documents differ from the checkpoint, or an empty text."""
         reasons, total = [], f"{recorded.documents:,}"
         if damaged := len(self.damaged_documents):
             reasons.append(f"{damaged:,} of {total} {_differs(damaged)} checkpoint")
@@ -114,7 +114,7 @@ def check_documents(db: Database, run: int, pages: PageStore | None, findings: M
 
 
 class DamagedFile(Struct, frozen=True, kw_only=True):
-    """A downloaded file that differs from what was recorded."""
+    """A downloaded file that differs from its record."""
 
     path: str
     """Relative to the output folder of the run."""
@@ -122,10 +122,10 @@ class DamagedFile(Struct, frozen=True, kw_only=True):
     job: int
     """A job that downloads it again."""
     url: str
-    """Of that job."""
+    """The URL of that job."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As `state --verify --json` prints it."""
+        """The object in `state --verify --json`."""
         return {"path": self.path, "reason": self.reason, "job": self.job}
 
 

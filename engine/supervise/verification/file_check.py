@@ -1,4 +1,4 @@
-"""Compares one output, a stream of bytes or a table, with the rows that it must hold."""
+"""Compares one output, a stream of bytes or a table, with its expected rows."""
 
 import os
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from engine.store.tables.output.outputs import Output
 _PIECE_BYTES = 64 * 1024
 _MAX_RECORD_BYTES = 64 * 1024 * 1024
 _MAX_DIFFERENCES = 100
-"""The comparison of a file with more of them ends early."""
+"""The comparison of a file ends early after so many."""
 _LOOKAHEAD = 64
-"""Rows or records that are searched for where both continue after a difference."""
+"""Rows or records that are searched after a difference for the place where both continue."""
 _BEFORE_ALL = -(2**63)
 
 CheckedRow = tuple[int, str | None]
@@ -31,7 +31,7 @@ class _Differences:
 
     @property
     def reason(self) -> str:
-        """Why the output is invalid; empty if it is valid."""
+        """Why the output is invalid, or an empty text."""
         more = f", and {self._count - 1:,} more" if self._count > 1 else ""
         return self._problem or ", ".join(filter(None, (self._first + more, self._surplus)))
 
@@ -45,7 +45,7 @@ class FileCheck(_Differences):
     """Compares one file with rows that come in order. Raises OSError."""
 
     def __init__(self, output: Output, *, is_final: bool) -> None:
-        """`is_final`: nothing will be written behind what is recorded."""
+        """`is_final`: nothing will be written behind the recorded part."""
         super().__init__(output)
         format_ = load_format(output.type)
         self._is_quoted = isinstance(format_, FileFormat) and format_.is_quoted
@@ -96,7 +96,7 @@ class FileCheck(_Differences):
             self._skip(expected)
             return
         record = self._read_record(self._at)
-        if expected is None:  # the row is damaged, so what its line was made of is unknown
+        if expected is None:  # the row is damaged, so its line is unknown
             if not (self._only_new and record in following):
                 self._skip(record)
             return
@@ -106,7 +106,7 @@ class FileCheck(_Differences):
             self._skip(passed)
             return
         self._add(f"line {self._line:,} is not row {self._row:,}")
-        if record not in following:  # else the file lacks the row
+        if record not in following:  # otherwise the file lacks the row
             self._skip(record)
 
     def _find_surplus(self, expected: bytes, following: Sequence[bytes | None]) -> bytes:
@@ -137,7 +137,7 @@ class FileCheck(_Differences):
         return record[: record.find(b"\n") + 1] or record
 
     def _read(self, length: int, at: int) -> bytes:
-        """Bytes of the file as far as it is recorded."""
+        """Bytes of the recorded part of the file."""
         length = min(length, self._size - at)
         pieces = []
         while length > 0 and (piece := os.pread(self._fd, length, at)):

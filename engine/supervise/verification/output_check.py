@@ -31,7 +31,7 @@ class OutputResult(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """As `state --verify --json` prints it."""
+        """The object in `state --verify --json`."""
         return {"path": self.path, "data_def": self.data_def, "status": self.status, "reason": self.reason or None}
 
 
@@ -59,7 +59,7 @@ class OutputChecks:
         self._load_earlier_rows()
 
     def check(self, batch: Sequence[ContentRow], damaged: set[int]) -> None:
-        """Compare the next rows of the run; `damaged`: ids of those that are not as they were committed."""
+        """Compare the next rows of the run; `damaged`: ids of rows that differ from their commit."""
         by_data_def: dict[str, list[CheckedRow]] = {}
         for row in batch:
             text = None if row.id in damaged else row.data.decode()
@@ -114,7 +114,7 @@ class OutputChecks:
                     one.check = None
 
     def _filter(self, output: Output, own: list[CheckedRow]) -> list[CheckedRow]:
-        """Without the rows that an earlier run has, if the file has only new ones; damaged rows stay."""
+        """Without the rows of earlier runs, if the file has only new ones; damaged rows stay."""
         if "only_new" not in output.settings:
             return own
         kept = {id_ for id_, _ in self._only_new.filter_batch(output, [(id_, text) for id_, text in own if text])}

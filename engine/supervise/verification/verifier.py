@@ -1,4 +1,4 @@
-"""Verifies a run: what differs from its commits, and the commands that mend it. Changes nothing.
+"""Verifies a run: its differences from its commits, and the commands that mend them. Changes nothing.
 
 The sums of a group are compared once all of its steps are complete. There is no long transaction: a crawl may be
 writing, and a group that changed meanwhile counts as unfinished.
@@ -38,7 +38,7 @@ _BATCH_ROWS, _FIRST_ROWS, _MIN_ROWS = 1_000, 100, 4
 _BATCH_BYTES = 8_000_000
 """Batches of large rows are smaller, so that memory stays flat."""
 _MAX_URLS = 20
-"""More pages of a group are fetched again by one command for the whole group."""
+"""For more pages of a group, one command fetches the whole group again."""
 
 GroupStatus = Literal["valid", "invalid", "unfinished"]
 
@@ -49,15 +49,15 @@ class GroupResult(Struct, frozen=True, kw_only=True):
     group: str
     status: GroupStatus
     reason: str | None = None
-    """In one line, why it is not valid."""
+    """Why it is not valid, in one line."""
     steps: Mapping[str, str] = field(default_factory=dict)
-    """By STEP, or TASK/STEP: what differs, or why its entry is invalid."""
+    """By STEP, or TASK/STEP: the difference, or why its entry is invalid."""
     rows: int | None = None
     documents: int | None = None
     pruned: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """As `state --verify --json` prints it."""
+        """The object in `state --verify --json`."""
         return {
             "group": self.group, "status": self.status, "reason": self.reason, "steps": dict(self.steps),
             "rows": self.rows, "documents": self.documents, "pruned": self.pruned,
@@ -72,7 +72,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     files: tuple[DamagedFile, ...]
     """Downloaded files that differ."""
     commands: tuple[str, ...]
-    """What mends the differences, in this order. Rows and pages of an earlier run cannot be mended."""
+    """Commands that mend the differences, in this order. Rows and pages of an earlier run cannot be mended."""
 
     @property
     def is_valid(self) -> bool:
@@ -89,7 +89,7 @@ class _Task(NamedTuple):
 
 
 class _Mending:
-    """Collects the commands that mend what differs."""
+    """Collects the commands that mend the differences."""
 
     def __init__(self) -> None:
         self._retries: list[str] = []
@@ -105,7 +105,7 @@ class _Mending:
             ]
         else:
             self._retries += [_kind_filter(page.kind, _url_pattern(page.requested_url)) for page in pages]
-        # one dataDef is enough: its pages are extracted again with all of theirs
+        # one dataDef is enough: its pages are extracted again with all of their dataDefs
         data_defs = [task.data_def for task in tasks if is_unknown or task.data_def in findings.damaged_rows]
         if rows or (documents and not pages):
             self._extracts += (data_defs or [task.data_def for task in tasks])[:1]
@@ -121,7 +121,7 @@ class _Mending:
         ]
         commands: list[tuple[str, ...]] = [
             *(("retry", "--state", "done", "--match", match) for match in dict.fromkeys(retries)),
-            # before the run, which may write files again: a damaged row may be no JSON
+            # before the run, which may write files again: a damaged row may not be JSON
             *(("extract", data_def) for data_def in extracts),
             *([("run",)] if retries else []),
             *exports,
@@ -185,7 +185,7 @@ def _read_content(
 
 
 def _explain(findings: GroupFindings, recorded: ContentSum, tasks: Sequence[_Task]) -> dict[str, str]:
-    """By STEP, or TASK/STEP: what differs in a group. Rows that cannot be told apart concern all tasks."""
+    """By STEP, or TASK/STEP: the differences of a group. Rows that cannot be told apart concern all tasks."""
     reasons = {}
     if documents := findings.explain_documents(recorded):
         reasons[LOADER] = f"documents: {documents}"
@@ -220,7 +220,7 @@ def _create_result(
     group: str, status: GroupStatus, steps: Sequence[Checkpoint], reasons: Mapping[str, str],
     findings: GroupFindings | None = None,
 ) -> GroupResult:  # fmt: skip
-    """The result of a group. `reasons`: what differs, by step; entries that are invalid already are added."""
+    """The result of a group. `reasons`: differences by step; already invalid entries are added."""
     invalid = {e.key.removeprefix(f"{group}/"): e.reason or "invalid" for e in steps if e.status == "invalid"}
     by_step = {**invalid, **reasons}
     return GroupResult(
