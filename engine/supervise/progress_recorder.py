@@ -1,4 +1,4 @@
-"""Writes the progress of a run for viewers: heartbeats, rates, checkpoints. A busy database only delays it."""
+"""Writes the progress of a run for viewers; a busy database only delays it."""
 
 import contextlib
 import time
