@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from engine.model.declaration import DefKey, Duration, PatternText, Priority, Text
-from engine.model.stored_form import from_plain, to_plain
 
 MAX_SERIES_PAGES = 100_000
 
@@ -34,16 +33,6 @@ class Series(Struct, frozen=True, kw_only=True):
         if number == self.last or abs(number + step - self.first) >= MAX_SERIES_PAGES:
             return None
         return number + step
-
-    def to_plain(self) -> object:
-        """As JSON values."""
-        return to_plain(self)
-
-    @classmethod
-    def from_plain(cls, value: object) -> "Series":
-        """The series of JSON values."""
-        series: Series = from_plain(cls, value)
-        return series
 
 
 class SitemapLink(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """Shares the cookies of sites among the nodes of a run, through the store."""
 
 import threading
-import time
 from collections.abc import Sequence
 
 import orjson
@@ -48,7 +47,7 @@ class SharedJars:
             if stored is not None and stored.node != self._node:
                 self._cookies.merge(site, orjson.loads(stored.jar))
             jar = StoredJar(orjson.dumps(self._cookies.export(site)), self._node)
-            cookie_jars.put(db, run, site, jar, now=time.time())
+            cookie_jars.put(db, run, site, jar)
 
 
 class SharedJar(Struct, frozen=True):

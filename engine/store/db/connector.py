@@ -93,14 +93,6 @@ class Database:
         database.execute(f"PRAGMA cache_size = {-(_SMALL_CACHE_KB if small_cache else _CACHE_KB)}")
         return database
 
-    @contextlib.contextmanager
-    def connection(self) -> Iterator[Any]:
-        """The connection, for a library that works on it. Its SQLite errors become DatabaseBusy or StorageError."""
-        try:
-            yield self._connection
-        except sqlite3.Error as error:
-            raise self._translate_error(error) from error
-
     def close(self) -> None:
         """Close the connection; safe to repeat."""
         self._connection.close()

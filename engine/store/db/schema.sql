@@ -529,7 +529,6 @@ CREATE TABLE cookie_jars (
     run        INTEGER NOT NULL REFERENCES runs(seq),
     site       TEXT NOT NULL,                       -- registrable domain
     version    INTEGER NOT NULL,                    -- counts the changes of all jars of the run
-    changed_at REAL NOT NULL,
     node       INTEGER NOT NULL,                    -- epoch of the node that wrote it
     jar        BLOB NOT NULL,                       -- JSON
     PRIMARY KEY (run, site)

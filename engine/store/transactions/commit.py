@@ -217,10 +217,8 @@ def _apply(
             hosts.return_turn(db, outcome.job.host, outcome.unused_turn, now)
         if outcome.asks_robots:
             robots.ask_guarded_host(db, run, outcome.job.host)
-        if outcome.host_failed:
-            hosts.add_error(db, outcome.job.host)
-        if outcome.gone:
-            hosts.add_gone(db, outcome.job.host)
+        if outcome.host_failed or outcome.gone:
+            hosts.count_failure(db, outcome.job.host, failed=outcome.host_failed, gone=outcome.gone)
         if outcome.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, outcome)) is not None:
             touched_hosts.add(host)
     logins.apply_outcomes(db, run, accepted)

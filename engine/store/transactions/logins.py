@@ -35,7 +35,7 @@ def apply_rule(db: Database, run: int, host: int, rule: LoginRule | None) -> Non
         host_logins.turn_off(db, host)
         return
     ensure_job(db, run, host, login.key, login.origin, rule)
-    host_logins.renew(db, host)
+    host_logins.want(db, host, renewed=True)
     _reopen_job(db, run, login.key)
 
 

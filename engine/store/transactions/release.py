@@ -31,7 +31,7 @@ def settle_files(db: Database, run: int, accepted: Sequence[JobOutcome]) -> None
         return
     for outcome in accepted:
         for held in outcome.held:
-            rows.add_waiting(db, run, held.data_def, len(held.texts))
+            rows.add_counts(db, run, held.data_def, waiting=len(held.texts))
     ids = held_rows.add(db, run, _new_rows(accepted))[:_MAX_RELEASED]
     files.add(db, run, [(outcome.job.id, outcome.file) for outcome in accepted if outcome.file is not None])
     ended = [
@@ -65,12 +65,6 @@ def release_ended(db: Database, run: int) -> bool:
     return bool(ids)
 
 
-def take_back(db: Database, run: int, pages: str, kept: str = "[]") -> None:
-    """Delete the held rows of pages, except those of the kept dataDefs; both are JSON lists of ids."""
-    for data_def, count in held_rows.delete_replaced(db, pages, kept).items():
-        rows.add_waiting(db, run, data_def, -count)
-
-
 def _release(db: Database, run: int, ids: Sequence[int]) -> None:
     for start in range(0, len(ids), _BATCH):
         complete = held_rows.list_complete(db, ids[start : start + _BATCH])
@@ -93,5 +87,4 @@ def _write(db: Database, run: int, complete: Sequence[CompleteRow]) -> None:
     rows.add(db, run, new)
     content_sums.move(db, run, sums)
     for name, count in counts.items():
-        rows.add_counts(db, run, name, count, 0)
-        rows.add_waiting(db, run, name, -count)
+        rows.add_counts(db, run, name, rows=count, waiting=-count)

@@ -23,11 +23,9 @@ from engine.store.pages import documents
 from engine.store.read import browse
 from engine.store.read.sent_request import SentRequest
 from engine.store.tables.job import jobs, results, step_values
-from engine.store.tables.output import deliveries, outputs
-from engine.store.tables.row import health, rows
 from engine.store.tables.run import checkpoints, events, runs, supervisors
 from engine.store.tables.run.events import Event
-from engine.store.transactions import logins, release, robots, statistics
+from engine.store.transactions import logins, robots, statistics, supersede
 
 _BATCH = 2000
 _ENDED_JOBS = """
@@ -107,13 +105,8 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
             return 0
         ensure_accepting(db, run)
         ids = [row[0] for row in ended]
-        deliveries.withdraw(db, run, id_list(ids), "[]")
-        for data_def, first in rows.delete_by_jobs(db, run, ids).items():
-            outputs.mark_dirty(db, run, data_def, first)
-        release.take_back(db, run, id_list(ids))
-        health.take_back(db, run, id_list(ids))
         step_failed = results.list_errors(db, ids)  # these are extracted again from their stored documents
-        results.take_back(db, run, ids)
+        supersede.take_back_pages(db, run, ids)
         step_values.delete_checkpoints(db, ids)
         keys = [_document_key(row) for row in ended if row[0] not in step_failed]
         for start in range(0, len(keys), 500):

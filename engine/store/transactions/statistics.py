@@ -53,7 +53,7 @@ def add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> No
         for data_def, rejected in outcome.rejected:
             counts.setdefault(data_def, [0, 0])[1] += rejected
     for data_def, (written, rejected) in counts.items():
-        rows.add_counts(db, run, data_def, written, rejected)
+        rows.add_counts(db, run, data_def, rows=written, rejected=rejected)
 
 
 def add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:

@@ -1,16 +1,13 @@
 """The part of a commit for outcomes made under older defs, or with values carried before."""
 
-from collections.abc import Sequence
-
-import orjson
+from collections.abc import Iterable, Sequence
 
 from engine.model.job import JobKind, JobState
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, id_list
 from engine.store.tables.job import extracts, linked_jobs, results
 from engine.store.tables.output import deliveries, outputs
-from engine.store.tables.row import health, rows
+from engine.store.tables.row import health, held_rows, rows
 from engine.store.tables.run import runs, versions
-from engine.store.transactions import release
 from engine.store.transactions.outcome import JobOutcome
 
 _PAGES = (JobKind.PAGE, JobKind.EXTRACT)
@@ -96,20 +93,26 @@ def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> N
     for outcome in outcomes:
         assert outcome.job.page_job is not None
         groups.setdefault((outcome.kept_data_defs, outcome.job.defs_version), []).append(outcome.job.page_job)
-    for (kept_ids, version), pages in groups.items():
-        listed, kept = orjson.dumps(pages).decode(), orjson.dumps(kept_ids).decode()
-        deliveries.withdraw(db, run, listed, kept)
-        for name, count, first in rows.delete_replaced(db, listed, kept):
-            rows.add_counts(db, run, name, -count, 0)
-            outputs.mark_dirty(db, run, name, first)
-        release.take_back(db, run, listed, kept)
-        for name, count in rows.delete_rejected(db, listed, kept):
-            rows.add_counts(db, run, name, 0, -count)
-        health.take_back(db, run, listed, kept)
-        results.take_back(db, run, pages, kept_ids)
+    for (kept, version), pages in groups.items():
+        take_back_pages(db, run, pages, kept)
         extracts.set_defs_version(db, version, pages)
     if outcomes:
         runs.add_reextracted(db, run, len(outcomes))
+
+
+def take_back_pages(db: Database, run: int, pages: Iterable[int], kept_ids: Iterable[int] = ()) -> None:
+    """Delete the rows of pages and subtract what was counted of them, except for the kept dataDefs."""
+    listed, kept = id_list(pages), id_list(kept_ids)
+    deliveries.withdraw(db, run, listed, kept)
+    for name, count, first in rows.delete_replaced(db, listed, kept):
+        rows.add_counts(db, run, name, rows=-count)
+        outputs.mark_dirty(db, run, name, first)
+    for name, count in held_rows.delete_replaced(db, listed, kept).items():
+        rows.add_counts(db, run, name, waiting=-count)
+    for name, count in rows.delete_rejected(db, listed, kept):
+        rows.add_counts(db, run, name, rejected=-count)
+    health.take_back(db, run, listed, kept)
+    results.take_back(db, run, listed, kept)
 
 
 def update_step_failures(db: Database, pages: Sequence[int]) -> None:

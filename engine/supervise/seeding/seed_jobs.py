@@ -115,5 +115,5 @@ def encode_request(
     if rules is not None:
         request["sitemap"] = to_plain(rules)
     if series is not None:
-        request["series"] = series.to_plain()
+        request["series"] = to_plain(series)
     return orjson.dumps(request).decode()

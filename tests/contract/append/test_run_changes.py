@@ -94,7 +94,7 @@ class TwoRuns:
             if texts:
                 made = row_digests(data_def, texts) if digests else Digests()
                 rows.add(self.db, self.run, [NewRows(job, unit, texts, made)])
-                rows.add_counts(self.db, self.run, data_def, len(texts), 0)
+                rows.add_counts(self.db, self.run, data_def, rows=len(texts))
         return int(job)
 
     def _sequence(self, group: str, host: str, kind: str) -> int:

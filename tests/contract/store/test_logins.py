@@ -256,9 +256,9 @@ def test_a_resumed_run_logs_in_again_only_where_that_failed(gated: StoreHarness)
 def test_each_node_is_given_the_jars_that_others_wrote_since(gated: StoreHarness) -> None:
     one, two = gated.nodes
     with gated.db.transaction():
-        put(gated.db, gated.run, "a", StoredJar(b"1", one), now=1.0)
-        put(gated.db, gated.run, "b", StoredJar(b"2", two), now=2.0)
-        put(gated.db, gated.run, "a", StoredJar(b"3", two), now=3.0)
+        put(gated.db, gated.run, "a", StoredJar(b"1", one))
+        put(gated.db, gated.run, "b", StoredJar(b"2", two))
+        put(gated.db, gated.run, "a", StoredJar(b"3", two))
     assert [(new.version, new.site, new.jar.jar) for new in list_newer(gated.db, gated.run, 0, one)] == [
         (2, "b", b"2"), (3, "a", b"3"),
     ]  # fmt: skip

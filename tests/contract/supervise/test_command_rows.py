@@ -181,8 +181,7 @@ def test_no_row_ends_the_supervisor(console: Console, name: Any, arguments: Any)
 
 
 def test_text_that_is_not_utf8_is_refused(console: Console) -> None:
-    with console.db.connection() as connection:
-        assert connection.execute("SELECT typeof(CAST(x'ff41' AS TEXT))").fetchone() == ("text",)
+    assert console.db.value("SELECT typeof(CAST(x'ff41' AS TEXT))") == "text"
     with console.db.transaction():
         console.db.execute(
             "INSERT INTO commands (supervisor, name, arguments, given_at)"

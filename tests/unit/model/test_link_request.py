@@ -17,6 +17,7 @@ from engine.model.link import (
     PageBlocks,
 )
 from engine.model.locator import MAX_SERIES_PAGES, Series
+from engine.model.stored_form import from_plain, to_plain
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 requests = st.builds(
@@ -154,4 +155,4 @@ def test_the_request_of_a_page() -> None:
 )  # fmt: skip
 def test_a_series_is_read_back(url: list[str], body: list[str], first: int, last: int | None, width: int) -> None:
     series = Series(url=tuple(url), body=tuple(body), first=first, last=last, width=width)
-    assert Series.from_plain(orjson.loads(orjson.dumps(series.to_plain()))) == series
+    assert from_plain(Series, orjson.loads(orjson.dumps(to_plain(series)))) == series

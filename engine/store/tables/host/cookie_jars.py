@@ -5,10 +5,10 @@ from typing import NamedTuple
 from engine.store.db.connector import Database
 
 _PUT = """
-INSERT INTO cookie_jars (run, site, version, changed_at, node, jar)
-SELECT :run, :site, 1 + coalesce((SELECT max(version) FROM cookie_jars WHERE run = :run), 0), :now, :node, :jar
-WHERE true ON CONFLICT (run, site) DO UPDATE SET version = excluded.version, changed_at = excluded.changed_at,
-    node = excluded.node, jar = excluded.jar
+INSERT INTO cookie_jars (run, site, version, node, jar)
+SELECT :run, :site, 1 + coalesce((SELECT max(version) FROM cookie_jars WHERE run = :run), 0), :node, :jar
+WHERE true ON CONFLICT (run, site) DO UPDATE SET version = excluded.version, node = excluded.node,
+    jar = excluded.jar
 """
 _LIST_NEWER = """
 SELECT version, site, jar, node FROM cookie_jars WHERE run = ? AND version > ? AND node <> ? ORDER BY version
@@ -33,9 +33,8 @@ def get(db: Database, run: int, site: str) -> StoredJar | None:
     return None if row is None else StoredJar(bytes(row[0]), int(row[1]))
 
 
-def put(db: Database, run: int, site: str, jar: StoredJar, *, now: float) -> None:
-    """Write the jar of a site. `now`: wall clock."""
-    db.execute(_PUT, {"run": run, "site": site, "now": now, "node": jar.node, "jar": jar.jar})
+def put(db: Database, run: int, site: str, jar: StoredJar) -> None:
+    db.execute(_PUT, {"run": run, "site": site, "node": jar.node, "jar": jar.jar})
 
 
 def list_newer(db: Database, run: int, version: int, node: int) -> list[NewerJar]:

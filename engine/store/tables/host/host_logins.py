@@ -7,7 +7,7 @@ import orjson
 
 from engine.store.db.connector import Database, id_list
 
-_RENEW = "UPDATE hosts SET login = 'WANTED', login_number = login_number + 1, lost_in_row = 0 WHERE id = ?"
+_WANT = "UPDATE hosts SET login = 'WANTED', login_number = login_number + ?, lost_in_row = 0 WHERE id = ?"
 _COMPLETE = """
 UPDATE hosts SET login = 'DONE', login_number = login_number + 1, login_failure = NULL
 WHERE id = ? AND login = 'WANTED'
@@ -47,18 +47,12 @@ def read(db: Database, host: int) -> HostLogin:
     return HostLogin(*db.all("SELECT key, origin, login, login_number FROM hosts WHERE id = ?", (host,))[0])
 
 
-def want(db: Database, host: int) -> None:
-    """Have the host's pages wait for a login."""
-    db.execute("UPDATE hosts SET login = 'WANTED', lost_in_row = 0 WHERE id = ?", (host,))
-
-
-def renew(db: Database, host: int) -> None:
-    """The same after a change of the defs: a login in progress under the old ones does not count."""
-    db.execute(_RENEW, (host,))
+def want(db: Database, host: int, *, renewed: bool = False) -> None:
+    """Have the host's pages wait for a login. `renewed`: one in progress under the old defs does not count."""
+    db.execute(_WANT, (int(renewed), host))
 
 
 def turn_off(db: Database, host: int) -> None:
-    """The defs have no login for the host."""
     db.execute("UPDATE hosts SET login = 'OFF', lost_in_row = 0 WHERE id = ?", (host,))
 
 

@@ -208,14 +208,9 @@ def reset_strikes(db: Database, hosts: Iterable[int], now: float) -> None:
     db.execute(_RESET_STRIKES, (id_list(hosts), now))
 
 
-def add_error(db: Database, host: int) -> None:
-    """Count a failed request."""
-    db.execute("UPDATE hosts SET errors = errors + 1 WHERE id = ?", (host,))
-
-
-def add_gone(db: Database, host: int) -> None:
-    """Count a request answered with 404 or 410."""
-    db.execute("UPDATE hosts SET gone = gone + 1 WHERE id = ?", (host,))
+def count_failure(db: Database, host: int, *, failed: bool, gone: bool) -> None:
+    """Count a request that failed, or was answered with 404 or 410."""
+    db.execute("UPDATE hosts SET errors = errors + ?, gone = gone + ? WHERE id = ?", (int(failed), int(gone), host))
 
 
 def set_robots(

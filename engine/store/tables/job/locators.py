@@ -1,6 +1,9 @@
 """Writes the table `locators`: the requests of locators, one row for all jobs that send it."""
 
+from typing import Any
+
 import orjson
+from msgspec import Struct
 
 from engine.model.locator import Series, SitemapRules
 from engine.model.stored_form import from_plain
@@ -10,7 +13,6 @@ _ENSURE = """
 INSERT INTO locators (run, grp, name, request) VALUES (?, ?, ?, ?)
 ON CONFLICT (run, grp, name, request) DO NOTHING RETURNING id
 """
-_READ = "SELECT request FROM locators WHERE id = ?"
 _FIND = "SELECT id FROM locators WHERE run = ? AND grp = ? AND name = ? AND request = ?"
 
 
@@ -23,14 +25,17 @@ def ensure(db: Database, run: int, group: str, name: str, request: str) -> int:
 
 def get_series(db: Database, locator: int) -> Series | None:
     """The pages of a locator that follow one another; None: it has no series."""
-    text = db.value(_READ, (locator,))
-    stored = None if text is None else orjson.loads(text).get("series")
-    return None if stored is None else Series.from_plain(stored)
+    series: Series | None = _read_part(db, locator, "series", Series)
+    return series
 
 
 def get_sitemap_rules(db: Database, locator: int) -> SitemapRules | None:
     """The rules for the entries of a locator's sitemap; None: all are followed."""
-    text = db.value(_READ, (locator,))
-    stored = None if text is None else orjson.loads(text).get("sitemap")
-    rules: SitemapRules | None = None if stored is None else from_plain(SitemapRules, stored)
+    rules: SitemapRules | None = _read_part(db, locator, "sitemap", SitemapRules)
     return rules
+
+
+def _read_part(db: Database, locator: int, key: str, kind: type[Struct]) -> Any:
+    text = db.value("SELECT request FROM locators WHERE id = ?", (locator,))
+    stored = None if text is None else orjson.loads(text).get(key)
+    return None if stored is None else from_plain(kind, stored)

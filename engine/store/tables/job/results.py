@@ -96,9 +96,9 @@ def _count_codes(db: Database, run: int, place: tuple[str, str, str]) -> dict[st
     return codes
 
 
-def take_back(db: Database, run: int, jobs: Sequence[int], kept: Iterable[int] = ()) -> None:
-    """Delete the results of pages, except those of kept units (tables.versions), and subtract them from the counts."""
-    parameters = {"jobs": id_list(jobs), "kept": id_list(kept)}
+def take_back(db: Database, run: int, jobs: str, kept: str) -> None:
+    """Subtract and delete the results of pages, except those of kept units; both are JSON lists of ids."""
+    parameters = {"jobs": jobs, "kept": kept}
     sums = db.all(_SUMS, parameters)
     if sums:
         db.execute_values(_COUNT, [(run, *key, -count) for *key, count in sums])

@@ -115,7 +115,7 @@ def add(db: Database, run: int, pages: Sequence[PageHealth]) -> None:
     )
 
 
-def take_back(db: Database, run: int, jobs: str, kept: str = "[]") -> None:
+def take_back(db: Database, run: int, jobs: str, kept: str) -> None:
     """Subtract the counts of the pages of jobs, except those of the kept dataDefs; both are JSON lists of ids."""
     parameters = {"jobs": jobs, "kept": kept}
     sums = _Sums()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from engine.model.content_digest import Digests
 from engine.model.record import Texts
-from engine.store.db.connector import Database, id_list
+from engine.store.db.connector import Database
 from engine.store.tables.row import content_sums
 
 _ADD_LARGE = (
@@ -14,12 +14,9 @@ _ADD_LARGE = (
 )
 _BATCH = 1_024
 _COUNT = """
-INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
-ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected
-"""
-_ADD_WAITING = """
-INSERT INTO row_counts (run, data_def, waiting) VALUES (?, ?, ?)
-ON CONFLICT (run, data_def) DO UPDATE SET waiting = waiting + excluded.waiting
+INSERT INTO row_counts (run, data_def, rows, rejected, waiting) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected,
+    waiting = waiting + excluded.waiting
 """
 _WAITING = "SELECT data_def, waiting FROM row_counts WHERE run = ? AND waiting > 0 ORDER BY data_def"
 _AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT +?"
@@ -98,13 +95,9 @@ def _add_large(db: Database, run: int, job: int, data_def: int, text: Any, diges
     db.write_blob("rows", "digest", id_, memoryview(digest or b""))
 
 
-def add_counts(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:
-    db.execute(_COUNT, (run, data_def, rows, rejected))
-
-
-def add_waiting(db: Database, run: int, data_def: str, rows: int) -> None:
-    """Add to the number of rows of a dataDef that wait for files."""
-    db.execute(_ADD_WAITING, (run, data_def, rows))
+def add_counts(db: Database, run: int, data_def: str, *, rows: int = 0, rejected: int = 0, waiting: int = 0) -> None:
+    """Add to the counts of a dataDef. `waiting`: rows that wait for files."""
+    db.execute(_COUNT, (run, data_def, rows, rejected, waiting))
 
 
 def count_waiting(db: Database, run: int) -> dict[str, int]:
@@ -176,17 +169,6 @@ def delete_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, int]]
     if sums:
         db.execute(_DELETE_REJECTED, parameters)
     return sums
-
-
-def delete_by_jobs(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
-    """Delete the rows of ended jobs and subtract them from the counts; returns the first row's id by dataDef."""
-    json_ids = id_list(jobs)
-    deleted = delete_replaced(db, json_ids, "[]")
-    for name, count, _ in deleted:
-        add_counts(db, run, name, -count, 0)
-    for name, rejected in delete_rejected(db, json_ids, "[]"):
-        add_counts(db, run, name, 0, -rejected)
-    return {name: first for name, _, first in deleted}
 
 
 def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]]:

@@ -4,7 +4,7 @@ import os
 from typing import Any, Literal, NamedTuple
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import asdict, replace
 
 from engine.errors import CrawlError
@@ -32,7 +32,6 @@ WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
 _SET_EMPTY_SEEDS = "UPDATE runs SET empty_seeds = json_patch(coalesce(empty_seeds, '{}'), ?) WHERE seq = ?"
-_MISSED = "SELECT missed FROM runs WHERE seq = ?"
 _EARLIER_BASELINE = """
 SELECT id, baseline FROM runs
 WHERE seq < ? AND state = 'DONE' AND json_extract(baseline, '$.seeds') = ? ORDER BY seq DESC LIMIT 1
@@ -172,12 +171,13 @@ def list_empty_seeds(db: Database, run: int) -> list[tuple[str, str]]:
 
 def set_missed(db: Database, run: int, missed: list[MissedExpectation]) -> None:
     """Store what a run that ends did not meet."""
-    db.execute("UPDATE runs SET missed = ? WHERE seq = ?", (orjson.dumps([list(one) for one in missed]).decode(), run))
+    db.execute("UPDATE runs SET missed = ? WHERE seq = ?", (json.encode(missed).decode(), run))
 
 
 def list_missed(db: Database, run: int) -> list[MissedExpectation]:
     """What the run did not meet when it last ended."""
-    return [MissedExpectation(*one) for one in orjson.loads(db.value(_MISSED, (run,)) or "[]")]
+    text = db.value("SELECT missed FROM runs WHERE seq = ?", (run,)) or "[]"
+    return json.decode(text, type=list[MissedExpectation])
 
 
 class Drop(NamedTuple):
@@ -190,13 +190,12 @@ class Drop(NamedTuple):
 
 
 def set_drops(db: Database, run: int, drops: list[Drop]) -> None:
-    """Store what became rarer."""
-    db.execute("UPDATE runs SET drops = ? WHERE seq = ?", (orjson.dumps([list(drop) for drop in drops]).decode(), run))
+    db.execute("UPDATE runs SET drops = ? WHERE seq = ?", (json.encode(drops).decode(), run))
 
 
 def list_drops(db: Database, run: int) -> list[Drop]:
     """What became rarer, in the order in which that was noticed."""
-    return [Drop(*drop) for drop in orjson.loads(db.value("SELECT drops FROM runs WHERE seq = ?", (run,)) or "[]")]
+    return json.decode(db.value("SELECT drops FROM runs WHERE seq = ?", (run,)) or "[]", type=list[Drop])
 
 
 class GivenRows(NamedTuple):
@@ -207,7 +206,7 @@ class GivenRows(NamedTuple):
     filled: dict[str, int]
 
 
-class Baseline(NamedTuple):
+class Baseline(Struct, frozen=True):
     """What a complete run gave, by dataDef. `seeds`: a hash of what it started from."""
 
     seeds: str
@@ -216,10 +215,7 @@ class Baseline(NamedTuple):
 
 def set_baseline(db: Database, run: int, baseline: Baseline | None) -> None:
     """Store what a run gave; None where it is not complete."""
-    text = None
-    if baseline is not None:
-        given = {name: list(of_data_def) for name, of_data_def in baseline.data_defs.items()}
-        text = orjson.dumps({"seeds": baseline.seeds, "data_defs": given}).decode()
+    text = None if baseline is None else json.encode(baseline).decode()
     db.execute("UPDATE runs SET baseline = ? WHERE seq = ?", (text, run))
 
 
@@ -228,14 +224,9 @@ def find_comparable(db: Database, run: int) -> tuple[Baseline, str, Baseline] | 
     own = db.value("SELECT baseline FROM runs WHERE seq = ?", (run,))
     if own is None:
         return None
-    baseline = _to_baseline(own)
+    baseline = json.decode(own, type=Baseline)
     earlier = db.one(_EARLIER_BASELINE, (run, baseline.seeds))
-    return None if earlier is None else (baseline, str(earlier[0]), _to_baseline(earlier[1]))
-
-
-def _to_baseline(text: str) -> Baseline:
-    parsed = orjson.loads(text)
-    return Baseline(parsed["seeds"], {name: GivenRows(*given) for name, given in parsed["data_defs"].items()})
+    return None if earlier is None else (baseline, str(earlier[0]), json.decode(earlier[1], type=Baseline))
 
 
 def end(db: Database, seq: int, now: float) -> None:

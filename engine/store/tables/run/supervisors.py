@@ -1,10 +1,8 @@
 """Writes the tables `supervisors` (epochs) and `meta` (facts about the data dir)."""
 
-import json
 from collections.abc import Sequence
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, json
 
 from engine.runtime.clock import boot_id, boottime
 from engine.store.db.connector import Database
@@ -55,12 +53,12 @@ def set_meta(db: Database, name: str, value: str) -> None:
 
 def set_helpers(db: Database, helpers: Sequence[HelperRow]) -> None:
     """Store which helpers run: for viewers, and for the next supervisor if this one is killed."""
-    set_meta(db, _HELPERS, json.dumps([asdict(helper) for helper in helpers]))
+    set_meta(db, _HELPERS, json.encode(helpers).decode())
 
 
 def list_helpers(db: Database) -> list[HelperRow]:
     """The helpers that were stored last; their supervisor may have been killed."""
-    return [HelperRow(**row) for row in json.loads(get_meta(db, _HELPERS) or "[]")]
+    return json.decode(get_meta(db, _HELPERS) or "[]", type=list[HelperRow])
 
 
 def record_clock(db: Database) -> None:
