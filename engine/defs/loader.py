@@ -96,22 +96,24 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
 
 def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]:
     """Relative URLs of locators when the defs set no `baseUrl`, each with the locator's place, without credentials."""
-    if definitions.base_url is None:
-        for group in definitions.locator_groups:
-            for locator in group.locators:
-                for url in (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
-                    if not urls.is_http_url(url) and not urls.is_file_url(url):
-                        yield locator.place, urls.without_credentials(url)
+    for place, url in _iter_urls(definitions) if definitions.base_url is None else ():
+        if not urls.is_http_url(url) and not urls.is_file_url(url):
+            yield place, urls.without_credentials(url)
 
 
 def find_file_urls(definitions: Definitions, base_url: str | None) -> Iterator[tuple[SourcePosition, str]]:
     """URLs of files, each with its locator's place, without credentials; `base_url`: instead of that of the defs."""
     base = base_url or definitions.base_url
+    for place, url in _iter_urls(definitions):
+        if urls.is_file_url(url) or (base and urls.is_file_url(base) and not urls.is_http_url(url)):
+            yield place, urls.without_credentials(url)
+
+
+def _iter_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]:
     for group in definitions.locator_groups:
         for locator in group.locators:
             for url in (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
-                if urls.is_file_url(url) or (base and urls.is_file_url(base) and not urls.is_http_url(url)):
-                    yield locator.place, urls.without_credentials(url)
+                yield locator.place, url
 
 
 def _check_seed_file(locator: Locator, problems: Problems) -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 from engine.defs.builders.chains import Chains
 from engine.defs.builders.step_plugins import read_converters
 from engine.defs.builders.steps import DATA_CONVERTER, HTML_UNIT_PARSER, JSOUP_PARSER, LOCATOR_CREATOR
-from engine.defs.language.keys import AXES, AxisTerm, is_table, iter_tasks, keys_of
+from engine.defs.language.keys import AXES, AxisTerm, data_def_of, is_table, iter_all_tasks, keys_of
 from engine.defs.language.reader import INVALID, DefPart, Reader
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
@@ -60,33 +60,32 @@ def read(
 
 
 def columns(table: AxisTable) -> tuple[str, ...]:
-    """The columns of its rows; none where its rows are links."""
+    """The columns of its rows; empty if its rows are links."""
     return () if table.makes_links else (*LEADING_COLUMNS, *(dim.name for dim in table.dims), FACT)
 
 
 def _find_uses(root: YamlNode, whole_chains: Chains, problems: Problems) -> dict[str, _Use]:
     uses: dict[str, _Use] = {}
     tables = {name for name, entry in root.entries_of("dataDefs") if is_table(entry.node)}
-    for group, entry in root.entries_of("taskGroups"):
-        for task, task_entry in iter_tasks(entry.node):
-            name = task_entry.node.text_of("dataDef") or ""
-            chain = whole_chains.get((group, task))
-            if chain is None:
-                continue
-            if name not in tables:
-                if any(step.class_name == DATA_CONVERTER for step in chain):
-                    message = "a DataConverter works on tables; use `convert` on a field"
-                    problems.add(task_entry.place, "conflict", message)
-                continue
-            flavour = next((_FLAVOURS[step.class_name] for step in chain if step.class_name in _FLAVOURS), None)
-            converting = [step for step in chain if step.class_name == DATA_CONVERTER]
-            converters = tuple(converter for step in converting for converter in read_converters(step, problems))
-            makes_links = any(step.class_name == LOCATOR_CREATOR for step in chain)
-            place = converting[0].place if converting else task_entry.place
-            new = _Use(flavour, makes_links, converters, converter_place=place)
-            if uses.setdefault(name, new) != new:
-                message = f"the tasks of '{name}' differ in their steps: give each a dataDef of its own"
+    for group, task, task_entry in iter_all_tasks(root):
+        name = data_def_of(task_entry)
+        chain = whole_chains.get((group, task))
+        if chain is None:
+            continue
+        if name not in tables:
+            if any(step.class_name == DATA_CONVERTER for step in chain):
+                message = "a DataConverter works on tables; use `convert` on a field"
                 problems.add(task_entry.place, "conflict", message)
+            continue
+        flavour = next((_FLAVOURS[step.class_name] for step in chain if step.class_name in _FLAVOURS), None)
+        converting = [step for step in chain if step.class_name == DATA_CONVERTER]
+        converters = tuple(converter for step in converting for converter in read_converters(step, problems))
+        makes_links = any(step.class_name == LOCATOR_CREATOR for step in chain)
+        place = converting[0].place if converting else task_entry.place
+        new = _Use(flavour, makes_links, converters, converter_place=place)
+        if uses.setdefault(name, new) != new:
+            message = f"the tasks of '{name}' differ in their steps: give each a dataDef of its own"
+            problems.add(task_entry.place, "conflict", message)
     return uses
 
 

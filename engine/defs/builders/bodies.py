@@ -14,7 +14,7 @@ from urllib.parse import quote_plus
 from msgspec import UNSET
 
 from engine.defs import url_patterns
-from engine.defs.language.keys import LocatorTerm
+from engine.defs.language.keys import LocatorTerm, written_urls
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError
@@ -25,7 +25,7 @@ _VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
 
 
 def encode_body(term: LocatorTerm) -> tuple[tuple[str, ...], str | None]:
-    """The pieces of a body, none without one, and its content type. Variables stay; the sender replaces them."""
+    """The pieces of a body (empty without a body), and its content type. Variables stay; the sender replaces them."""
     if term.form is not None:
         return _encode_form(term.form), FORM_TYPE
     if term.json is not UNSET:
@@ -64,7 +64,7 @@ def check_bodies(locator: YamlNode, problems: Problems) -> None:
         if "sitemap" in locator.entries:
             message = f"a sitemap is one request: ranges and lists in `{key}` cannot stand beside `sitemap`"
             problems.add(entry.place, "conflict", f"{message}; write a locator of its own for them")
-        requests = bodies * max(1, sum(_count(url) for url in _written_urls(locator)))
+        requests = bodies * max(1, sum(_count(url) for url in written_urls(locator)))
         if requests > url_patterns.MAX_URLS:
             message = f"the locator expands to {requests:,} requests; at most {url_patterns.MAX_URLS:,} are allowed"
             problems.add(entry.place, "bad-range", f"{message}: use smaller ranges, or several locators")
@@ -78,11 +78,6 @@ def iter_scalars(node: YamlNode) -> Iterator[YamlNode]:
         yield from iter_scalars(part)
 
 
-def _written_urls(locator: YamlNode) -> list[YamlNode]:
-    url = locator.get("url")
-    return [node for node in (url, *locator.list_of("urls")) if node is not None and node.kind == "scalar"]
-
-
 def _count(node: YamlNode) -> int:
     """The number of texts that a text stands for; 1 if its braces are invalid, which is a problem of its own."""
     try:
@@ -92,7 +87,7 @@ def _count(node: YamlNode) -> int:
 
 
 def _is_literal(text: str) -> bool:
-    """Whether the braces of a JSON text are no ranges and lists, as those of a GraphQL query."""
+    """Whether the braces of a JSON text are literal, as those of a GraphQL query."""
     if _SPACED_BRACE.search(text):
         return True
     try:

@@ -16,7 +16,7 @@ from engine.defs.builders.steps import (
     read_step,
     short_class_name,
 )
-from engine.defs.language.keys import iter_tasks
+from engine.defs.language.keys import data_def_of, iter_all_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
@@ -57,12 +57,11 @@ def compile_chains(
     for name in dict(root.entries_of("steps")):
         compiler.resolve(name)
     chains = {}
-    for group, entry in root.entries_of("taskGroups"):
-        for task, task_entry in iter_tasks(entry.node):
-            is_table = (task_entry.node.text_of("dataDef") or "") in tables
-            chain = compiler.compile_task(task_entry.node, task_entry.place, default_steps if is_table else None)
-            if chain is not None:
-                chains[group, task] = chain
+    for group, task, entry in iter_all_tasks(root):
+        default = default_steps if data_def_of(entry) in tables else None
+        chain = compiler.compile_task(entry.node, entry.place, default)
+        if chain is not None:
+            chains[group, task] = chain
     return chains
 
 

@@ -18,7 +18,7 @@ class SeriesPattern(NamedTuple):
 
     url: tuple[str, ...]
     body: tuple[str, ...]
-    """Empty: there is no body."""
+    """Empty: the request has no body."""
     range: SeriesRange
 
 
@@ -62,7 +62,7 @@ def split_url(pieces: Sequence[str], resolve: Callable[[str], str | None]) -> tu
 
 
 def choose_range(ranges: Sequence[SeriesRange]) -> SeriesRange | None:
-    """The open one, else the last; None: there is none."""
+    """The open range, else the last one; None for an empty list."""
     return next((range_ for range_ in ranges if range_.last is None), ranges[-1] if ranges else None)
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from engine.defs.builders.chains import Chains
 from engine.defs.builders.steps import DATA_APPENDER
-from engine.defs.language.keys import iter_tasks
+from engine.defs.language.keys import data_def_of, iter_all_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import suggest
@@ -67,13 +67,12 @@ def _read_converter(plugin: Mapping[str, Any], step: ChainStep, problems: Proble
 def read_outputs(root: YamlNode, whole_chains: Chains, problems: Problems) -> tuple[AppenderDef, ...]:
     """The outputs that steps add, by their task; those that name one file get one each."""
     outputs: dict[tuple[str, str], AppenderDef] = {}
-    for group, entry in root.entries_of("taskGroups"):
-        for task, task_entry in iter_tasks(entry.node):
-            data_def = task_entry.node.text_of("dataDef") or ""
-            for step in whole_chains.get((group, task)) or ():
-                if step.class_name == DATA_APPENDER and "plugins" in step.options:
-                    for output in _read_appenders(step, problems):
-                        outputs.setdefault((data_def, str(output.path)), replace(output, data_defs=(data_def,)))
+    for group, task, entry in iter_all_tasks(root):
+        data_def = data_def_of(entry)
+        for step in whole_chains.get((group, task)) or ():
+            if step.class_name == DATA_APPENDER and "plugins" in step.options:
+                for output in _read_appenders(step, problems):
+                    outputs.setdefault((data_def, str(output.path)), replace(output, data_defs=(data_def,)))
     files = Counter(path for _, path in outputs)
     return tuple(
         replace(

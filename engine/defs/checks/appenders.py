@@ -39,7 +39,7 @@ def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
 
 
 def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> AppenderKind | None:
-    """What the type is; None, with a problem, if there is no such type or class."""
+    """What the type is; None, with a problem, if no such type or class exists."""
     type_ = node.get("type")
     if type_ is None or type_.kind != "scalar" or not type_.text.strip() or type_.text in OUTPUT_TYPES:
         return "built-in"  # a value that is not a text is reported as such

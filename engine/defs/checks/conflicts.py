@@ -5,7 +5,7 @@ import re
 from engine.defs.builders.bodies import check_bodies, iter_scalars
 from engine.defs.builders.definitions import canonical_host
 from engine.defs.checks import fields
-from engine.defs.language.keys import is_table
+from engine.defs.language.keys import is_table, iter_locators, written_urls
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.defs.yaml.redaction import shown_host, shown_key
@@ -60,8 +60,8 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
         problems.add(node.place, "no-url", "a locator needs one of `url`, `urls`, `from`, `sitemap`")
     if node.has_empty_list("urls"):
         problems.add(node.key_place("urls"), "no-url", "the list of URLs is empty")
-    for url in (node.get("url"), *node.list_of("urls")):
-        if url is not None and url.kind == "scalar" and " " in url.text.strip():
+    for url in written_urls(node):
+        if " " in url.text.strip():
             problems.warn(url.place, "blank-in-url", "the URL has a blank, which is sent as %20")
     bodies = [key for key in node.entries if key in ("body", "form", "json")]
     for key in bodies[1:]:
@@ -219,7 +219,7 @@ def check_login(host: YamlNode, problems: Problems) -> None:
 
 def check_sessions(root: YamlNode, problems: Problems) -> None:
     """Warn where a POST may log in for other pages: its cookies may stay in the node that received them."""
-    locators = [locator for _, group in root.entries_of("locatorGroups") for locator in group.node.list_of("locators")]
+    locators = [locator for _, locator in iter_locators(root)]
     has_links = any(data_def.node.get("links") for _, data_def in root.entries_of("dataDefs"))
     hosts = [host.node for _, host in root.entries_of("hosts")]
     if any(host.get("login") is not None or host.text_of("cookieJar") == "shared" for host in hosts):

@@ -1,6 +1,6 @@
 """Checks the fields that plugin code converts or fills."""
 
-from engine.defs.language.keys import iter_tasks
+from engine.defs.language.keys import data_def_of, iter_all_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
@@ -14,16 +14,11 @@ _SELECTING_KEYS = (
 
 def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
     """Checks `convert` and `fromStep` of all fields."""
-    filled = {
-        task.node.text_of("dataDef")
-        for _, group in root.entries_of("taskGroups")
-        for _, task in iter_tasks(group.node)
-        if task.node.get("steps")
-    }
+    filled = {data_def_of(task) for _, _, task in iter_all_tasks(root) if task.node.get("steps")}
     for name, data_def in root.entries_of("dataDefs"):
         for _, field in data_def.node.entries_of("fields"):
             _check_field(field, catalog, problems)
-            if _is_from_step(field.node) and name not in filled:
+            if field.node.is_true("fromStep") and name not in filled:
                 place = field.node.key_place("fromStep")
                 message = f"no task of '{name}' has `steps` of its own: nothing fills this field"
                 problems.warn(place, "no-effect", message)
@@ -37,13 +32,13 @@ def _check_field(field: Entry, catalog: Catalog, problems: Problems) -> None:
             _check_converter(part, catalog, problems)
     if convert is not None and "fields" in node.entries:
         problems.add(node.key_place("convert"), "conflict", "`convert` has no effect with `fields`; keep one")
-    if _is_from_step(node):
+    if node.is_true("fromStep"):
         for key in _SELECTING_KEYS:
             if key in node.entries:
                 message = f"`{key}` has no effect with `fromStep`: a step fills the field; keep one"
                 problems.add(node.key_place(key), "conflict", message)
     for _, inner in node.entries_of("fields"):
-        if _is_from_step(inner.node):
+        if inner.node.is_true("fromStep"):
             message = "a nested field cannot have `fromStep`: a step fills the field around it"
             problems.add(inner.node.key_place("fromStep"), "conflict", message)
         else:
@@ -60,7 +55,3 @@ def _check_converter(node: YamlNode, catalog: Catalog, problems: Problems) -> No
     if problem is not None:
         message = f"'{node.text}' ({plugin_class.origin}:{plugin_class.line}): {problem}"
         problems.add(node.place, "bad-converter", message)
-
-
-def _is_from_step(node: YamlNode) -> bool:
-    return (node.text_of("fromStep") or "").lower() == "true"

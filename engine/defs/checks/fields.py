@@ -61,7 +61,7 @@ def _with_directives(text: str) -> str:
 
 
 def _is_list(node: YamlNode) -> bool:
-    return "split" in node.entries or (node.text_of("all") or "").lower() == "true"
+    return "split" in node.entries or node.is_true("all")
 
 
 def _check_scope(node: YamlNode, depth: int, problems: Problems) -> None:

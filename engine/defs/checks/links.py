@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
 from engine.defs.checks.series import add_no_content, has_content
-from engine.defs.language.keys import is_table, iter_tasks, keys_of
+from engine.defs.language.keys import data_def_of, is_table, iter_all_tasks, keys_of
 from engine.defs.language.kinds import url_problem
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
@@ -90,7 +90,7 @@ class _LinkCheck:
         if field is None:
             self._problems.add(node.place, "unknown-field", f"unknown field '{name}'{suggest(name, [*self._fields])}")
             return
-        if (field.text_of("fromStep") or "").lower() == "true":
+        if field.is_true("fromStep"):
             message = f"a step fills '{name}' later: links are searched before; carry a field with a selector"
             self._problems.add(node.place, "conflict", message)
         elif self._block is not None and self._is_of_page and not {"scope", "value"} & field.entries.keys():
@@ -114,7 +114,7 @@ def _check_next(data_def: YamlNode, node: YamlNode, problems: Problems) -> None:
     variables = [key for key in node.entries if key not in _NEXT_KEYS]
     for name in variables:
         if not _NAME.fullmatch(name):
-            message = f"'{name}' is no name of a variable: letters, digits and _ only"
+            message = f"'{name}' is not the name of a variable: letters, digits and _ only"
             problems.add(node.key_place(name), "bad-name", message)
     if not requests:
         message = "`next` needs a `url`, `form` or `json` that asks for the next page"
@@ -147,11 +147,7 @@ def _check_carried(root: YamlNode, problems: Problems) -> None:
     """Check that what a dataDef reads as carried is carried to a group that uses it."""
     carried = _carried_by_group(root)
     for name, data_def in root.entries_of("dataDefs"):
-        groups = [
-            group
-            for group, entry in root.entries_of("taskGroups")
-            if any(task.node.text_of("dataDef") == name for _, task in iter_tasks(entry.node))
-        ]
+        groups = {group for group, _, task in iter_all_tasks(root) if data_def_of(task) == name}
         names = {carried_name for group in groups for carried_name in carried.get(group, ())}
         for node in _iter_templates(data_def.node):
             for variable in variable_names(node.text):
@@ -164,9 +160,8 @@ def _check_carried(root: YamlNode, problems: Problems) -> None:
 def _carried_by_group(root: YamlNode) -> dict[str, set[str]]:
     """The names that links carry, by the group they lead to."""
     users: dict[str, list[str]] = {}
-    for group, entry in root.entries_of("taskGroups"):
-        for _, task in iter_tasks(entry.node):
-            users.setdefault(task.node.text_of("dataDef") or "", []).append(group)
+    for group, _, task in iter_all_tasks(root):
+        users.setdefault(data_def_of(task), []).append(group)
     carried: dict[str, set[str]] = {}
     for name, data_def in root.entries_of("dataDefs"):
         for link in data_def.node.list_of("links"):

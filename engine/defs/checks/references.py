@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from engine.defs.language.keys import is_table, iter_tasks
+from engine.defs.language.keys import data_def_of, is_table, iter_all_tasks, iter_locators, iter_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import find_similar, suggest
@@ -44,13 +44,12 @@ def check(root: YamlNode, problems: Problems) -> None:
 
 def _iter_sitemap_groups(root: YamlNode) -> Iterator[YamlNode]:
     """The groups that entries of sitemaps lead to, as written."""
-    for _, group in root.entries_of("locatorGroups"):
-        for locator in group.node.list_of("locators"):
-            sitemap = locator.get("sitemap")
-            for link in sitemap.list_of("links") if sitemap is not None else ():
-                name = link.get("linkGroup")
-                if name is not None:
-                    yield name
+    for _, locator in iter_locators(root):
+        sitemap = locator.get("sitemap")
+        for link in sitemap.list_of("links") if sitemap is not None else ():
+            name = link.get("linkGroup")
+            if name is not None:
+                yield name
 
 
 def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> None:
@@ -90,7 +89,7 @@ def _check_reachable(root: YamlNode, problems: Problems, mistyped: set[str | Non
     Plugin code may follow links into any group: with own steps, nothing is reported.
     """
     groups = dict(root.entries_of("taskGroups"))
-    if any(task.node.get("steps") for group in groups.values() for _, task in iter_tasks(group.node)):
+    if any(task.node.get("steps") for _, _, task in iter_all_tasks(root)):
         return
     reachable = {name for name, entry in root.entries_of("locatorGroups") if entry.node.list_of("locators")}
     reachable |= {name.text for name in _iter_sitemap_groups(root)}
@@ -108,7 +107,7 @@ def _check_reachable(root: YamlNode, problems: Problems, mistyped: set[str | Non
 def _linked_groups(name: str, groups: dict[str, Entry], root: YamlNode) -> Iterable[str]:
     data_defs = dict(root.entries_of("dataDefs"))
     for _, task in iter_tasks(groups[name].node) if name in groups else ():
-        data_def = data_defs.get(task.node.text_of("dataDef") or "")
+        data_def = data_defs.get(data_def_of(task))
         if data_def is None:
             continue
         for link in data_def.node.list_of("links"):
@@ -123,9 +122,7 @@ def _check_unused(root: YamlNode, data_defs: list[str], problems: Problems) -> N
             return
         problems.add(root.place, "no-defs", "nothing is defined; add locatorGroups, taskGroups and dataDefs")
         return
-    used = {
-        task.node.text_of("dataDef") for _, group in root.entries_of("taskGroups") for _, task in iter_tasks(group.node)
-    }
+    used = {data_def_of(task) for _, _, task in iter_all_tasks(root)}
     for name in data_defs:
         if name not in used:
             place = root.entries["dataDefs"].node.key_place(name)

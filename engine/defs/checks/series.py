@@ -6,7 +6,7 @@ from engine import urls
 from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
 from engine.defs.builders.series_patterns import choose_range, expand_series, split_url
-from engine.defs.language.keys import iter_tasks
+from engine.defs.language.keys import data_def_of, iter_tasks, written_urls
 from engine.defs.problems import Problems
 from engine.defs.url_patterns import SeriesRange, read_range
 from engine.defs.yaml.node import YamlNode
@@ -41,11 +41,9 @@ def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Probl
     """Check the ranges of a locator with `until`, or with an open range."""
     if locator.kind != "mapping":
         return
-    url = locator.get("url")
-    urls = [node for node in (url, *locator.list_of("urls")) if node is not None and node.kind == "scalar"]
     bodies = [entry.node for key in ("form", "json") if (entry := locator.entries.get(key)) is not None]
     in_bodies = [range_ for body in bodies for node in iter_scalars(body) for range_ in _ranges(node)]
-    ranges = [(node, [*_ranges(node), *in_bodies]) for node in urls]
+    ranges = [(node, [*_ranges(node), *in_bodies]) for node in written_urls(locator)]
     if "until" not in locator.entries:
         for node, of_url in ranges:
             if any(range_.last is None for range_ in of_url):
@@ -54,7 +52,7 @@ def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Probl
         return
     for key in ("from", "sitemap"):
         if key in locator.entries:
-            message = f"`until` follows the range of a URL, and `{key}` has none; write a locator of its own for it"
+            message = f"`until` follows the range of a URL, and `{key}` has no range; write a locator of its own for it"
             problems.add(locator.key_place(key), "conflict", message)
     for node, of_url in ranges:
         if not of_url and _has_valid_braces(node):
@@ -66,7 +64,7 @@ def _check_series(root: YamlNode, group: str, locator: YamlNode, problems: Probl
         _check_place_of_range(node, choose_range(_ranges(node)), problems)
     tasks = dict(root.entries_of("taskGroups")).get(group)
     data_defs = dict(root.entries_of("dataDefs"))
-    used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(tasks.node)] if tasks else []
+    used = [data_defs.get(data_def_of(task)) for _, task in iter_tasks(tasks.node)] if tasks else []
     with_next = [entry for entry in used if entry is not None and "next" in entry.node.entries]
     if with_next:
         message = "`until` of a locator and `next` of its dataDef both lead to the page that follows; keep one"
@@ -91,10 +89,10 @@ def _check_canonical(root: YamlNode, problems: Problems) -> None:
     data_defs = dict(root.entries_of("dataDefs"))
     groups = dict(root.entries_of("locatorGroups"))
     for name, group in root.entries_of("taskGroups"):
-        if (group.node.text_of("canonical") or "").lower() != "true":
+        if not group.node.is_true("canonical"):
             continue
         locators = groups[name].node.list_of("locators") if name in groups else []
-        used = [data_defs.get(task.node.text_of("dataDef") or "") for _, task in iter_tasks(group.node)]
+        used = [data_defs.get(data_def_of(task)) for _, task in iter_tasks(group.node)]
         has_next = any(entry is not None and "next" in entry.node.entries for entry in used)
         if has_next or any("until" in locator.entries for locator in locators):
             message = "`canonical` would end the series of this group: such pages often name the first as canonical"
@@ -113,7 +111,7 @@ def _check_place_of_range(node: YamlNode, range_: SeriesRange | None, problems: 
         message = "the range of `until` cannot be in the host; write a locator for each host"
         problems.add(node.place, "bad-range", message)
     elif split_url(next(expand_series(node.text, None, (), None)).url, _resolve_anywhere) is None:
-        problems.add(node.place, "bad-range", "the range of `until` is no part of the URL that is sent")
+        problems.add(node.place, "bad-range", "the range of `until` is not part of the URL that is sent")
 
 
 def _resolve_anywhere(url: str) -> str | None:
@@ -129,7 +127,7 @@ def _has_valid_braces(node: YamlNode) -> bool:
 
 
 def _ranges(node: YamlNode) -> list[SeriesRange]:
-    """The ranges of a text; none where its braces are invalid, which is a problem of its own, or literal."""
+    """The ranges of a text; empty for literal braces, and for invalid ones, which are another problem."""
     try:
         braces = [token.text for token in url_patterns.split(node.text) if token.kind == "brace"]
     except UsageError:

@@ -331,6 +331,29 @@ def is_task(node: YamlNode) -> bool:
     return node.kind == "mapping" and "dataDef" in node.entries
 
 
+def iter_locators(root: YamlNode) -> Iterator[tuple[str, YamlNode]]:
+    """All locators, each with the name of its group."""
+    for name, group in root.entries_of("locatorGroups"):
+        yield from ((name, locator) for locator in group.node.list_of("locators"))
+
+
+def written_urls(locator: YamlNode) -> list[YamlNode]:
+    """The texts under `url` and `urls`."""
+    url = locator.get("url")
+    return [node for node in (url, *locator.list_of("urls")) if node is not None and node.kind == "scalar"]
+
+
+def iter_all_tasks(root: YamlNode) -> Iterator[tuple[str, str, Entry]]:
+    """The tasks of all groups: group, name and entry."""
+    for group, entry in root.entries_of("taskGroups"):
+        yield from ((group, name, task) for name, task in iter_tasks(entry.node))
+
+
+def data_def_of(task: Entry) -> str:
+    """The name of the dataDef of a task; empty if it names none."""
+    return task.node.text_of("dataDef") or ""
+
+
 def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
     """The tasks of a group: its keys that are not reserved and hold a mapping."""
     reserved = keys_of(TaskGroup)

@@ -61,7 +61,7 @@ def _separator_problem(text: str) -> str | None:
 def _mark_problem(text: str) -> str | None:
     if len(text) == 1 and not text.isalnum() and text not in "+-":
         return None
-    return "must be one character that is no digit, letter or sign, such as a comma"
+    return "must be one character other than a digit, letter or sign, such as a comma"
 
 
 def _value_problem(text: str) -> str | None:

@@ -50,7 +50,7 @@ class DefPart(Struct, frozen=True):
         return DefPart((*self.path, key), entry.node, entry.place)
 
     def items(self) -> list["DefPart"]:
-        """The items of this list; the value itself if it is no list."""
+        """The items of this list; the value itself if it is not a list."""
         if self.node.kind != "list":
             return [self]
         return [DefPart((*self.path, index), item, item.place) for index, item in enumerate(self.node.items)]

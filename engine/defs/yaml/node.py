@@ -63,6 +63,10 @@ class YamlNode(Struct):
         node = self.get(key)
         return node is not None and node.kind == "list" and not node.items
 
+    def is_true(self, key: str) -> bool:
+        """Whether the value of a key reads true."""
+        return (self.text_of(key) or "").lower() == "true"
+
     def text_of(self, key: str) -> str | None:
         """The text of a scalar under a key."""
         node = self.get(key)

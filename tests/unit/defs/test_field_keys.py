@@ -54,7 +54,7 @@ PROBLEMS = [
     ("conflict", "{selector: a, §split: '/', fields: {x: {}}}", "keep one"),
     ("bad-mark", "{type: decimal, decimalMark: §',,'}", "one character"),
     ("bad-mark", "{type: decimal, decimalMark: §''}", "one character"),
-    ("bad-mark", "{type: decimal, decimalMark: §1}", "no digit"),
+    ("bad-mark", "{type: decimal, decimalMark: §1}", "other than a digit"),
     ("bad-mark", "{type: decimal, groupMark: §'-'}", "sign"),
     ("wrong-type", "{type: decimal, groupMark: §[',']}", "a text"),
     ("conflict", "{§decimalMark: ','}", "needs the type `float`"),

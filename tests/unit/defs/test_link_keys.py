@@ -119,7 +119,7 @@ SERIES = [
     ("bad-range", "{url: §'https://shop.example:{1..}/', until: empty}", "cannot be in the host"),
     ("bad-range", "{url: §'https://shop{1..9}.example/', until: empty}", "cannot be in the host"),
     ("bad-range", "{url: §'//shop{1..9}.example/', until: empty}", "cannot be in the host"),
-    ("bad-range", "{url: §'/tea#page={1..}', until: empty}", "no part of the URL"),
+    ("bad-range", "{url: §'/tea#page={1..}', until: empty}", "not part of the URL"),
     ("bad-url", "{url: §'/x{1..', until: empty}", "unclosed brace"),
 ]
 
