@@ -19,6 +19,7 @@ from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
 from engine.store.db.file_header import check_data_dir
 from engine.supervise.lock import Lock
+from engine.supervise.nodes import PROCESSES
 
 if TYPE_CHECKING:
     from engine.model.definition import DataDef, Definitions
@@ -55,10 +56,10 @@ def run_headless(options: HeadlessOptions) -> int:
     check_data_dir(options.data)  # the lock writes into it
     signals = _Signals()
     lock = Lock.acquire(options.data)
-    gc.disable()  # imports stay in memory: no garbage collection during them
-    spawner = Spawner(options.data.absolute(), wakeup_fd=signals.wakeup.write_fd)
+    gc.disable()  # during the imports, which stay in memory
+    spawner = Spawner(options.data.absolute(), PROCESSES, wakeup_fd=signals.wakeup.write_fd)
     try:
-        spawner.start_early_nodes(options.settings.nodes.least)  # they import while this process does
+        spawner.start_template()  # it imports while this process does
         supervisor = _build_supervisor(options, lock, spawner, signals)
     except BaseException as error:
         spawner.close()

@@ -1,9 +1,9 @@
 """The appender process: registers, locks the outputs of its run, and writes them until it is stopped."""
 
-import argparse
+import gc
 import logging
 import os
-from collections.abc import Sequence
+import socket
 from pathlib import Path
 
 from engine.append.loop.appender import AppenderLoop
@@ -12,8 +12,10 @@ from engine.append.loop.heartbeat import AppenderHeartbeat
 from engine.append.loop.lifeline import Lifeline
 from engine.append.loop.output_dir import OutputDir
 from engine.errors import CrawlError, Fenced
+from engine.processes.launcher import TemplateLink
+from engine.processes.start import ChildStart
+from engine.processes.supervisor_socket import SupervisorSocket
 from engine.runtime import log_file
-from engine.runtime.log_file import redirect_output
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
@@ -25,30 +27,19 @@ _RETRY_SECONDS = 0.05
 _log = logging.getLogger("appender")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the process. Returns 0 after a drain or the supervisor's end, 3 if it is fenced or fails.
-
-    stdin holds the arguments that `argv` lacks, and the settings; it stays open as long as the supervisor lives.
-    """
+def main(start: ChildStart) -> int:
+    """Run the process. Returns 0 after a drain or the supervisor's end, 3 if it is fenced or fails."""
     log_file.log_to_stderr()
-    parser = argparse.ArgumentParser(prog="engine.append", description="Write the rows of a run to its outputs.")
-    parser.add_argument("--data", type=Path, required=True, help="the data dir")
-    parser.add_argument("--run", type=int, required=True, help="the run's number")
-    parser.add_argument("--epoch", type=int, required=True, help="the epoch of this appender")
-    parser.add_argument("--supervisor", type=int, required=True, help="the epoch of its supervisor")
-    parser.add_argument("--log", type=Path, help="the file for its output")
-    lifeline = Lifeline()
+    gc.freeze()
+    gc.enable()
+    arguments = start.arguments
+    link = TemplateLink(socket.socket(fileno=start.files["template"]))
+    lifeline = Lifeline(SupervisorSocket(start.files["lifeline"], link))
     lifeline.install_signal_handlers()
     try:
-        arguments, settings = lifeline.read_start()
-        if lifeline.supervisor_gone:
-            return 0
-        options = parser.parse_args([*argv, *arguments])
-        if options.log is not None:
-            redirect_output(options.log)
-        parsed = Settings.from_json(settings)
+        parsed = Settings.from_json(arguments["settings"])
         lifeline.watch()
-        _serve(options.data, options.run, options.epoch, lifeline, parsed)
+        _serve(Path(arguments["data"]), arguments["run"], arguments["epoch"], lifeline, parsed, link)
     except CrawlError as error:
         _log.error("%s", error)
         return error.exit_code
@@ -58,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: Settings) -> None:
+def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: Settings, link: TemplateLink) -> None:
     db = Database.open(data / CRAWL, busy_seconds=5)
     heartbeat = AppenderHeartbeat(data / BEATS_DIR / f"a{epoch}", lifeline)
     heartbeat.start()
@@ -76,7 +67,7 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: S
         def create_loops() -> OtherLoops:
             from engine.append.send.output_loops import OutputLoops  # most runs save these imports
 
-            return OutputLoops(data, run, epoch, settings, heartbeat, lifeline)
+            return OutputLoops(data, run, epoch, settings, heartbeat, lifeline, link)
 
         outputs = BuiltInOutputs(create_loops)
         appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline, chosen=outputs)

@@ -1,10 +1,8 @@
 """The process that runs a helper's program, and ends it when the supervisor dies.
 
-It leads the process group of the program. Its stdin is the lifeline: the first line is the command as JSON, and its end
-is the death of the supervisor. It ends as the program does: with its exit code, or 128 and the number of its signal.
+It leads the process group of the program, and ends as that does: with its exit code, or 128 + the signal number.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -13,6 +11,8 @@ import threading
 import time
 
 from engine.processes.child_limits import die_with_parent
+from engine.processes.start import ChildStart
+from engine.processes.supervisor_socket import SupervisorSocket
 
 _CANNOT_RUN = 127
 _ORPHAN_SECONDS = 2.0
@@ -20,10 +20,12 @@ _ORPHAN_SECONDS = 2.0
 _BLOCKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def main(started_fd: int) -> None:
-    """Run the command from stdin; write a byte to `started_fd` once it runs."""
+def main(start: ChildStart) -> int:
+    """Run the command; write a byte to the lifeline once it runs."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)  # they are for the program, which is in the same group
-    command = json.loads(sys.stdin.buffer.readline())
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # the program inherits what is ignored
+    command, lifeline = start.arguments["command"], SupervisorSocket(start.files["lifeline"])
     guard = os.getpid()
     try:
         process = subprocess.Popen(
@@ -33,16 +35,14 @@ def main(started_fd: int) -> None:
         )
     except OSError as error:
         sys.stderr.write(f"cannot run {command[0]}: {error.strerror}\n")
-        sys.exit(_CANNOT_RUN)
-    os.write(started_fd, b"1")
-    os.close(started_fd)
+        return _CANNOT_RUN
+    os.write(start.files["lifeline"], b"1")
     orphaned = threading.Event()
-    threading.Thread(target=_watch_lifeline, args=(orphaned,), name="lifeline", daemon=True).start()
+    threading.Thread(target=_watch, args=(lifeline, orphaned), name="lifeline", daemon=True).start()
     code = process.wait()
     if orphaned.is_set():
         os.killpg(0, signal.SIGKILL)  # no other process ends what the program started
-    sys.stdout.flush()
-    os._exit(code if code >= 0 else 128 - code)
+    return code if code >= 0 else 128 - code
 
 
 def _prepare(guard: int) -> None:
@@ -50,14 +50,9 @@ def _prepare(guard: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _watch_lifeline(orphaned: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
+def _watch(lifeline: SupervisorSocket, orphaned: threading.Event) -> None:
+    lifeline.wait_for_end()
     orphaned.set()
     os.killpg(0, signal.SIGTERM)
     time.sleep(_ORPHAN_SECONDS)
     os.killpg(0, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[-1]))

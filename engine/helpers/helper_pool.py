@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from engine.errors import CrawlError
 from engine.helpers.helper_process import HelperProcess, log_path
-from engine.processes.child import CRASH_LIMIT, HEALTHY_SECONDS, restart_delay
+from engine.processes.heartbeat import CRASH_LIMIT, HEALTHY_SECONDS, restart_delay
+from engine.processes.spawner import Spawner
 from engine.processes.user_command import UserCommand
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
@@ -32,6 +33,7 @@ class _HelperEntry(Struct):
     """Crashes in a row."""
     restarts: int = 0
     restart_at: float = math.inf
+    reported_pid: int | None = None
     kill_at: float | None = None
     """When it is killed; None while it is not asked to stop."""
 
@@ -46,20 +48,28 @@ class _HelperEntry(Struct):
         """Release a process that has ended."""
         if self.process is not None:
             self.process.close()
-            self.process = None
+            self.process = self.reported_pid = None
 
 
 class HelperPool:
     """The helpers of one supervisor, in the order in which they start. No method waits."""
 
     def __init__(
-        self, db: Database, folder: Path, *, run: int, settings: Settings, describe_run: Callable[[], str]
+        self,
+        db: Database,
+        folder: Path,
+        *,
+        run: int,
+        settings: Settings,
+        spawner: Spawner,
+        describe_run: Callable[[], str],
     ) -> None:
         """`describe_run`: the text for the stdin of `on_start`."""
         self._db = db
         self._folder = folder
         self._run = run
         self._describe_run = describe_run
+        self._spawner = spawner
         self._command = settings.on_start
         self._start_command: UserCommand | None = None
         self._entries = [_HelperEntry(helper) for helper in settings.helpers or ()]
@@ -85,6 +95,9 @@ class HelperPool:
         now = time.monotonic()
         for entry in self._entries:
             process = entry.process
+            if process is not None and process.pid != entry.reported_pid:
+                entry.reported_pid = process.pid
+                self._report("INFO", entry, f"started, pid {process.pid}")
             if process is None:
                 if entry.restart_at <= now:
                     entry.restarts += 1
@@ -150,11 +163,9 @@ class HelperPool:
     def _spawn(self, entry: _HelperEntry) -> None:
         entry.restart_at = math.inf
         try:
-            entry.process = HelperProcess(entry.helper, self._folder)
+            entry.process = HelperProcess(entry.helper, self._folder, self._spawner)
         except CrawlError as error:
             self._handle_end(entry, error.message)
-        else:
-            self._report("INFO", entry, f"started, pid {entry.process.pid}")
 
     def _handle_end(self, entry: _HelperEntry, reason: str) -> None:
         """Schedule a restart of a helper that ended, or fail: at its first start, or after too many crashes."""

@@ -2,18 +2,15 @@
 
 import contextlib
 import errno
-import json
 import os
 import shlex
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from engine.errors import CrawlError
-from engine.processes.child import blocked, kill_group, reap_group, signal_group
+from engine.processes.spawner import Spawner
 from engine.runtime.log_file import open_log
 from engine.settings.declaration import Helper
 
@@ -25,7 +22,7 @@ _MAX_LINE = 200
 class HelperProcess:
     """The program of a helper under its guard, in a process group of its own."""
 
-    def __init__(self, helper: Helper, folder: Path) -> None:
+    def __init__(self, helper: Helper, folder: Path, spawner: Spawner) -> None:
         """Start it. Raises CrawlError if its port is in use, or no process can be started."""
         self.helper = helper
         self.log = log_path(folder, helper.name)
@@ -42,19 +39,21 @@ class HelperProcess:
                 output.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(helper.run)}\n".encode())
                 output.flush()
                 self._offset = self._log_start = os.fstat(output.fileno()).st_size
-                self._process, self._started_fd = _spawn_guard(folder, helper, output.fileno())
         except OSError as error:
             raise CrawlError(f"cannot be started: {error.strerror}", "Free memory, processes or disk.") from error
+        self._process = spawner.spawn(
+            "engine.helpers.guard:main", "helper", {"command": list(helper.run)}, log=self.log
+        )
         self._tail = b""
 
     @property
-    def pid(self) -> int:
-        """The process id of its guard, which leads its group."""
+    def pid(self) -> int | None:
+        """The process id of its guard, which leads its group; None until it has started."""
         return self._process.pid
 
     def poll(self) -> int | None:
         """Its exit code if it ended, after killing what is left of its group; else None."""
-        return reap_group(self._process)
+        return self._process.poll()
 
     def check_ready(self) -> bool:
         """Whether it is ready now. Never waits."""
@@ -69,19 +68,16 @@ class HelperProcess:
 
     def stop(self) -> None:
         """Ask it to end: SIGTERM to its group."""
-        signal_group(self._process, signal.SIGTERM)
+        self._process.signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill its group, and wait for its end."""
-        kill_group(self._process)
+        self._process.kill()
 
     def close(self) -> None:
         """After its end: close what was open for it."""
-        os.close(self._started_fd)
         self._close_probe()
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        self._process.close()
 
     def describe_end(self, code: int) -> str:
         """How it ended, from the exit code of its guard, with the last line of its output."""
@@ -117,9 +113,11 @@ class HelperProcess:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")[:_MAX_LINE]
 
     def _read_started(self) -> bool:
+        """Whether its guard has said that the program runs."""
+        assert self._process.lifeline is not None
         try:
-            return os.read(self._started_fd, 1) == b"1"
-        except BlockingIOError:
+            return self._process.lifeline.recv(1, socket.MSG_DONTWAIT) == b"1"
+        except OSError:
             return False
 
     def _accepts(self, port: int) -> bool:
@@ -169,33 +167,3 @@ def _is_port_taken(port: int) -> bool:
         except OSError as error:
             return error.errno == errno.EADDRINUSE
     return False
-
-
-def _spawn_guard(folder: Path, helper: Helper, log_fd: int) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the guard in its own session, so that Ctrl-C reaches neither it nor the program.
-
-    Also returns the pipe from which a byte can be read once the program runs.
-    """
-    started_fd, write_fd = os.pipe()
-    try:
-        with blocked(signal.SIGINT, signal.SIGHUP):
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "engine.helpers.guard", "--data", str(folder),
-                 "--helper", helper.name, "--started-fd", str(write_fd)],
-                stdin=subprocess.PIPE,
-                stdout=log_fd,
-                stderr=log_fd,
-                start_new_session=True,
-                pass_fds=[write_fd],
-            )  # fmt: skip
-    except OSError:
-        os.close(started_fd)
-        raise
-    finally:
-        os.close(write_fd)
-    os.set_blocking(started_fd, False)
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it has died: the next poll reports its end
-        process.stdin.write(json.dumps(helper.run).encode() + b"\n")
-        process.stdin.flush()
-    return process, started_fd

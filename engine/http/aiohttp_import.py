@@ -1,6 +1,7 @@
 """Imports aiohttp without the certificates of the machine, which it would load twice."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,8 +25,9 @@ def import_aiohttp() -> None:
     """Import aiohttp for the first time in a process, before it has threads.
 
     Its connector makes two TLS contexts as it is imported. `Transport` uses neither: it makes its own at the first
-    https request.
+    https request. httpx is spared its command line, with rich and click.
     """
+    sys.modules["httpx._main"] = None  # type: ignore[assignment]
     with environment(SSL_CERT_FILE=os.devnull, SSL_CERT_DIR=os.devnull):  # where OpenSSL looks for certificates
         import aiohttp.connector  # noqa: F401
 

@@ -21,7 +21,6 @@ from engine.node.committer import Committer
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
-from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.plugin_worker import PluginWorker
 from engine.node.extraction.process_pool import ExtractionPool
@@ -42,6 +41,7 @@ from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
 from engine.node.tuning import CpuPinner, HeapTrimmer
 from engine.plugins.files import PLUGINS
+from engine.processes.launcher import TemplateLink
 from engine.queue import Doorbells
 from engine.runtime.file_folder import FileFolder
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
@@ -81,12 +81,12 @@ class NodeParts(Struct, frozen=True, kw_only=True):
 
 def build_node(
     folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings,
-    wakeup_fd: int | None = None, launcher: ExtractionLauncher | None = None,
+    link: TemplateLink, wakeup_fd: int | None = None,
 ) -> NodeParts:  # fmt: skip
     """Build a node; nothing runs yet.
 
-    `wakeup_fd` wakes the supervisor when the node runs out of work. `launcher` starts its extraction processes; without
-    one, the node spawns a template at the first need.
+    Through `wakeup_fd` it wakes the supervisor when it runs out of work.
+    `link`: the way to the template of its extraction and loader processes.
 
     Raises StorageError if a database cannot be opened, UsageError if a setting is invalid.
     """
@@ -101,8 +101,8 @@ def build_node(
     ringer = Ringer(folder, run, doorbells)
     seen_set = SeenSet()
     heap_trimmer = HeapTrimmer()
-    extraction_pool = ExtractionPool(launcher or ExtractionLauncher(ExtractionLimits.from_settings(settings)))
-    loader_pool = LoaderPool.from_settings(settings)
+    extraction_pool = ExtractionPool(link, ExtractionLimits.from_settings(settings))
+    loader_pool = LoaderPool(link, settings)
     defs_db = Database.open(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS, small_cache=True)
     run_row = runs.get(defs_db, run)
     def_cache = DefCache(defs_db, settings, run)

@@ -1,26 +1,23 @@
 """A node as a process: its signals, the lifetimes of its threads, and its orderly shutdown."""
 
-import argparse
 import contextlib
 import logging
 import os
 import signal
-import sys
+import socket
 import threading
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
-from engine.node.extraction.launcher import ExtractionLauncher
-from engine.node.extraction.limits import ExtractionLimits
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
-from engine.processes.lifeline_reader import LifelineReader
+from engine.processes.launcher import TemplateLink
+from engine.processes.start import ChildStart
+from engine.processes.supervisor_socket import SupervisorSocket
 from engine.runtime import log_file
-from engine.runtime.log_file import redirect_output
 from engine.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -107,43 +104,24 @@ def _commit_seconds_left(deadline: float) -> float:
     return max(0.1, deadline + _LAST_COMMIT_SECONDS - time.monotonic())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a node.
-
-    stdin holds the missing arguments and the settings; its end means the end of the supervisor.
-    """
-    parser = argparse.ArgumentParser(prog="crawl-console node")
-    parser.add_argument("--data", type=Path, required=True)
-    for name in ("run", "epoch", "number"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--wakeup-fd", type=int)
-    parser.add_argument("--role", type=Role, required=True)
-    parser.add_argument("--log", type=Path)
+def main(start: ChildStart) -> int:
+    """Run a node. Its lifeline ends with the supervisor."""
     log_file.log_to_stderr()
     use_batch_scheduling()
     tune_garbage_collection()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    lifeline = LifelineReader(sys.stdin.fileno())
-    more, written = lifeline.read_arguments(), lifeline.read_line()
-    if more is None or written is None:
-        return 0  # the supervisor ended or did not need this process
-    options = parser.parse_args([*arguments, *more])
-    if options.log is not None:
-        redirect_output(options.log)
-    settings = Settings.from_json(written)
-    launcher = ExtractionLauncher(ExtractionLimits.from_settings(settings))
-    launcher.fork_template()  # now: later there are threads and open databases
+    arguments = start.arguments
+    link = TemplateLink(socket.socket(fileno=start.files["template"]))
+    lifeline = SupervisorSocket(start.files["lifeline"], link)
     try:
         parts = build_node(
-            options.data,
-            run=options.run,
-            epoch=options.epoch,
-            number=options.number,
-            role=options.role,
-            settings=settings,
-            wakeup_fd=options.wakeup_fd,
-            launcher=launcher,
+            Path(arguments["data"]),
+            run=arguments["run"],
+            epoch=arguments["epoch"],
+            number=arguments["number"],
+            role=Role(arguments["role"]),
+            settings=Settings.from_json(arguments["settings"]),
+            wakeup_fd=start.files.get("wakeup"),
+            link=link,
         )
         node = NodeProcess(parts)
         # a thread waits for the signal: a handler would run inside any lock that the main thread holds at that moment
@@ -162,7 +140,7 @@ def _wait_for_sigterm(node: NodeProcess) -> None:
     node.drain()
 
 
-def _watch_lifeline(node: NodeProcess, lifeline: LifelineReader) -> None:
+def _watch_lifeline(node: NodeProcess, lifeline: SupervisorSocket) -> None:
     lifeline.wait_for_end()
     node.orphan()
     time.sleep(ORPHAN_SECONDS)

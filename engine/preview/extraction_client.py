@@ -23,7 +23,6 @@ from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_unit
 from engine.model.record import as_text
 from engine.node.extraction import wire
 from engine.node.extraction.inline import INLINE_SECONDS, is_plain, may_be_inline
-from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import (
     ExtractedPage,
@@ -37,6 +36,7 @@ from engine.node.extraction.plugin_worker import PluginWorker
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
+from engine.processes.launcher import OwnTemplate
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.urls import QueryStripper
@@ -70,6 +70,7 @@ class ExtractionClient:
         self._limits = ExtractionLimits.from_settings(settings)
         self._runner: asyncio.Runner | None = None
         self._pool: ExtractionPool | None = None
+        self._template = OwnTemplate(["engine.node.extraction.child"])
         self._worker: PluginWorker | None = None
         self._sent: list[Definitions] = []
         self._stack = contextlib.ExitStack()
@@ -88,6 +89,7 @@ class ExtractionClient:
             self._runner.run(asyncio.sleep(0))
             self._runner.close()
         self._runner = self._pool = self._worker = None
+        self._template.close()
         self._stack.close()
 
     def extract(
@@ -169,7 +171,7 @@ class ExtractionClient:
     def _start(self) -> tuple[asyncio.Runner, ExtractionPool]:
         if self._runner is None or self._pool is None:
             self._runner = asyncio.Runner()
-            self._pool = ExtractionPool(ExtractionLauncher(self._limits), max_children=1)
+            self._pool = ExtractionPool(self._template, self._limits, max_children=1)
         return self._runner, self._pool
 
     def _key_of(self, definitions: Definitions) -> int:

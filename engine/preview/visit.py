@@ -26,6 +26,7 @@ from engine.model.job import Request
 from engine.model.retry_policy import FOUND, classify_status
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
+from engine.processes.launcher import OwnTemplate
 from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.robots.rules import HostRobots, parse_robots
 from engine.settings import Settings
@@ -101,6 +102,7 @@ class _PageFetch:
         self._group = group
         self._loader = find_loader(definitions.task_group(group))
         self._page_loader: PageLoader | None = None
+        self._template = OwnTemplate(["engine.node.loading.loader_child"])
 
     async def fetch(self, url: str, request: Request) -> FetchResponse:
         self._written_url = url if self._from_defs else ""
@@ -115,6 +117,7 @@ class _PageFetch:
         finally:
             if self._page_loader is not None:
                 self._page_loader.close()
+                self._template.close()
             await self._fetcher.aclose()
 
     async def _follow_redirects(self, chain: RedirectChain) -> FetchResponse:
@@ -204,7 +207,7 @@ class _PageFetch:
         )
         context = {"group": self._group, "locator": self._group, "depth": 0, "run": "try", "attempt": 1}
         if self._page_loader is None:
-            self._page_loader = PageLoader(LoaderPool.from_settings(self._settings), self._settings)
+            self._page_loader = PageLoader(LoaderPool(self._template, self._settings), self._settings)
         async with self._page_loader.reserve(loader, self._definitions, _VERSION) as process:
             if isinstance(process, LoadOutcome):
                 outcome = process

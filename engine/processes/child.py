@@ -1,217 +1,92 @@
-"""Child processes: heartbeat, signals, reaping. Signals only children that are not yet reaped."""
+"""A child of this process, whoever started it: signals, reaping, its lifeline."""
 
 import contextlib
-import errno
+import ctypes
 import os
 import signal
-import subprocess
+import socket
+import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Literal
 
-from msgspec import Struct, field
-
-from engine.errors import StorageError
-from engine.model.node import HeartbeatState, Role
-from engine.runtime.beat_file import Beat, BeatWriter, read_beat
 from engine.runtime.process_identity import identity_of
-from engine.settings import Settings
-from engine.store.db.retry_busy import DiskFull
 
 _KILL_WAIT_SECONDS = 1.0
+_PR_SET_CHILD_SUBREAPER = 36
 
 
-def reap_group(process: subprocess.Popen[bytes]) -> int | None:
-    """Reap the leader of a process group if it ended, after killing the group: its exit code, else None.
+class Child:
+    """A process that leads a session. It is signalled and reaped with what is left of its group."""
 
-    The group is killed first: until the leader is reaped, the kernel gives its pid to no other process.
-    """
-    if process.returncode is None and _has_ended(process.pid):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    return process.poll()
+    def __init__(self, lifeline: socket.socket | None = None, pid: int | None = None) -> None:
+        """`pid`: None until the template has reported it."""
+        self.pid = pid
+        self.lifeline = lifeline
+        self._code: int | None = None
+        self._pending: list[signal.Signals] = []
+        """Signals for a process that has no pid yet."""
 
+    def on_started(self, pid: int) -> None:
+        """Note its pid, and send what it should have got before."""
+        self.pid = pid
+        for number in self._pending:
+            self.signal(number)
 
-def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Send a signal to the group of a leader; if that has ended, kill what is left of the group."""
-    if reap_group(process) is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> int:
-    """Kill the group of a leader and wait for its end; returns the leader's exit code.
-
-    A process that the kernel holds for longer than a second counts as dead: it is fenced, and dies when it wakes.
-    """
-    signal_group(process, signal.SIGKILL)
-    try:
-        return process.wait(_KILL_WAIT_SECONDS)
-    except subprocess.TimeoutExpired:
-        return -signal.SIGKILL
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether a child that is not reaped yet has ended."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return False
-
-
-@contextlib.contextmanager
-def blocked(*signals: signal.Signals) -> Iterator[None]:
-    """Block signals in this thread; what it starts inherits that."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-ChildKind = Literal["node", "appender"]
-
-MISSED_LIMIT = 3
-_RECOVERY_SECONDS = 1.0
-"""Seconds of fresh beats (ten ticks) after which the count of missed timeouts is reset."""
-
-CRASH_LIMIT = 5
-HEALTHY_SECONDS = 60.0
-"""Seconds of life after which the count of crashes is reset."""
-_MIN_RESTART_DELAY, _MAX_RESTART_DELAY = 0.2, 5.0
-
-
-def restart_delay(crashes: int) -> float:
-    """Seconds before a restart, after so many crashes in a row."""
-    return min(_MAX_RESTART_DELAY, _MIN_RESTART_DELAY * 2.0 ** (crashes - 1))
-
-
-class HeartbeatMonitor(Struct):
-    """Judges the beats of one process by the observer's own monotonic clock.
-
-    Silence counts only while the observer itself ran: a stopped observer declares nothing dead.
-    """
-
-    timeout: float = 1.0
-    """Seconds without a new beat that count as one missed timeout."""
-    start_timeout: float = 20.0
-    """Seconds that a process has for its first beat: a start on a loaded machine is slow."""
-    number: int = -1
-    seen_at: float = field(default_factory=time.monotonic)
-    observed_at: float | None = None
-    silence: float = 0.0
-    """Seconds of silence since the last beat or timeout."""
-    has_beaten: bool = False
-    missed: int = 0
-    healthy_seconds: float = 0.0
-    heart: HeartbeatState = HeartbeatState.NEWBORN
-    beat: Beat | None = None
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "HeartbeatMonitor":
-        """A monitor with the timeouts of the settings."""
-        return cls(timeout=settings.heart_timeout, start_timeout=settings.start_timeout)
-
-    def observe(self, beat: Beat | None, now: float) -> HeartbeatState:
-        """Judge the latest beat. ASYSTOLE means dead."""
-        elapsed = min(max(0.0, now - (self.seen_at if self.observed_at is None else self.observed_at)), self.timeout)
-        self.observed_at = now
-        if beat is not None and beat.number != self.number:
-            self.number, self.seen_at, self.beat, self.has_beaten = beat.number, now, beat, True
-            self.silence = 0.0
-        else:
-            self.silence += elapsed
-        limit = self.timeout if self.has_beaten else self.start_timeout / MISSED_LIMIT
-        if self.silence >= limit - 1e-6:
-            self.silence, self.healthy_seconds = 0.0, 0.0
-            self.missed += 1
-            self.heart = HeartbeatState.ASYSTOLE if self.missed >= MISSED_LIMIT else HeartbeatState.ARRHYTHMIA
-        elif self.has_beaten and self.heart is not HeartbeatState.ASYSTOLE:
-            self.healthy_seconds = self.healthy_seconds + elapsed if self.age(now) < self.timeout / 2 else 0.0
-            if self.missed == 0 or self.healthy_seconds >= _RECOVERY_SECONDS - 1e-6:
-                self.missed, self.heart = 0, HeartbeatState.HEALTHY
-        return self.heart
-
-    def age(self, now: float) -> float:
-        """Seconds since the last new beat."""
-        return now - self.seen_at
-
-
-class ChildProcess(Struct):
-    """One process that this supervisor started."""
-
-    kind: ChildKind
-    epoch: int
-    number: int
-    role: Role
-    process: subprocess.Popen[bytes]
-    beat_path: Path
-    started_at: float
-    heartbeat: HeartbeatMonitor
-    replaces: int | None = None
-    crashes: int = 0
-    """Crashes in a row, counted along the processes it replaces."""
-    stop_requested: bool = False
-    restart_after_exit: bool = False
-    """Its stop was requested so that a replacement starts."""
-    killed_by_operator: bool = False
-    """An operator killed it: it is replaced, and its death counts against no job."""
-    reported_failure: bool = False
-    """It ended itself with a reported error."""
-    kill_reason: str = ""
-    """Why the supervisor killed it, for example a missing beat; empty if it did not."""
-    recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
-    """The heartbeat state in the tables."""
-
-    @property
-    def name(self) -> str:
-        """`n2`, or `appender`."""
-        return f"n{self.number}" if self.kind == "node" else "appender"
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
+    def on_lost(self) -> None:
+        """Note that it was not started: the template died before it could say so."""
+        if self.pid is None and self._code is None:
+            self._code = -signal.SIGKILL
 
     def poll(self) -> int | None:
-        """Reap it if it ended: its exit code (negative: a signal number), else None. Its group dies with it."""
-        return reap_group(self.process)
+        """Reap it if it ended, after killing its group: its exit code (negative: a signal number), else None.
 
-    def check_heartbeat(self, now: float) -> HeartbeatState:
-        return self.heartbeat.observe(read_beat(self.beat_path), now)
+        The group is killed first: until the leader is reaped, the kernel gives its pid to no other process.
+        """
+        if self._code is None and self.pid is not None and _has_ended(self.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._code
 
-    def stop(self) -> None:
-        """Request a graceful stop (SIGTERM)."""
-        self.stop_requested = True
-        signal_group(self.process, signal.SIGTERM)
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to its group; if it has ended, kill what is left of that."""
+        if self.pid is None:
+            self._pending.append(number)
+        elif self.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+                return
+            with contextlib.suppress(ProcessLookupError):  # it does not lead its group yet
+                os.kill(self.pid, number)
 
-    def kill(self) -> None:
-        """Kill its whole process group."""
-        signal_group(self.process, signal.SIGKILL)
+    def kill(self) -> int:
+        """Kill its group and wait for its end; returns its exit code.
 
-    def kill_and_wait(self) -> int:
-        """Kill it and wait for its end; returns its exit code."""
-        return kill_group(self.process)
+        A process that the kernel holds for longer than a second counts as dead: it is fenced, and dies when it wakes.
+        """
+        self.signal(signal.SIGKILL)
+        deadline = time.monotonic() + _KILL_WAIT_SECONDS
+        while (code := self.poll()) is None and self.pid is not None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return -signal.SIGKILL if code is None else code
 
     def close(self) -> None:
-        """After its end: close the lifeline, delete its beat file."""
-        if self.process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self.process.stdin.close()
-        self.beat_path.unlink(missing_ok=True)
+        """Close its lifeline: a process that still runs ends."""
+        if self.lifeline is not None:
+            self.lifeline.close()
 
 
-def create_beat_file(path: Path) -> None:
-    """Create the heartbeat file of a process that is about to start.
+def become_subreaper() -> bool:
+    """Become the parent of grandchildren whose parent ends (Linux); False where the system refuses."""
+    return sys.platform == "linux" and not ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-    Raises DiskFull without room for a file: a process that cannot beat would count as dead.
-    """
-    try:
-        BeatWriter(path).close()
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"{path}: {error.strerror}", "Free some space. A crawl that runs waits for it.") from error
-        raise StorageError(f"{path}: {error.strerror}", "Check the permissions of the data directory.") from error
+
+def reap_orphans() -> None:
+    """Reap what others' processes left to this one, a subreaper: all that lead no session, as each Child does."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if os.getsid(ended.si_pid) == ended.si_pid:
+                return
+            os.waitpid(ended.si_pid, 0)
 
 
 def kill_leftover(identity: str, *, seconds: float = 5.0) -> None:
@@ -225,3 +100,11 @@ def kill_leftover(identity: str, *, seconds: float = 5.0) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         time.sleep(0.005)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child that is not reaped yet has ended."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False

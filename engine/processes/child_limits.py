@@ -10,9 +10,7 @@ import signal
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
@@ -84,21 +82,6 @@ def limit_memory(growth: int) -> None:
     with suppress(OSError, ValueError):
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (mapped + growth, mapped + growth))
-
-
-@contextmanager
-def exit_at_end() -> Iterator[None]:
-    """End this process with the block, without clean-up: 0, also if the parent is gone; 1 after an error."""
-    code = 1
-    try:
-        yield
-        code = 0
-    except ConnectionError:  # the parent is gone
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
 
 
 def _prctl(option: int, value: object) -> None:

@@ -1,110 +1,155 @@
-"""Starts the processes of nodes and of the appender; nodes also before their assignment."""
+"""Starts the processes of a supervisor: forks of a template, or interpreters of their own."""
 
 import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
-from collections import deque
-from collections.abc import Sequence
+import socket
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from engine.errors import CrawlError
-from engine.processes.child import blocked, kill_group
+from engine.processes.child import Child, become_subreaper, reap_orphans
+from engine.processes.heartbeat import CRASH_LIMIT
+from engine.processes.launcher import Launcher, TemplateLink, TemplateLost, start_template
+from engine.processes.orders import Started, StartOrder
+from engine.processes.start import spawn_child
+from engine.processes.supervisor_socket import send_template
 from engine.runtime.log_file import open_log
-from engine.settings import usable_cpus
 
-NODE, APPENDER = "engine.node", "engine.append"
-
-_MALLOC_ENV = {
-    "MALLOC_ARENA_MAX": "2",
-    "MALLOC_TRIM_THRESHOLD_": "4194304",
-    "MALLOC_MMAP_THRESHOLD_": "1048576",
-}
-"""Read by glibc, ignored elsewhere: returns the memory of a huge page to the OS instead of keeping it per thread.
-
-The thresholds are not smaller, so that the memory for compressing a group of pages is reused from group to group.
-"""
+_END_SECONDS = 2.0
 
 
 class Spawner:
-    """Starts `python -m MODULE --data DIR`; the process reads the rest of its arguments, its assignment, from stdin.
+    """Starts processes with `--data DIR` in their command line; each gets a lifeline and a way to the template.
 
-    A node that is started early imports its code while the supervisor imports its own. It opens nothing before its
-    assignment, and ends if its stdin ends instead.
+    `check` must be called often: it hears of starts, and follows a template that died by another.
     """
 
-    def __init__(self, folder: Path, *, wakeup_fd: int | None = None) -> None:
-        """`folder`: the data dir, absolute.
+    def __init__(self, folder: Path, entries: Sequence[str], *, wakeup_fd: int | None = None) -> None:
+        """`folder`: the data dir, absolute. `entries`: what the template imports (see start_template).
 
         A node without work writes to `wakeup_fd` to wake the supervisor (engine.runtime.wakeup).
         """
         self._folder = folder
+        self._entries = list(entries)
         self._wakeup_fd = wakeup_fd
-        self._early_nodes: deque[subprocess.Popen[bytes]] = deque()
+        self.adopts = become_subreaper()
+        """Whether the template may fork for this process. Where the system refuses, each has its own interpreter."""
+        self._template: Child | None = None
+        self._link: TemplateLink | None = None
+        self._launcher: Launcher | None = None
+        self._starting: dict[int, Child] = {}
+        """Processes that the template has not reported yet, by number."""
+        self._children: list[Child] = []
+        self._crashes = 0
 
-    def start_early_nodes(self, count: int) -> None:
-        """Start so many nodes that are sure to be needed, one for each other processor at most.
+    @property
+    def failure(self) -> str | None:
+        """Why no process can be started any more; None while they can."""
+        return "the process that forks all others keeps crashing" if self._crashes >= CRASH_LIMIT else None
 
-        More would take time from this process. A node that cannot be started now is started by `spawn`.
+    def start_template(self) -> None:
+        """Start the template; it imports while this process works. Raises CrawlError."""
+        try:
+            pid, control = start_template(self._entries, self._folder)
+            self._link = TemplateLink(control)
+            self._launcher = self._link.connect()
+        except (OSError, TemplateLost) as error:
+            raise _cannot_start("the template", error) from error
+        self._template = Child(pid=pid)
+
+    def check(self) -> None:
+        """Hear of starts, reap what others left, follow a template that died by another. Never waits."""
+        self._hear()
+        if self._template is not None and self._template.poll() is not None and self.failure is None:
+            with contextlib.suppress(CrawlError):  # the next check tries again
+                self._follow_template()
+        self._children = [child for child in self._children if child.poll() is None]
+        if self.adopts:
+            reap_orphans()
+
+    def spawn(self, entry: str, name: str, arguments: Mapping[str, Any], *, log: Path, wakes: bool = False) -> Child:
+        """Start a process that leads a session; its output goes to `log`. Raises CrawlError if it cannot be started.
+
+        `entry`: `module:function`, called with a ChildStart, whose files are `lifeline`, `template` and, if it `wakes`
+        the supervisor, `wakeup`.
         """
-        with contextlib.suppress(CrawlError):
-            for _ in range(min(count, usable_cpus() - 1)):
-                self._early_nodes.append(self._start(NODE, subprocess.DEVNULL))
-
-    def spawn(self, module: str, arguments: Sequence[str], *, settings: str, log: Path) -> subprocess.Popen[bytes]:
-        """Start a process, or take a node that was started early, and send its arguments and settings.
-
-        Its output goes to `log`; its stdin stays open as its lifeline. Raises CrawlError if it cannot be started.
-        """
+        if self._template is None or self._template.poll() is not None:
+            self._follow_template()
+        ours, theirs = socket.socketpair()
+        child = Child(ours)
         with contextlib.suppress(OSError):
             log.parent.mkdir(mode=0o700, exist_ok=True)
-        process = self._take_early_node() if module == NODE else None
-        if process is None:
-            with open_log(log) as output:
-                process = self._start(module, output)
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has died: its monitor reports that
-            assignment = json.dumps([*arguments, "--log", str(log)])
-            process.stdin.write(f"{assignment}\n{settings}\n".encode())
-            process.stdin.flush()
-        return process
+        try:
+            with theirs, open_log(log) as output, self._share() as template:
+                files = {"lifeline": theirs.fileno(), "output": output.fileno(), "template": template.fileno()}
+                if wakes and self._wakeup_fd is not None:
+                    files["wakeup"] = self._wakeup_fd
+                self._start(child, entry, name, arguments, files)
+        except (OSError, TemplateLost) as error:
+            child.close()
+            raise _cannot_start(name, error) from error
+        self._children.append(child)
+        return child
 
     def close(self) -> None:
-        """End the early nodes that were not needed."""
-        while self._early_nodes:
-            process = self._early_nodes.pop()
-            kill_group(process)
-            if process.stdin is not None:
-                process.stdin.close()
+        """End the template, and with it what it has forked for others."""
+        if self._link is not None and self._launcher is not None:
+            self._launcher.close()
+            self._link.close()
+        if self._template is not None:
+            deadline = time.monotonic() + _END_SECONDS
+            while self._template.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.002)  # it ends what its clients have left
+            self._template.kill()
+            self._template = None
 
-    def _take_early_node(self) -> subprocess.Popen[bytes] | None:
-        while self._early_nodes:
-            process = self._early_nodes.popleft()
-            if process.poll() is None:
-                return process
-        return None
+    def _start(
+        self, child: Child, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int]
+    ) -> None:
+        if self.adopts:
+            assert self._launcher is not None
+            self._starting[self._launcher.start(entry, name, arguments, files, own=True)] = child
+        else:
+            order = StartOrder(number=0, entry=entry, name=name, arguments=arguments, files=tuple(files), own=True)
+            child.on_started(spawn_child(order, list(files.values()), str(self._folder)))
 
-    def _start(self, module: str, output: IO[bytes] | int) -> subprocess.Popen[bytes]:
-        """Start a process in its own session.
+    def _share(self) -> socket.socket:
+        assert self._link is not None
+        return self._link.share()
 
-        `-P` keeps a folder of the user from shadowing our packages. It inherits SIGINT and SIGHUP blocked, which would
-        end it before it ignores them.
-        """
-        wakeup = [self._wakeup_fd] if self._wakeup_fd is not None and module == NODE else []
-        options = ["--data", str(self._folder), *(f"--wakeup-fd={fd}" for fd in wakeup)]
+    def _hear(self) -> None:
+        if self._launcher is None:
+            return
         try:
-            with blocked(signal.SIGINT, signal.SIGHUP):
-                return subprocess.Popen(
-                    [sys.executable, "-P", "-m", module, *options],
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                    pass_fds=wakeup,
-                    env={**_MALLOC_ENV, **os.environ},
-                )
-        except OSError as error:
-            raise CrawlError(f"cannot start {module}: {error.strerror}", "Free memory, processes or disk.") from error
+            reports = self._launcher.receive()
+        except TemplateLost:
+            return
+        for report in reports:
+            child = self._starting.pop(report.number, None)
+            if child is None:
+                continue
+            if isinstance(report, Started):
+                self._crashes = 0
+                child.on_started(report.pid)
+            else:
+                child.on_lost()
+
+    def _follow_template(self) -> None:
+        """Start a template in place of one that died; tell the processes that use it."""
+        if self._template is not None:
+            self._crashes += 1
+            self.close()
+            for child in self._starting.values():
+                child.on_lost()
+            self._starting.clear()
+        self.start_template()
+        for child in self._children:
+            if child.lifeline is not None and child.poll() is None:
+                with contextlib.suppress(OSError, TemplateLost):
+                    send_template(child.lifeline, self._share())
+
+
+def _cannot_start(name: str, error: Exception) -> CrawlError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return CrawlError(f"cannot start {name}: {reason}", "Free memory, processes or disk.")

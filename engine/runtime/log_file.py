@@ -1,6 +1,5 @@
 """The log of a process, without repeated lines."""
 
-import contextlib
 import logging
 import os
 import sys
@@ -16,13 +15,6 @@ def open_log(log: Path) -> IO[bytes]:
     except OSError:
         fd = os.open(os.devnull, os.O_WRONLY)
     return os.fdopen(fd, "wb")
-
-
-def redirect_output(log: Path) -> None:
-    """Append the further output of this process to a log, creating it if needed."""
-    with contextlib.suppress(OSError), open_log(log) as output:
-        for number in (1, 2):
-            os.dup2(output.fileno(), number)
 
 
 _DEDUP_SECONDS = 10.0

@@ -142,7 +142,12 @@ def build_supervisor(
         lock=lock,
         node_pool=node_pool,
         helpers=HelperPool(
-            db, folder, run=run.seq, settings=settings, describe_run=partial(read_summary, db, run.seq, exit_code=None)
+            db,
+            folder,
+            run=run.seq,
+            settings=settings,
+            spawner=spawner,
+            describe_run=partial(read_summary, db, run.seq, exit_code=None),
         ),
         elastic_nodes=ElasticNodes(db, run.seq, node_pool, settings),
         queue_maintainer=queue_maintainer,
@@ -168,6 +173,7 @@ def build_supervisor(
         ),
         stages=stages,
         stats=stats,
+        spawner=spawner,
         progress=ProgressRecorder(node_pool, stats, checkpoints),
     )
 

@@ -12,7 +12,7 @@ from engine.errors import UsageError, suggest
 from engine.model import bounds
 from engine.model.bounds import describe_bounds, is_within
 from engine.model.node import NodeRange, Role
-from engine.processes.child import ChildProcess
+from engine.processes.heartbeat import MonitoredChild
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.tables.host import host_control
@@ -356,5 +356,5 @@ def _format_sequences(count: int) -> str:
     return f"{count} sequence{'s' if count > 1 else ''}"
 
 
-def _jobs_in_flight(child: ChildProcess) -> int:
+def _jobs_in_flight(child: MonitoredChild) -> int:
     return child.heartbeat.beat.in_flight if child.heartbeat.beat else 0

@@ -8,6 +8,7 @@ from engine.errors import CrawlError, StorageError, UsageError
 from engine.helpers.helper_pool import HelperPool
 from engine.model.node import NodeState
 from engine.model.run import Stage
+from engine.processes.spawner import Spawner
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy
@@ -67,6 +68,7 @@ class Supervisor:
         run_end: RunEnd,
         stats: RunStats,
         progress: ProgressRecorder,
+        spawner: Spawner,
     ) -> None:
         self.run = run
         self.node_pool = node_pool
@@ -82,6 +84,7 @@ class Supervisor:
         self._robots_refresh = robots_refresh
         self._seeder = seeder
         self._progress = progress
+        self._spawner = spawner
         self._commands = commands
         self._lock_watch = lock_watch
         self._wal_guard = wal_guard
@@ -126,6 +129,7 @@ class Supervisor:
         Raises StorageError if a database was deleted or replaced.
         """
         self.disk.check()
+        self._spawner.check()
         if self._kill_reason is not None:
             self._kill(self._kill_reason)
             return

@@ -1,4 +1,4 @@
-"""What the supervisor tells the appender: to stop, by SIGTERM or the end of the pipe at stdin."""
+"""What the supervisor tells the appender: to stop, by SIGTERM or the end of its socket."""
 
 import os
 import signal
@@ -6,13 +6,13 @@ import threading
 import time
 from typing import Literal, Protocol
 
-from engine.processes.lifeline_reader import LifelineReader
+from engine.processes.supervisor_socket import SupervisorSocket
 from engine.runtime.wakeup import Wakeup
 
 LoopState = Literal["STARTING", "READY", "DONE", "SHUTDOWN"]
 _SLICE_SECONDS = 0.1
 EXIT_SECONDS = 2.5
-"""Seconds from the end of the pipe to a forced exit, in case the loop hangs."""
+"""Seconds from the end of the supervisor to a forced exit, in case the loop hangs."""
 
 
 class StopSignal(Protocol):
@@ -47,17 +47,11 @@ class Monitor(Protocol):
 class Lifeline:
     """`supervisor_gone`: write nothing more. `draining`: write all remaining rows, then end."""
 
-    def __init__(self, fd: int = 0) -> None:
-        self._reader = LifelineReader(fd)
+    def __init__(self, supervisor: SupervisorSocket | None = None) -> None:
+        self._supervisor = supervisor
         self._wakeup = Wakeup()
         self.supervisor_gone = False
         self.draining = False
-
-    def read_start(self) -> tuple[list[str], str]:
-        """The arguments and the settings, once they are sent; empty ones if the pipe ended instead."""
-        arguments, settings = self._reader.read_arguments(), self._reader.read_line()
-        self.supervisor_gone = settings is None
-        return arguments or [], settings or ""
 
     def install_signal_handlers(self) -> None:
         """Drain on SIGTERM; ignore SIGINT and SIGHUP, which the supervisor handles."""
@@ -67,19 +61,20 @@ class Lifeline:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def watch(self) -> None:
-        """Start a thread that waits for the end of the pipe."""
+        """Start a thread that waits for the end of the supervisor."""
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def wait(self, seconds: float) -> None:
-        """Sleep; the end of the pipe or a signal ends the sleep."""
+        """Sleep; the end of the supervisor or a signal ends the sleep."""
         self._wakeup.wait(seconds)
 
     def close(self) -> None:
-        """Close the wakeup pipe. The pipe from the supervisor stays open: the caller owns it."""
+        """Close the wakeup pipe."""
         self._wakeup.close()
 
     def _watch(self) -> None:
-        self._reader.wait_for_end()
+        if self._supervisor is not None:
+            self._supervisor.wait_for_end()
         self.supervisor_gone = True
         self._wakeup.notify()
         time.sleep(EXIT_SECONDS)

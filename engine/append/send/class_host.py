@@ -3,7 +3,6 @@
 It opens no database, and dies with the appender that started it. What the class prints goes to the appender's log.
 """
 
-import argparse
 import io
 import os
 import socket
@@ -17,8 +16,9 @@ import orjson
 from engine.append.formats.row_json import NumberLiteral, decode_values
 from engine.plugins.files import decode_files
 from engine.plugins.loading import Awaiter, PluginLoader, PluginUnavailable, describe_error
-from engine.processes.child_limits import die_with_parent, ignore_stop_signals, limit_memory
+from engine.processes.child_limits import ignore_stop_signals, limit_memory
 from engine.processes.frames import encode_frame, receive_frame
+from engine.processes.start import ChildStart
 from engine.runtime.beat_file import resident_bytes
 
 _ROW = b',"row":'
@@ -148,28 +148,17 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the process."""
-    parser = argparse.ArgumentParser(
-        prog="engine.append.send.class_host", description="Run a plugin encoder or appender."
-    )
-    parser.add_argument("--socket", type=int, required=True, help="the descriptor of the socket to the appender")
-    parser.add_argument("--parent", type=int, required=True, help="the appender's process id")
-    parser.add_argument("--data", required=True, help="the data dir, to tell processes apart")
-    parser.add_argument("--output", required=True, help="the output, to tell processes apart")
-    options = parser.parse_args(argv)
+def main(start: ChildStart) -> int:
+    """Serve the appender until it closes the socket."""
     ignore_stop_signals()
-    die_with_parent(options.parent, watches=True)
-    os.dup2(2, 1)  # what the class prints
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    os.set_inheritable(options.socket, False)
     try:
-        with socket.socket(fileno=options.socket) as connection:
+        with socket.socket(fileno=start.files["connection"]) as connection:
             ClassHost(connection).serve()
     except OSError:
         return 1  # the appender is gone, or the class closed the socket
-    return 0
+    os._exit(0)  # does not wait for threads of the class
 
 
 def _checked_bytes(method: str, value: Any) -> bytes:
@@ -180,8 +169,3 @@ def _checked_bytes(method: str, value: Any) -> bytes:
 
 def _lines(body: bytes) -> Iterator[bytes]:
     return iter(body.split(b"\n")) if body else iter(())
-
-
-if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    os._exit(code)  # does not wait for threads of the class

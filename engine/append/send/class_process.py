@@ -6,11 +6,8 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -21,6 +18,8 @@ from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.model.step import PluginFile
 from engine.plugins.files import encode_files
 from engine.processes.frames import PREFIX, encode_frame
+from engine.processes.launcher import Launcher, TemplateLink, TemplateLost
+from engine.processes.orders import NOT_FORKED, Ended
 
 START_SECONDS = 20.0
 """Seconds for the start of the interpreter and the creation of the class, besides its limit."""
@@ -49,21 +48,20 @@ class ClassSpec(Struct, frozen=True, kw_only=True):
 
 
 class ClassProcess:
-    """The process of one class, started when it is needed. After a failure the next request starts another one.
-
-    Used by one thread, which must live as long as the process: the system ends it with the thread that started it.
-    """
+    """The process of one class, started when it is needed. After a failure the next request starts another one."""
 
     def __init__(
-        self, spec: ClassSpec, data: Path, output: str, load_files: Callable[[], Sequence[PluginFile]], stop: StopSignal
-    ) -> None:
+        self, spec: ClassSpec, link: TemplateLink, output: str, load_files: Callable[[], Sequence[PluginFile]],
+        stop: StopSignal,
+    ) -> None:  # fmt: skip
         """`load_files`: reads the plugin files of the defs in force; called at each start."""
         self._spec = spec
-        self._data = data
+        self._link = link
         self._output = output
         self._load_files = load_files
         self._stop = stop
-        self._process: subprocess.Popen[bytes] | None = None
+        self._launcher: Launcher | None = None
+        self._ended: Ended | None = None
         self._connection: socket.socket | None = None
         self._header = b""
 
@@ -94,7 +92,7 @@ class ClassProcess:
         self._kill()
 
     def _ensure_started(self) -> None:
-        if self._process is not None and self._process.poll() is not None:
+        if self._find_end() is not None:
             self._kill()  # it ended between two requests
         if self._connection is not None:
             return
@@ -102,12 +100,15 @@ class ClassProcess:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                self._process = self._spawn(theirs.fileno())
-        except OSError as error:
+                self._launcher = self._link.connect()
+                self._launcher.start(
+                    "engine.append.send.class_host:main", "output", {}, {"connection": theirs.fileno(), "output": 2}
+                )
+        except (OSError, TemplateLost) as error:
             ours.close()
-            raise OutputFailed(
-                f"its process cannot be started: {error.strerror}", "Free memory or processes."
-            ) from error
+            self._kill()
+            reason = getattr(error, "strerror", None) or str(error)
+            raise OutputFailed(f"its process cannot be started: {reason}", "Free memory or processes.") from error
         ours.setblocking(False)
         self._connection = ours
         spec = self._spec
@@ -116,15 +117,6 @@ class ClassProcess:
             "data_defs": {name: dict(fields) for name, fields in spec.data_defs.items()}, "memory": spec.memory,
         }  # fmt: skip
         _, self._header = self._request(header, encode_files(files), spec.limit, START_SECONDS)
-
-    def _spawn(self, fd: int) -> subprocess.Popen[bytes]:
-        arguments = ["--socket", fd, "--parent", os.getpid(), "--data", self._data, "--output", self._output]
-        with _blocked(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # until it ignores them
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "engine.append.send.class_host", *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[fd],
-            )
 
     def _request(self, header: dict[str, Any], body: bytes, limit: float, more: float = 0.0) -> tuple[int, bytes]:
         """Send one request; returns the resident bytes of the process and the answer. A failure ends the process."""
@@ -152,27 +144,34 @@ class ClassProcess:
         return int(answer["rss"]), content
 
     def _describe_end(self) -> str:
-        process = self._process
-        assert process is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_SLICE_SECONDS)
-        code = process.poll()
+        deadline = time.monotonic() + _SLICE_SECONDS
+        while self._find_end() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        ended = self._find_end()
         self._kill()
-        if code is None:
+        if ended is None:
             return "it closed the connection to its process"
+        code = os.waitstatus_to_exitcode(ended.status) if ended.status != NOT_FORKED else -signal.SIGKILL
         return (
             f"its process was ended by {signal.Signals(-code).name}" if code < 0 else f"its process exited with {code}"
         )
 
+    def _find_end(self) -> Ended | None:
+        """How the process ended; None while it runs."""
+        if self._launcher is not None and self._ended is None:
+            try:
+                reports = self._launcher.receive()
+            except TemplateLost:
+                reports = [Ended(0, signal.SIGKILL, 0)]
+            self._ended = next((report for report in reports if isinstance(report, Ended)), None)
+        return self._ended
+
     def _kill(self) -> None:
-        connection, self._connection = self._connection, None
-        process, self._process = self._process, None
-        if connection is not None:
-            connection.close()
-        if process is not None:
-            process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(1.0)
+        """Have the template end the process: its client is gone."""
+        for part in (self._connection, self._launcher):
+            if part is not None:
+                part.close()
+        self._connection = self._launcher = self._ended = None
 
 
 class _Exchange:
@@ -213,13 +212,3 @@ class _Exchange:
                     raise SupervisorGone
                 if time.monotonic() >= self._deadline:
                     raise TimeoutError
-
-
-@contextlib.contextmanager
-def _blocked(*signals: signal.Signals) -> Any:
-    """Block signals in this thread; what it starts inherits that."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -21,6 +21,7 @@ from engine.append.send.delivery_batch import DeliveryBatch, DeliveryTarget
 from engine.append.send.plugin_encoder import EncodedOutput, class_spec
 from engine.model.step import PluginFile
 from engine.plugins.files import PLUGINS, resolve_arguments
+from engine.processes.launcher import TemplateLink
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
@@ -40,14 +41,16 @@ class OutputLoops:
     """
 
     def __init__(
-        self, data: Path, run: Run, epoch: int, settings: Settings, heartbeat: AppenderHeartbeat, lifeline: Lifeline
-    ) -> None:
+        self, data: Path, run: Run, epoch: int, settings: Settings, heartbeat: AppenderHeartbeat, lifeline: Lifeline,
+        link: TemplateLink,
+    ) -> None:  # fmt: skip
         self._data = data
         self._run = run
         self._epoch = epoch
         self._settings = settings
         self._heartbeat = heartbeat
         self._lifeline = lifeline
+        self._link = link
         self._threads: dict[_Key, _LoopThread] = {}
 
     def sync(self, declared: Sequence[Output]) -> None:
@@ -90,7 +93,7 @@ class OutputLoops:
     def _run_loop(self, key: _Key, control: LoopControl) -> None:
         db = Database.open(self._data / CRAWL, busy_seconds=5)
         with contextlib.closing(db):
-            targets = _TargetFactory(db, self._run.seq, self._data, self._settings, control)
+            targets = _TargetFactory(db, self._run.seq, self._link, self._settings, control)
             if key[0] == "encoder":
                 chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
@@ -111,17 +114,17 @@ class OutputLoops:
 class _TargetFactory:
     """Creates processes of classes and targets of rows, with the plugin files of the current defs."""
 
-    def __init__(self, db: Database, run: int, data: Path, settings: Settings, control: LoopControl) -> None:
+    def __init__(self, db: Database, run: int, link: TemplateLink, settings: Settings, control: LoopControl) -> None:
         self._db = db
         self._run = run
-        self._data = data
+        self._link = link
         self._settings = settings
         self._control = control
 
     def create_process(self, type_: str, output: str, declared: Sequence[Output]) -> ClassProcess:
         """The process of a class, for outputs that differ only in their dataDefs."""
         spec = class_spec(type_, declared, limit=self._settings.parse_limit, memory=self._settings.parse_memory)
-        return ClassProcess(spec, self._data, output, self._load_files, self._control)
+        return ClassProcess(spec, self._link, output, self._load_files, self._control)
 
     def create(self, type_: str, output: str, declared: Sequence[Output]) -> DeliveryTarget:
         """The target of the rows of these outputs, which differ only in their dataDefs."""

@@ -27,7 +27,7 @@ from engine.http.aiohttp_import import load_certificates
 from engine.model.definition import Definitions, definition_hash
 from engine.model.fingerprint import list_query_rules
 from engine.node.extraction import wire
-from engine.node.extraction.board import Phase, ProgressSlot
+from engine.node.extraction.board import Phase, ProgressBoard, ProgressSlot
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import (
     UnreadablePage,
@@ -38,9 +38,12 @@ from engine.node.extraction.page_extraction import (
     read_sitemap_text,
 )
 from engine.node.extraction.task import PageTask
-from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap
+from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
 from engine.plugins.contracts import StepError
+from engine.processes.child_limits import limit_memory
 from engine.processes.frames import PREFIX, encode_frame
+from engine.processes.start import ChildStart
+from engine.runtime import log_file
 from engine.runtime.beat_file import resident_bytes
 from engine.store.pages.body import Body
 from engine.urls import QueryStripper
@@ -388,3 +391,15 @@ class ExtractionChild:
             trim_heap()
             kept = resident_bytes() - self._base
         return kept > self._limits.memory * _KEPT_SHARE
+
+
+def main(start: ChildStart) -> None:
+    """Serve a node until it closes the socket."""
+    log_file.log_to_stderr()
+    tune_garbage_collection()
+    limits = ExtractionLimits(**start.arguments["limits"])
+    slot = ProgressBoard(start.files["board"]).slot(start.arguments["slot"])
+    base = resident_bytes()
+    limit_memory(limits.growth(base))
+    connection = socket.socket(fileno=start.files["connection"])  # open to the very end: closed, it would be killed
+    ExtractionChild(connection, slot, limits, base).serve()

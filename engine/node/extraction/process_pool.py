@@ -3,17 +3,17 @@
 import asyncio
 import logging
 import signal
-import socket
 from collections import deque
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec.structs import asdict
+
 from engine.node.extraction import wire
-from engine.node.extraction.board import SLOTS
+from engine.node.extraction.board import SLOTS, ProgressBoard
 from engine.node.extraction.clock import DocumentClock
-from engine.node.extraction.connection import ExtractionConnection
 from engine.node.extraction.death import DeathCause, judge_death
-from engine.node.extraction.launcher import Ended, ExtractionLauncher, Started, TemplateLost
+from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.node_calls import CallReplies
 from engine.node.extraction.request import (
     ChildState,
@@ -23,8 +23,11 @@ from engine.node.extraction.request import (
     encode_defs,
     raise_failure,
 )
-from engine.node.extraction.template import NOT_FORKED
+from engine.processes.forks import Forks
+from engine.processes.frame_connection import FrameConnection
 from engine.processes.frames import PREFIX, encode_frame
+from engine.processes.launcher import TemplateLink, TemplateLost
+from engine.processes.orders import NOT_FORKED, Ended
 
 MAX_CHILDREN = 2
 """Processes without plugin code: one that works, and one for documents behind a costly one."""
@@ -89,9 +92,10 @@ _MAX_FAILED_STARTS = 10
 class ExtractionPool:
     """Extraction processes, started when needed. For one event loop, which alone may call `close`."""
 
-    def __init__(self, launcher: ExtractionLauncher, *, max_children: int = MAX_CHILDREN) -> None:
-        self._launcher = launcher
-        self.limits = launcher.limits
+    def __init__(self, link: TemplateLink, limits: ExtractionLimits, *, max_children: int = MAX_CHILDREN) -> None:
+        self._forks = Forks(link, "engine.node.extraction.child:main", "extraction", on_lost=self._on_failed_start)
+        self._board = ProgressBoard()
+        self.limits = limits
         self._max_children = max_children
         self._children: list[ChildState] = []
         self._queue: deque[ExtractionRequest] = deque()
@@ -99,7 +103,6 @@ class ExtractionPool:
         self._failed_starts = 0
         self._start_blocked = False
         self._dispatching = False
-        self._watched: int | None = None
         self._wake_up: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._replies = CallReplies()
@@ -107,7 +110,7 @@ class ExtractionPool:
     @property
     def pids(self) -> list[int]:
         """Of the live processes. Callable from any thread."""
-        return [child.pid for child in list(self._children) if child.pid is not None]
+        return [child.fork.pid for child in list(self._children) if child.fork.pid is not None]
 
     async def work(self, request: ExtractionRequest) -> wire.Result:
         """The answer. Raises UnsupportedContent, ExtractionUnavailable, and UnreadablePage with the reason."""
@@ -124,16 +127,13 @@ class ExtractionPool:
         return answer
 
     def close(self) -> None:
-        """Kill all processes; waiting requests are cancelled."""
-        if self._loop is not None and self._watched is not None:
-            self._loop.remove_reader(self._watched)
-            self._watched = None
+        """Kill all processes; what waits is cancelled."""
         if self._wake_up is not None:
             self._wake_up.cancel()
         for child in self._children:
             child.clock.stop()
             child.connection.close()
-        self._launcher.close()
+        self._forks.close()
         for request in (*self._queue, *(request for child in self._children for request in child.requests)):
             request.answered.cancel()
         self._children, self._queue = [], deque()
@@ -176,8 +176,13 @@ class ExtractionPool:
         assert self._loop is not None
         self._last_number += 1
         child = ChildState(self._last_number, free_slot(self._children), alone=request.deaths > 0, code=request.code)
+        self._board.slot(child.slot).clear()
         try:
-            connection = self._open(child)
+            child.fork = self._forks.start(
+                {"slot": child.slot, "limits": asdict(self.limits)},
+                {"board": self._board.fd},
+                lambda ended: self._on_ended(child, ended),
+            )
         except (TemplateLost, OSError) as error:
             self._on_failed_start(str(error))
             return None
@@ -185,13 +190,13 @@ class ExtractionPool:
         child.clock = DocumentClock(
             self._loop,
             self.limits.wall_seconds,
-            has_begun=lambda: self._launcher.slot(child.slot).document > 0,
+            has_begun=lambda: self._board.slot(child.slot).document > 0,
             received=lambda: child.connection.received,
             on_expired=lambda: self._on_expired(child),
         )
-        child.connection = ExtractionConnection(
+        child.connection = FrameConnection(
             self._loop,
-            connection,
+            child.fork.connection,
             max_bytes=self.limits.answer + PREFIX.size,
             on_size=lambda size: self._on_size(child, size),
             on_answer=lambda header, body: self._on_answer(child, header, body),
@@ -203,7 +208,7 @@ class ExtractionPool:
         """Kill a process; documents that it has not begun go to another."""
         assert self._loop is not None
         child.retired = True
-        self._launcher.kill(child.number)
+        child.fork.kill()
         self._expect_end(child)
 
     def _expect_end(self, child: ChildState) -> None:
@@ -220,22 +225,11 @@ class ExtractionPool:
             self._expect_end(child)
             return
         if child.ended is None:
-            self._on_template_lost("the process that forks them does not answer")
+            self._forks.lose_template("the process that forks them does not answer")
         child.closed = True
         child.clock.stop()
         child.connection.close()
         self._on_end(child, child.ended or Ended(child.number, signal.SIGKILL, 0))
-
-    def _open(self, child: ChildState) -> socket.socket:
-        """The socket to a new process. Raises TemplateLost and OSError."""
-        if self._launcher.control is None:
-            self._launcher.spawn_template()
-        control = self._launcher.control
-        if control is not None and self._watched is None and self._loop is not None:  # it may have ended since its fork
-            control.setblocking(False)
-            self._watched = control.fileno()
-            self._loop.add_reader(self._watched, self._receive_reports)
-        return self._launcher.start(child.number, child.slot)
 
     def _on_failed_start(self, reason: str) -> None:
         """Start no process for a while; after many failures in a row, fail the waiting documents."""
@@ -262,7 +256,7 @@ class ExtractionPool:
         child.connection.write(pieces)
 
     def _on_expired(self, child: ChildState) -> None:
-        child.timed_out = self._launcher.slot(child.slot).document > child.answers
+        child.timed_out = self._board.slot(child.slot).document > child.answers
         self._retire(child)
 
     def _on_size(self, child: ChildState, size: int) -> bool:
@@ -292,7 +286,7 @@ class ExtractionPool:
             child.timed_out = False  # it was killed, but this document had its answer
             check_answer(child.requests[0], answer)
         except wire.InvalidAnswer as error:
-            _log.error("extraction process %s: invalid answer: %s", child.pid, error)
+            _log.error("extraction process %s: invalid answer: %s", child.fork.pid, error)
             child.garbage = True
             self._retire(child)
             return
@@ -315,53 +309,24 @@ class ExtractionPool:
         child.clock.stop()
         if child.ended is not None:
             self._on_end(child, child.ended)
-        elif child in self._children:  # it closed its socket; if it ends, its end is reported next
-            self._launcher.kill(child.number)
+        elif child in self._children:  # it closed its socket: its end is reported next, if it does end
+            child.fork.kill()
             self._expect_end(child)
 
-    def _receive_reports(self) -> None:
-        try:
-            reports = self._launcher.receive_reports()
-        except (BlockingIOError, TimeoutError):
-            return
-        except TemplateLost:
-            self._on_template_lost("the process that forks them has ended")
-            return
-        for report in reports:
-            child = next((child for child in self._children if child.number == report.number), None)
-            if child is None:
-                continue
-            if isinstance(report, Started):
-                child.pid = report.pid
-            else:
-                child.ended, child.pid = report, None
-                if child.closed:
-                    self._on_end(child, report)
-                else:  # read first what it still sent; a process that it forked may hold its socket
-                    self._expect_end(child)
-
-    def _on_template_lost(self, reason: str) -> None:
-        """Handle the loss of all processes; without help of the system they die when their sockets close."""
-        assert self._loop is not None
-        if self._watched is not None:
-            self._loop.remove_reader(self._watched)
-            self._watched = None
-        self._launcher.close()
-        for child in list(self._children):
-            child.ended, child.pid = Ended(child.number, signal.SIGKILL, 0), None
-            if child.closed:
-                self._on_end(child, child.ended)
-            else:  # read first what it still sent
-                self._expect_end(child)
-        self._on_failed_start(reason)
+    def _on_ended(self, child: ChildState, ended: Ended) -> None:
+        child.ended = ended
+        if child.closed:
+            self._on_end(child, ended)
+        else:  # what it still sent is read first; a process that it forked may hold its socket
+            self._expect_end(child)
 
     def _on_end(self, child: ChildState, ended: Ended) -> None:
         """Decide about the document in progress; requeue those that were not begun."""
         if child not in self._children:
             return
         self._children.remove(child)
-        slot = self._launcher.slot(child.slot)
-        by_us = child.retired and ended.status == signal.SIGKILL  # it was killed for another document
+        slot = self._board.slot(child.slot)
+        by_us = child.retired and ended.status == signal.SIGKILL  # for the sake of another document
         begun = slot.document > child.answers and not by_us
         broke_down = ended.status not in (0, signal.SIGKILL, NOT_FORKED)
         if child.requests and (begun or broke_down or child.garbage or child.timed_out):

@@ -16,9 +16,10 @@ from engine.model.step import ChainStep, StepKind
 from engine.node.extraction import wire
 from engine.node.extraction.board import CONVERTERS
 from engine.node.extraction.clock import DocumentClock
-from engine.node.extraction.connection import ExtractionConnection
-from engine.node.extraction.launcher import Ended
 from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage, UnsupportedContent
+from engine.processes.forks import Fork
+from engine.processes.frame_connection import FrameConnection
+from engine.processes.orders import Ended
 from engine.store.pages.body import Body
 
 
@@ -131,13 +132,13 @@ class ChildState:
         self.slot = slot
         self.code = code
         self.alone = alone
-        """Whether the process works on a document that killed a process before; it gets no other meanwhile."""
-        self.pid: int | None = None
+        """Whether it works on a document that killed a process before, and gets no other meanwhile."""
+        self.fork: Fork
         self.requests: deque[ExtractionRequest] = deque()
         self.known_defs: list[int] = []
         """Keys of the defs it has, the oldest first."""
         self.answers = 0
-        self.connection: ExtractionConnection
+        self.connection: FrameConnection
         self.clock: DocumentClock
         self.timed_out = False
         self.garbage = False

@@ -4,16 +4,16 @@ import asyncio
 import logging
 import os
 import signal
-import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 from engine.http.byte_budget import BodyShare, NoRoom
-from engine.node.extraction.connection import ExtractionConnection
-from engine.node.extraction.launcher import Ended
-from engine.node.extraction.template import NOT_FORKED
 from engine.node.extraction.wire import InvalidAnswer
 from engine.node.loading.messages import OTHER_BYTES, Answer, decode_answer
+from engine.processes.forks import Fork
+from engine.processes.frame_connection import FrameConnection
 from engine.processes.frames import PREFIX
+from engine.processes.orders import NOT_FORKED, Ended
 from engine.runtime.beat_file import resident_bytes
 
 _log = logging.getLogger(__name__)
@@ -32,16 +32,12 @@ class LoaderDied(Exception):
 class LoaderProcess:
     """Used by one job at a time, on one event loop."""
 
-    def __init__(
-        self, number: int, connection: socket.socket, *, memory: int, max_body: int, kill: Callable[[], None]
-    ) -> None:
-        """`memory`: bytes of resident memory it may have. `kill` has the template kill it."""
-        self.number = number
-        self.pid: int | None = None
+    def __init__(self, fork: Fork, *, memory: int, max_body: int) -> None:
+        """`memory`: bytes of resident memory it may have."""
+        self._fork = fork
         self._loop = asyncio.get_running_loop()
         self._memory = memory
         self._max_body = max_body
-        self._kill = kill
         self._answered: asyncio.Future[Answer] | None = None
         self._reason = ""
         """Why the process was killed."""
@@ -56,14 +52,18 @@ class LoaderProcess:
         self._watch: asyncio.TimerHandle
         self.waited = 0.0
         """Seconds that the last answer waited for room in the node."""
-        self._connection = ExtractionConnection(
+        self._connection = FrameConnection(
             self._loop,
-            connection,
+            fork.connection,
             max_bytes=max_body + OTHER_BYTES + PREFIX.size,
             on_size=self._admit,
             on_answer=self._receive,
             on_closed=self._on_closed,
         )
+
+    @property
+    def pid(self) -> int | None:
+        return self._fork.pid
 
     @property
     def is_usable(self) -> bool:
@@ -109,7 +109,7 @@ class LoaderProcess:
         """Kill it, unless it has ended."""
         if not self._is_killed and self._ended is None:
             self._is_killed, self._reason = True, reason
-            self._kill()
+            self._fork.kill()
 
     def close(self) -> None:
         """Kill it, and ignore its end."""
@@ -117,14 +117,13 @@ class LoaderProcess:
         self._connection.close()
 
     def on_ended(self, ended: Ended) -> None:
-        """Note its end, as the template reports it."""
-        self._ended, self.pid = ended, None
-        self._check_end()
-
-    def on_template_lost(self, ended: Ended) -> None:
-        """Note that it dies with its template; without help of the system it dies when its socket is closed."""
+        """Note its end; what is left of its session ends with it, also if the template died and could not see to it."""
+        if self.pid is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self._ended = ended
         self._loop.call_later(_KILL_SECONDS, self._connection.close)
-        self.on_ended(ended)
+        self._check_end()
 
     def _receive(self, header: memoryview, body: memoryview) -> None:
         if self._is_killed or self._answered is None or self._answered.done():
@@ -175,7 +174,7 @@ class LoaderProcess:
     def _on_closed(self) -> None:
         self._is_closed = True
         if self._ended is None:
-            self._kill()  # it closed its socket; if it ends, its end is reported next
+            self._fork.kill()  # it closed its socket: its end is reported next, if it does end
         self._check_end()
 
     def _check_end(self) -> None:

@@ -2,43 +2,22 @@
 
 import asyncio
 import logging
-import signal
-import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import orjson
 from msgspec import Struct, field
 
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep
-from engine.node.extraction.launcher import Ended, ExtractionLauncher, Started, TemplateLost
-from engine.node.extraction.limits import ExtractionLimits
 from engine.node.loading.loader_process import LoaderDied, LoaderProcess
 from engine.node.loading.messages import NotLoaded, Ready, encode_preparation
+from engine.processes.forks import Forks
+from engine.processes.launcher import TemplateLink, TemplateLost
+from engine.processes.orders import Ended
 from engine.settings import Settings
 
 _log = logging.getLogger(__name__)
-_MODULE = "engine.node.loading.template"
-_END_SECONDS = 2.0
-
-
-class LoaderLauncher(ExtractionLauncher):
-    """The node's handle of the template of its loader processes. Not thread-safe.
-
-    The template is a fresh interpreter, started when the first loader is needed.
-    """
-
-    def __init__(self, limits: ExtractionLimits) -> None:
-        super().__init__(limits, _MODULE)
-
-    def close(self) -> None:
-        """End all processes and their helpers: the template ends them when its socket is closed."""
-        if self.control is not None and self._process is not None:
-            self.control.close()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END_SECONDS)
-        super().close()
 
 
 class LoaderUnavailable(Exception):
@@ -62,25 +41,21 @@ class _Group(Struct):
 class LoaderPool:
     """For one event loop."""
 
-    def __init__(self, launcher: LoaderLauncher, *, max_body: int) -> None:
-        self._launcher = launcher
-        self._max_body = max_body
+    def __init__(self, link: TemplateLink, settings: Settings) -> None:
+        self._forks = Forks(
+            link, "engine.node.loading.loader_child:main", "loader", on_lost=self._on_lost, leads_session=True
+        )
+        self._memory = settings.parse_memory
+        self._max_body = settings.max_body
         self._groups: dict[tuple[int, bytes], _Group] = {}
-        self._processes: dict[int, LoaderProcess] = {}
-        self._last_number = 0
+        self._processes: list[LoaderProcess] = []
         self._template_losses = 0
         self._newest = 0
-        self._watched: int | None = None
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "LoaderPool":
-        """A pool for these settings; nothing is started yet."""
-        return cls(LoaderLauncher(ExtractionLimits.from_settings(settings)), max_body=settings.max_body)
 
     @property
     def pids(self) -> list[int]:
         """The live processes. Callable from any thread."""
-        return [process.pid for process in list(self._processes.values()) if process.pid is not None]
+        return [process.pid for process in list(self._processes) if process.pid is not None]
 
     def has_free(self, step: ChainStep, version: int) -> bool:
         """Whether `reserve` would return at once."""
@@ -120,12 +95,11 @@ class LoaderPool:
 
     def close(self) -> None:
         """End all processes."""
-        for process in list(self._processes.values()):
+        for process in self._processes:
             process.close()
         self._processes.clear()
         self._groups.clear()
-        self._unwatch()
-        self._launcher.close()
+        self._forks.close()
 
     def _retire_older(self) -> None:
         for key, group in list(self._groups.items()):
@@ -144,7 +118,6 @@ class LoaderPool:
         try:
             process = self._open()
         except (TemplateLost, OSError) as error:
-            self._on_template_lost()
             raise LoaderUnavailable(f"no loader process can be started: {error}", "unavailable") from error
         try:
             answer = await process.ask(
@@ -163,60 +136,21 @@ class LoaderPool:
 
     def _open(self) -> LoaderProcess:
         """A new process. Raises TemplateLost and OSError."""
-        if self._launcher.control is None:
-            self._launcher.spawn_template()
-            self._watch()
-        self._last_number += 1
-        number = self._last_number
-        connection = self._launcher.start(number, 0)
-        process = self._processes[number] = LoaderProcess(
-            number,
-            connection,
-            memory=self._launcher.limits.memory,
-            max_body=self._max_body,
-            kill=lambda: self._launcher.kill(number),
-        )
+        process: LoaderProcess
+
+        def on_ended(ended: Ended) -> None:
+            self._processes.remove(process)
+            process.on_ended(ended)
+
+        fork = self._forks.start({}, {}, on_ended)
+        process = LoaderProcess(fork, memory=self._memory, max_body=self._max_body)
+        self._processes.append(process)
         return process
 
-    def _watch(self) -> None:
-        control = self._launcher.control
-        assert control is not None
-        control.setblocking(False)
-        self._watched = control.fileno()
-        asyncio.get_running_loop().add_reader(self._watched, self._receive_reports)
-
-    def _receive_reports(self) -> None:
-        try:
-            reports = self._launcher.receive_reports()
-        except (BlockingIOError, TimeoutError):
-            return
-        except TemplateLost:
-            self._on_template_lost()
-            return
-        for report in reports:
-            process = self._processes.get(report.number)
-            if process is None:
-                continue
-            if isinstance(report, Started):
-                process.pid = report.pid
-            else:
-                del self._processes[report.number]
-                process.on_ended(report)
-
-    def _on_template_lost(self) -> None:
-        """Forget the processes, which die with their template; the next page has another one started."""
-        _log.warning("the process that forks loader processes has ended")
+    def _on_lost(self, reason: str) -> None:
+        """Note that all processes have ended; the next page has another one started."""
+        _log.warning("loader processes: %s", reason)
         self._template_losses += 1
-        self._unwatch()
-        self._launcher.close()
-        for number, process in list(self._processes.items()):
-            process.on_template_lost(Ended(number, signal.SIGKILL, 0))
-        self._processes.clear()
-
-    def _unwatch(self) -> None:
-        if self._watched is not None:
-            asyncio.get_running_loop().remove_reader(self._watched)
-            self._watched = None
 
 
 def _take_idle(group: _Group) -> LoaderProcess | None:

@@ -4,20 +4,22 @@ import time
 from pathlib import Path
 
 from engine.model.node import HeartbeatState, NodeState, Role
-from engine.processes.child import (
+from engine.processes.heartbeat import (
     CRASH_LIMIT,
     HEALTHY_SECONDS,
-    ChildProcess,
     HeartbeatMonitor,
+    MonitoredChild,
     create_beat_file,
     restart_delay,
 )
-from engine.processes.spawner import APPENDER, Spawner
+from engine.processes.spawner import Spawner
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables.run import events, nodes
 from engine.store.tables.run.events import Event, Level
+
+APPENDER_ENTRY = "engine.append.process:main"
 
 
 class AppenderProcess:
@@ -30,7 +32,7 @@ class AppenderProcess:
         self._supervisor = supervisor
         self._settings = settings
         self._spawner = spawner
-        self.child: ChildProcess | None = None
+        self.child: MonitoredChild | None = None
         self._restart_at: float | None = None
         self._crashes = 0
         self._recorded_problem = ""
@@ -44,19 +46,19 @@ class AppenderProcess:
             beat_path = self._folder / "beats" / f"a{epoch}"
             create_beat_file(beat_path)
         process = self._spawner.spawn(
-            APPENDER,
-            ["--run", str(self._run), "--epoch", str(epoch), "--supervisor", str(self._supervisor)],
-            settings=self._settings.to_json(),
+            APPENDER_ENTRY,
+            "appender",
+            {
+                "data": str(self._folder), "run": self._run, "epoch": epoch, "supervisor": self._supervisor,
+                "settings": self._settings.to_json(),
+            },
             log=self._folder / "logs" / "appender.log",
-        )
-        self.child = ChildProcess(
+        )  # fmt: skip
+        self.child = MonitoredChild(
             "appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic(),
             HeartbeatMonitor.from_settings(self._settings),
         )  # fmt: skip
         self._restart_at = None
-        self._db.best_effort_write(
-            lambda: nodes.record_appender_spawn(self._db, epoch, process.pid, identity_of(process.pid))
-        )
 
     def watch(self) -> None:
         """Reap it if it ended, kill it if it hangs, and restart it when its delay is over."""
@@ -66,6 +68,8 @@ class AppenderProcess:
             if self._restart_at is not None and self._restart_at <= now:
                 self.start()
             return
+        if child.pid != child.recorded_pid:
+            self._record_pid(child)
         code = child.poll()
         if code is None and (child.check_heartbeat(now) is HeartbeatState.ASYSTOLE or child.kill_reason):
             child.kill_reason = child.kill_reason or f"no beat for {child.heartbeat.age(now):.1f} s; killed"
@@ -114,6 +118,13 @@ class AppenderProcess:
         if problem != self._recorded_problem:
             self._add_event("ERROR" if problem else "INFO", problem or "the outputs can be written again", "appender")
             self._recorded_problem = problem
+
+    def _record_pid(self, child: MonitoredChild) -> None:
+        pid = child.recorded_pid = child.pid
+        if pid is not None:
+            self._db.best_effort_write(
+                lambda: nodes.record_appender_spawn(self._db, child.epoch, pid, identity_of(pid))
+            )
 
     def _close_child(self) -> None:
         if self.child is not None:

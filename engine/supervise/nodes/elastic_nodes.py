@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from engine.model.node import NodeRange, NodeState, Role
-from engine.processes.child import ChildProcess
+from engine.processes.heartbeat import MonitoredChild
 from engine.runtime.clock import boottime
 from engine.settings import Settings, usable_cpus
 from engine.store.db.connector import Database
@@ -176,7 +176,7 @@ def _read_load(node_pool: NodePool) -> PoolLoad:
     )
 
 
-def _node_load(child: ChildProcess) -> NodeLoad | None:
+def _node_load(child: MonitoredChild) -> NodeLoad | None:
     """The load of a node; None until it takes jobs."""
     beat = child.heartbeat.beat
     if beat is None or beat.state not in _TAKING_STATES:

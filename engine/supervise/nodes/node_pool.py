@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
-from engine.processes.child import (
+from engine.processes.heartbeat import (
     CRASH_LIMIT,
     HEALTHY_SECONDS,
-    ChildProcess,
     HeartbeatMonitor,
+    MonitoredChild,
     create_beat_file,
     restart_delay,
 )
-from engine.processes.spawner import NODE, Spawner
+from engine.processes.spawner import Spawner
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings, usable_cpus
@@ -28,6 +28,7 @@ from engine.store.tables.run.nodes import NodeBeat
 from engine.store.transactions.takeover import give_up_gates, requeue_jobs
 from engine.supervise.nodes.appender_process import AppenderProcess
 
+NODE_ENTRY = "engine.node.process:main"
 _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
 _GRACEFUL_END = "stopped gracefully"
@@ -60,7 +61,7 @@ class NodePool:
         self._ring = ring
         self._spawner = spawner
         self.appender = appender
-        self.nodes: list[ChildProcess] = []
+        self.nodes: list[MonitoredChild] = []
         self.range: NodeRange = settings.nodes
         """How many runners there may be; commands change it."""
         self.given_up = 0
@@ -68,7 +69,7 @@ class NodePool:
         self._scheduled: list[_ScheduledStart] = []
 
     @property
-    def runners(self) -> list[ChildProcess]:
+    def runners(self) -> list[MonitoredChild]:
         """Nodes that take jobs and are not stopping."""
         return [c for c in self.nodes if c.role is Role.RUNNER and not c.stop_requested]
 
@@ -78,18 +79,18 @@ class NodePool:
         return sum(due.role is Role.RUNNER for due in self._scheduled) + len(self._restarting_runners)
 
     @property
-    def _restarting_runners(self) -> list[ChildProcess]:
+    def _restarting_runners(self) -> list[MonitoredChild]:
         return [c for c in self.nodes if c.role is Role.RUNNER and c.restart_after_exit]
 
     @property
-    def _children(self) -> list[ChildProcess]:
+    def _children(self) -> list[MonitoredChild]:
         return [*self.nodes, *([self.appender.child] if self.appender.child else [])]
 
     @property
     def failure(self) -> str | None:
         """Why the run cannot continue; None while it can."""
-        if self.appender.failure:
-            return self.appender.failure
+        if failure := self._spawner.failure or self.appender.failure:
+            return failure
         if not any(c.role is Role.RUNNER for c in self.nodes) and not self.pending_runners:
             return "no node is left: see data/logs"
         return None
@@ -103,10 +104,10 @@ class NodePool:
     def any_alive(self) -> bool:
         return any(child.poll() is None for child in self.nodes)
 
-    def find_node(self, name: object) -> ChildProcess | None:
+    def find_node(self, name: object) -> MonitoredChild | None:
         return next((child for child in self.nodes if child.name == name), None)
 
-    def start_node(self, role: Role, replaces: int | None = None, crashes: int = 0) -> ChildProcess:
+    def start_node(self, role: Role, replaces: int | None = None, crashes: int = 0) -> MonitoredChild:
         """Insert the row of a node, then start its process. Raises DatabaseBusy, with nothing started."""
         with self._db.transaction():
             epoch, number = nodes.insert(self._db, self._run, self._supervisor, role, replaces, time.time())
@@ -115,17 +116,20 @@ class NodePool:
             self._update_slots()
             self._add_event("INFO", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else ""))
         process = self._spawner.spawn(
-            NODE,
-            ["--run", str(self._run), "--epoch", str(epoch), "--number", str(number), "--role", role],
-            settings=self._settings.to_json(),
+            NODE_ENTRY,
+            "node",
+            {
+                "data": str(self._folder), "run": self._run, "epoch": epoch, "number": number, "role": role,
+                "settings": self._settings.to_json(),
+            },
             log=self._folder / "logs" / f"n{number}.log",
-        )
-        child = ChildProcess(
+            wakes=True,
+        )  # fmt: skip
+        child = MonitoredChild(
             "node", epoch, number, role, process, beat_path, time.monotonic(),
             HeartbeatMonitor.from_settings(self._settings), replaces, crashes,
         )  # fmt: skip
         self.nodes.append(child)
-        self._db.best_effort_write(lambda: nodes.record_spawn(self._db, epoch, process.pid, identity_of(process.pid)))
         return child
 
     def start_missing_nodes(self) -> None:
@@ -135,9 +139,8 @@ class NodePool:
             for _ in range(count - present):
                 self._schedule_start(role)
         self._start_due()
-        self._spawner.close()
 
-    def restart(self, child: ChildProcess) -> None:
+    def restart(self, child: MonitoredChild) -> None:
         """Drain a node; a replacement starts as soon as it has ended."""
         child.restart_after_exit = True
         child.stop()
@@ -232,6 +235,8 @@ class NodePool:
     def _check_nodes(self, *, replace: bool) -> None:
         now = time.monotonic()
         for child in list(self.nodes):
+            if child.pid != child.recorded_pid:
+                self._record_pid(child)
             code = child.poll()
             if code is None and (child.check_heartbeat(now) is HeartbeatState.ASYSTOLE or child.kill_reason):
                 child.kill_reason = child.kill_reason or f"no beat for {child.heartbeat.age(now):.1f} s; killed"
@@ -239,7 +244,12 @@ class NodePool:
             if code is not None:
                 self._reap_node(child, *self._explain_exit(child, code), replace=replace)
 
-    def _write_beats(self, children: list[ChildProcess], now: float) -> None:
+    def _record_pid(self, child: MonitoredChild) -> None:
+        pid = child.recorded_pid = child.pid
+        if pid is not None:
+            self._db.best_effort_write(lambda: nodes.record_spawn(self._db, child.epoch, pid, identity_of(pid)))
+
+    def _write_beats(self, children: list[MonitoredChild], now: float) -> None:
         beats = [
             NodeBeat(
                 c.epoch, NodeState(b.state), c.heartbeat.age(now), b.in_flight, b.done, b.failed, b.rss, b.lag, b.now
@@ -249,7 +259,7 @@ class NodePool:
         ]
         nodes.record_beats(self._db, beats)
 
-    def _explain_exit(self, child: ChildProcess, code: int) -> tuple[str, bool]:
+    def _explain_exit(self, child: MonitoredChild, code: int) -> tuple[str, bool]:
         """Why a node ended, and whether it was a crash: a node that reported SHUTDOWN did not crash."""
         if child.kill_reason:
             return child.kill_reason, True
@@ -263,7 +273,7 @@ class NodePool:
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"died: {cause}", not child.stop_requested
 
-    def _reap_node(self, child: ChildProcess, reason: str, crashed: bool, *, replace: bool) -> None:
+    def _reap_node(self, child: MonitoredChild, reason: str, crashed: bool, *, replace: bool) -> None:
         """Handle the end of a node: fence it, requeue its jobs, promote a backup, schedule its replacement."""
         lifetime = time.monotonic() - child.started_at
         crashes = 1 if lifetime >= HEALTHY_SECONDS or child.killed_by_operator else child.crashes + 1

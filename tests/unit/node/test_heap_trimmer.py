@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 import pytest_asyncio
+from engine.node.extraction.launcher import ExtractionLauncher
 
 from engine.http.byte_budget import ByteBudget
 from engine.model.definition import HostRule, TaskGroup
@@ -17,7 +18,6 @@ from engine.model.job import LeasedJob
 from engine.node import tuning
 from engine.node.def_cache import CompiledDataDef
 from engine.node.extraction.extractor import PageExtractor
-from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import UnsupportedContent
 from engine.node.extraction.process_pool import ExtractionPool

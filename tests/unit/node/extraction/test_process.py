@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from engine.node.extraction.launcher import ExtractionLauncher
 
 from engine.node.extraction import wire
-from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction.process_pool import BUSY_SECONDS, ExtractionPool
 from engine.node.extraction.request import ExtractionRequest

@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from engine.node.extraction.launcher import ExtractionLauncher
 from msgspec.structs import replace
 
 from engine.http.byte_budget import ByteBudget
@@ -23,7 +24,6 @@ from engine.node.extraction import process_pool as process
 from engine.node.extraction import wire
 from engine.node.extraction.clock import DocumentClock
 from engine.node.extraction.inline import may_be_inline
-from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.page_extraction import ExtractedPage, ExtractionUnavailable, UnreadablePage
 from engine.node.extraction.request import ChildState, ExtractionRequest, check_answer, encode_defs

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 import pytest
+from engine.node.extraction.launcher import ExtractionLauncher
 from msgspec.structs import replace
 
 from engine.extract.page.context import Context
 from engine.model.record import ExtractedLink, Rejection, as_text
 from engine.node.extraction import wire
-from engine.node.extraction.launcher import ExtractionLauncher
 from engine.node.extraction.page_extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.task import PageTask

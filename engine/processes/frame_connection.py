@@ -1,4 +1,4 @@
-"""The socket to an extraction process on the event loop: reads whole messages, writes without copying."""
+"""Frames over a socket on an event loop: reads whole messages, writes without copying."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from engine.processes.frames import PREFIX
 _READ_BYTES = 65_536
 
 
-class ExtractionConnection(asyncio.BufferedProtocol):
+class FrameConnection(asyncio.BufferedProtocol):
     """Calls `on_answer` with the header and the bytes of each message, and `on_closed` once, at the end."""
 
     def __init__(

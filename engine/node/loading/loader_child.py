@@ -1,18 +1,12 @@
-"""Loader processes, and the template that forks them and kills each with its helpers."""
+"""The loader process: creates a plugin loader and has it load pages."""
 
-import argparse
-import os
 import signal
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from engine.node.extraction.board import ProgressBoard
-from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.steps.context import cut_text
-from engine.node.extraction.template import ExtractionTemplate
 from engine.node.loading.messages import (
     MAX_URL_CHARACTERS,
     Answer,
@@ -27,15 +21,9 @@ from engine.node.loading.messages import (
 from engine.plugins.contracts import NotApplicable, PageRequest, PageResponse, StepError
 from engine.plugins.files import decode_files
 from engine.plugins.loading import Awaiter, PluginLoader, PluginUnavailable, describe_error, error_text
-from engine.processes.child_limits import (
-    become_first_victim,
-    close_inherited_files,
-    die_with_parent,
-    exit_at_end,
-    reset_signals,
-    set_process_name,
-)
+from engine.processes.child_limits import become_first_victim
 from engine.processes.frames import receive_frame
+from engine.processes.start import ChildStart
 from engine.runtime import log_file
 
 _DEFAULT_HEADERS = MappingProxyType({"content-type": "text/html; charset=utf-8"})
@@ -150,51 +138,11 @@ def _code_of(error: BaseException) -> str:
     return cut_text(type(error).__name__, 100)
 
 
-class LoaderTemplate(ExtractionTemplate):
-    """Each process leads a group of its own: a helper that plugin code started, such as a browser, ends with it."""
-
-    def become_child(self, descriptor: int, slot: int, parent: int) -> None:  # noqa: ARG002
-        """Be a loader process, in the fork of the template with this pid; never returns."""
-        with exit_at_end():
-            signal.set_wakeup_fd(-1)
-            reset_signals()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)  # helpers inherit ignored signals
-            signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a helper that has ended is an exception
-            os.setpgid(0, 0)
-            die_with_parent(parent, watches=True)
-            set_process_name("loader")
-            close_inherited_files({descriptor})
-            os.set_inheritable(descriptor, False)
-            become_first_victim()  # the node watches its memory: an address limit would break the helpers
-            LoaderChild(socket.socket(fileno=descriptor)).serve()
-
-    def kill(self, pid: int) -> None:
-        """Kill a process that is not reaped, and its helpers."""
-        self.clean_up(pid)
-        super().kill(pid)  # it may not lead its group yet
-
-    def clean_up(self, pid: int) -> None:
-        """End the helpers of a process that has ended."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-
-
-def _main() -> None:
-    parser = argparse.ArgumentParser(prog="crawl-console loader")
-    parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--board", type=int, required=True)
-    parser.add_argument("--limits", type=ExtractionLimits.from_json, required=True)
-    options = parser.parse_args()
+def main(start: ChildStart) -> None:
+    """Serve a node until it closes the socket. A helper that plugin code starts, such as a browser, ends with this."""
     log_file.log_to_stderr()
-    with exit_at_end():
-        os.setpgid(0, 0)  # the killer of the node's group must leave time to kill the loaders' groups
-        reset_signals()
-        set_process_name("loader-tmpl")
-        close_inherited_files({options.control, options.board})
-        with socket.socket(fileno=options.control) as control:
-            LoaderTemplate(control, ProgressBoard(options.board), options.limits).serve()
-
-
-if __name__ == "__main__":
-    _main()
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # helpers inherit what is ignored
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a helper that has ended is an exception
+    become_first_victim()  # the node watches its memory: a limit of addresses would break the helpers
+    LoaderChild(socket.socket(fileno=start.files["connection"])).serve()

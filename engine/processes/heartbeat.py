@@ -1,0 +1,160 @@
+"""Heartbeats of nodes and appenders: judged by the observer's own clock; when a crash is followed by a restart."""
+
+import errno
+import signal
+import time
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct, field
+
+from engine.errors import StorageError
+from engine.model.node import HeartbeatState, Role
+from engine.processes.child import Child
+from engine.runtime.beat_file import Beat, BeatWriter, read_beat
+from engine.settings import Settings
+from engine.store.db.retry_busy import DiskFull
+
+ChildKind = Literal["node", "appender"]
+
+MISSED_LIMIT = 3
+_RECOVERY_SECONDS = 1.0
+"""Seconds of fresh beats (ten ticks) after which the count of missed timeouts is reset."""
+
+CRASH_LIMIT = 5
+HEALTHY_SECONDS = 60.0
+"""Seconds of life after which the count of crashes is reset."""
+_MIN_RESTART_DELAY, _MAX_RESTART_DELAY = 0.2, 5.0
+
+
+def restart_delay(crashes: int) -> float:
+    """Seconds before a restart, after so many crashes in a row."""
+    return min(_MAX_RESTART_DELAY, _MIN_RESTART_DELAY * 2.0 ** (crashes - 1))
+
+
+class HeartbeatMonitor(Struct):
+    """Judges the beats of one process by the observer's own monotonic clock.
+
+    Silence counts only while the observer itself ran: a stopped observer declares nothing dead.
+    """
+
+    timeout: float = 1.0
+    """Seconds without a new beat that count as one missed timeout."""
+    start_timeout: float = 20.0
+    """Seconds that a process has for its first beat: a start on a loaded machine is slow."""
+    number: int = -1
+    seen_at: float = field(default_factory=time.monotonic)
+    observed_at: float | None = None
+    silence: float = 0.0
+    """Seconds of silence since the last beat or timeout."""
+    has_beaten: bool = False
+    missed: int = 0
+    healthy_seconds: float = 0.0
+    heart: HeartbeatState = HeartbeatState.NEWBORN
+    beat: Beat | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "HeartbeatMonitor":
+        """A monitor with the timeouts of the settings."""
+        return cls(timeout=settings.heart_timeout, start_timeout=settings.start_timeout)
+
+    def observe(self, beat: Beat | None, now: float) -> HeartbeatState:
+        """Judge the latest beat. ASYSTOLE means dead."""
+        elapsed = min(max(0.0, now - (self.seen_at if self.observed_at is None else self.observed_at)), self.timeout)
+        self.observed_at = now
+        if beat is not None and beat.number != self.number:
+            self.number, self.seen_at, self.beat, self.has_beaten = beat.number, now, beat, True
+            self.silence = 0.0
+        else:
+            self.silence += elapsed
+        limit = self.timeout if self.has_beaten else self.start_timeout / MISSED_LIMIT
+        if self.silence >= limit - 1e-6:
+            self.silence, self.healthy_seconds = 0.0, 0.0
+            self.missed += 1
+            self.heart = HeartbeatState.ASYSTOLE if self.missed >= MISSED_LIMIT else HeartbeatState.ARRHYTHMIA
+        elif self.has_beaten and self.heart is not HeartbeatState.ASYSTOLE:
+            self.healthy_seconds = self.healthy_seconds + elapsed if self.age(now) < self.timeout / 2 else 0.0
+            if self.missed == 0 or self.healthy_seconds >= _RECOVERY_SECONDS - 1e-6:
+                self.missed, self.heart = 0, HeartbeatState.HEALTHY
+        return self.heart
+
+    def age(self, now: float) -> float:
+        """Seconds since the last new beat."""
+        return now - self.seen_at
+
+
+class MonitoredChild(Struct):
+    """A node or appender that this supervisor started."""
+
+    kind: ChildKind
+    epoch: int
+    number: int
+    role: Role
+    process: Child
+    beat_path: Path
+    started_at: float
+    heartbeat: HeartbeatMonitor
+    replaces: int | None = None
+    crashes: int = 0
+    """Crashes in a row, counted along the processes it replaces."""
+    stop_requested: bool = False
+    restart_after_exit: bool = False
+    """Its stop was requested so that a replacement starts."""
+    killed_by_operator: bool = False
+    """An operator killed it: it is replaced, and its death counts against no job."""
+    reported_failure: bool = False
+    """It ended itself with a reported error."""
+    kill_reason: str = ""
+    """Why the supervisor killed it, for example a missing beat; empty if it did not."""
+    recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
+    """The heartbeat state in the tables."""
+    recorded_pid: int | None = None
+    """The pid in the tables."""
+
+    @property
+    def name(self) -> str:
+        """`n2`, or `appender`."""
+        return f"n{self.number}" if self.kind == "node" else "appender"
+
+    @property
+    def pid(self) -> int | None:
+        """None until it has started."""
+        return self.process.pid
+
+    def poll(self) -> int | None:
+        """Reap it if it ended: its exit code (negative: a signal number), else None. Its group dies with it."""
+        return self.process.poll()
+
+    def check_heartbeat(self, now: float) -> HeartbeatState:
+        return self.heartbeat.observe(read_beat(self.beat_path), now)
+
+    def stop(self) -> None:
+        """Request a graceful stop (SIGTERM)."""
+        self.stop_requested = True
+        self.process.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill its whole process group, without waiting for its end."""
+        self.process.signal(signal.SIGKILL)
+
+    def kill_and_wait(self) -> int:
+        """Kill it and wait for its end; returns its exit code."""
+        return self.process.kill()
+
+    def close(self) -> None:
+        """After its end: close the lifeline, delete its beat file."""
+        self.process.close()
+        self.beat_path.unlink(missing_ok=True)
+
+
+def create_beat_file(path: Path) -> None:
+    """Create the heartbeat file of a process that is about to start.
+
+    Raises DiskFull without room for a file: a process that cannot beat would count as dead.
+    """
+    try:
+        BeatWriter(path).close()
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"{path}: {error.strerror}", "Free some space. A crawl that runs waits for it.") from error
+        raise StorageError(f"{path}: {error.strerror}", "Check the permissions of the data directory.") from error
