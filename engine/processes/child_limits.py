@@ -51,19 +51,20 @@ def close_inherited_files(kept: set[int]) -> None:
 
 
 def reset_signals() -> None:
-    """Default actions for all signals, except those that stop the parent."""
+    """Default actions for all signals; SIGINT and SIGHUP, which are for the supervisor, are ignored."""
     for number in signal.valid_signals():
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             with suppress(OSError, ValueError):
                 signal.signal(number, signal.SIG_DFL)
-    ignore_stop_signals()
+    for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(ignored, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def ignore_stop_signals() -> None:
-    """Ignore the signals that are meant for the parent, whose process group this is."""
+    """Ignore the signals that end a process; its client ends it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def become_first_victim() -> None:

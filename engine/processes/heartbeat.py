@@ -1,4 +1,4 @@
-"""Heartbeats of nodes and appenders: judged by the observer's own clock; when a crash is followed by a restart."""
+"""Heartbeats of nodes and appenders, by the observer's own clock; restarts after crashes."""
 
 import errno
 import signal

@@ -30,6 +30,10 @@ class ChildStart(Struct, frozen=True):
     files: Mapping[str, int]
     """Descriptors by name. `output`, if given, is already stdout and stderr."""
 
+    def connect(self) -> socket.socket:
+        """The socket to the client. Its descriptor stays open to the very end: closed, the process would be killed."""
+        return socket.fromfd(self.files["connection"], socket.AF_UNIX, socket.SOCK_STREAM)
+
 
 def spawn(module: str, arguments: list[str], connection: socket.socket) -> int:
     """Start `python -m MODULE ARGUMENTS` with a socket as its stdin; returns its pid. Raises OSError.

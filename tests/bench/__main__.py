@@ -67,7 +67,7 @@ def crawls(bench: Bench, site: Site, times: int, *, scrapy: bool) -> None:
         bench.budget("pages/s ÷ Scrapy", _rate(ours) / _rate(plain), "≥", 10)
         bench.budget("pages/s ÷ Scrapy with a seen-set", _rate(ours) / _rate(seen), "≥", 4)
         bench.budget("CPU a page ÷ Scrapy's", _cpu(ours) / _cpu(plain), "≤", 0.2)
-    bench.budget("a node's steady memory, MB", max(c.usage.parts["engine.node"].steady for c in ours) / 1e6, "≤", 150)
+    bench.budget("a node's steady memory, MB", max(c.usage.parts["node"].steady for c in ours) / 1e6, "≤", 150)
     if scrapy:
         lean = _of(SCRAPY_LEAN, done)
         print(f"\npages/s ÷ {SCRAPY_LEAN.name} (in memory, no budget): {_rate(ours) / _rate(lean):.2f}")

@@ -88,7 +88,7 @@ class _Sampler(threading.Thread):
                 process = self._handles.get(pid) or self._handles.setdefault(pid, psutil.Process(pid))
                 samples = self._samples[pid] = self._samples.get(pid, 0) + 1
                 if samples <= _LABEL_SAMPLES:
-                    self._labels[pid] = _label(process.cmdline())
+                    self._labels[pid] = _label(process.cmdline(), process.name())
                 resident, times = process.memory_info().rss, process.cpu_times()
             except GONE:
                 continue
@@ -123,8 +123,10 @@ class _Sampler(threading.Thread):
         return parts
 
 
-def _label(words: Sequence[str]) -> str:
-    """The module after `-m` in a command line, else the script, else the program."""
+def _label(words: Sequence[str], name: str) -> str:
+    """The name of a process of ours, the module after `-m` in a command line, else the script, else the program."""
+    if any(word.startswith("engine.processes.") for word in words):
+        return name
     if "-m" in words[1:-1]:
         return words[words.index("-m") + 1]
     names = [Path(word).name for word in words[:2]]

@@ -17,7 +17,7 @@ class Process:
     """Bytes."""
     cpu: float
     """Seconds of processor time."""
-    command: str
+    name: str
 
 
 class MemorySampler(threading.Thread):
@@ -43,18 +43,18 @@ class MemorySampler(threading.Thread):
         self.join()
 
     def _sample(self, processes: dict[int, Process]) -> None:
-        nodes = {p.pid for p in processes.values() if p.parent == self._supervisor and "engine.node" in p.command}
+        nodes = {p.pid for p in processes.values() if p.parent == self._supervisor and p.name == "node"}
         self.node_last = max((processes[pid].resident for pid in nodes), default=self.node_last)
         for process in processes.values():
             if process.pid in nodes:
                 self.node_peak = max(self.node_peak, process.resident)
-            elif self._is_below(process, nodes, processes):
+            elif process.name == "extraction" and self._is_below(process, {self._supervisor}, processes):
                 self.extraction_peak = max(self.extraction_peak, process.resident)
                 self.extraction_cpu = max(self.extraction_cpu, process.cpu)
 
-    def _is_below(self, process: Process, nodes: set[int], processes: dict[int, Process]) -> bool:
+    def _is_below(self, process: Process, ancestors: set[int], processes: dict[int, Process]) -> bool:
         for _ in range(4):
-            if process.parent in nodes:
+            if process.parent in ancestors:
                 return True
             above = processes.get(process.parent)
             if above is None:
@@ -67,7 +67,7 @@ def list_processes() -> dict[int, Process]:
     """All live processes of the machine by pid."""
     if not Path("/proc/self/stat").exists():
         output = subprocess.run(
-            ["ps", "-axo", "pid=,ppid=,rss=,time=,command="], capture_output=True, check=True, text=True
+            ["ps", "-axo", "pid=,ppid=,rss=,time=,comm="], capture_output=True, check=True, text=True
         )
         rows = (line.split(None, 4) for line in output.stdout.splitlines())
         return {
@@ -81,12 +81,12 @@ def list_processes() -> dict[int, Process]:
             continue
         try:
             fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            name = (folder / "comm").read_text("utf-8", "replace").strip()
         except OSError:
             continue
         pid = int(folder.name)
         cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        found[pid] = Process(pid, int(fields[1]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu, command)
+        found[pid] = Process(pid, int(fields[1]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu, name)
     return found
 
 

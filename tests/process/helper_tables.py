@@ -58,8 +58,7 @@ class Helpers:
         return [row[0] for row in rows]
 
     def guards(self) -> list[int]:
-        lines = self.project.live_processes()
-        return [pid for pid, line in lines.items() if "engine.helpers.guard" in line]
+        return self.project.children("helper")
 
 
 def is_alive(pid: int) -> bool:

@@ -33,7 +33,7 @@ def kill(*pids: int) -> None:
 
 
 def victims(project: Project, running: Running, kind: str, rng: random.Random) -> list[int]:
-    children = project.children("node") + project.children("append")
+    children = project.children("node") + project.children("appender")
     match kind:
         case "supervisor":
             return [running.pid]

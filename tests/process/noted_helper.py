@@ -27,20 +27,20 @@ def note(text: str) -> None:
         file.write(f"{options.name} {text}\n")
 
 
-def count_processes(module: str) -> int:
-    """The live processes of the crawl that run a module."""
+def count_processes(name: str) -> int:
+    """The live processes of the crawl with this name."""
     folder, count = str(options.notes.parent), 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:
             continue
-        count += folder in line and f"-m {module} " in line
+        count += folder in line and path.with_name("comm").read_text().strip() == name
     return count
 
 
 def end(_number: int, _frame: FrameType | None) -> None:
-    note(f"term nodes={count_processes('engine.node')} appenders={count_processes('engine.append')}")
+    note(f"term nodes={count_processes('node')} appenders={count_processes('appender')}")
     if not options.ignore_term:
         os._exit(0)
 

@@ -220,16 +220,12 @@ class Project:
         }
 
     def children(self, kind: str) -> list[int]:
-        """Pids of live `node` or `append` processes, without those that a node forks."""
-        lines = self.live_processes()
-        pids = [pid for pid, line in lines.items() if f"engine.{kind} " in line]
-        return sorted(pid for pid in pids if lines.get(parent_of(pid)) != lines[pid])
+        """Pids of live `node`, `appender`, `extraction`, `loader`, `output`, `helper` or `template` processes."""
+        return sorted(pid for pid in self.live_processes() if process_name(pid) == kind)
 
     def extraction_processes(self) -> list[int]:
-        """Pids of the live extraction processes of all nodes, without the templates that fork them."""
-        nodes = self.children("node")
-        parents = {pid: parent_of(pid) for pid in self.live_processes()}
-        return sorted(pid for pid, parent in parents.items() if parents.get(parent) in nodes)
+        """Pids of the live extraction processes of all nodes."""
+        return self.children("extraction")
 
     def kill_all(self) -> None:
         """Kill the processes that a failed test left."""
@@ -339,6 +335,13 @@ def parent_of(pid: int) -> int:
         return 0
     output = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, check=False).stdout
     return int(output or 0)
+
+
+def process_name(pid: int) -> str:
+    """What `top` shows; empty if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def _processes() -> dict[int, str]:

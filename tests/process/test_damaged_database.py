@@ -130,7 +130,7 @@ def test_a_corrupt_database_leaves_the_other_as_a_crash_left_it(project: Project
     project.write(Library(site, shelves=4, delay=0.1).defs(concurrency=2))
     running = project.start()
     assert until(lambda: len(site.paths) > 4)
-    for pid in [running.pid, *project.children("node"), *project.children("append")]:
+    for pid in [running.pid, *project.children("node"), *project.children("appender")]:
         os.kill(pid, signal.SIGKILL)
     running.wait()
     project.assert_no_process_left()

@@ -236,9 +236,9 @@ def test_a_stopped_supervisor_resumes_when_continued(project: Project, site: Sit
 def test_a_stopped_appender_is_replaced(project: Project, site: Site) -> None:
     library = library_of(project, site, delay=0.25)
     running = start_crawl(project, site, fetched=2)
-    [victim] = project.children("append")
+    [victim] = project.children("appender")
     os.kill(victim, signal.SIGSTOP)
-    assert until(lambda: project.children("append") not in ([victim], []), 10)
+    assert until(lambda: project.children("appender") not in ([victim], []), 10)
     done = running.wait()
     assert done.code == 0, done.err
     project.assert_clean(done)
@@ -252,7 +252,7 @@ def test_an_appender_lost_at_the_very_end_is_replaced(project: Project, site: Si
     site["/book/0-1"] = Page("<b>ISBN 000-1</b>", hold=hold)
     project.write(library.defs())
     running = start_crawl(project, site, fetched=5)
-    [victim] = project.children("append")
+    [victim] = project.children("appender")
     os.kill(victim, signal.SIGSTOP)
     hold.set()
     assert until(lambda: project.query("SELECT stage FROM runs") == [("STOPPING_APPENDER_GRACEFUL",)])

@@ -171,7 +171,7 @@ def test_a_node_that_dies_on_a_full_disk_is_replaced_when_there_is_space(
     running = start_crawl(project_on_disk, site)
     ballast = disk.fill()
     os.kill(project_on_disk.children("node")[0], signal.SIGKILL)
-    os.kill(project_on_disk.children("append")[0], signal.SIGKILL)
+    os.kill(project_on_disk.children("appender")[0], signal.SIGKILL)
     time.sleep(4)
     assert not running.exited
     ballast.unlink()

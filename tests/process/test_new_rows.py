@@ -127,7 +127,7 @@ def test_a_kill_does_not_change_which_rows_are_new(project: Project, site: Site,
     running = project.start("--only-new", nodes=2)
     assert until(lambda: running.exited or len(site.paths) > library.size / 2)
     if victim == "append":
-        for pid in project.children("append"):
+        for pid in project.children("appender"):
             os.kill(pid, signal.SIGKILL)
         assert running.wait().code == 0
     else:

@@ -62,8 +62,8 @@ def test_data_that_fails_to_reach_the_disk_is_not_recorded(project: Project, sit
     library = Library(site, shelves=4, books=6, delay=0.05)
     project.write(library.defs(concurrency=4))
     running = project.start()
-    assert until(lambda: project.children("append"))
-    [appender] = project.children("append")
+    assert until(lambda: project.children("appender"))
+    [appender] = project.children("appender")
     tracer = subprocess.Popen(
         ["strace", "-f", "-qq", "-o", project.folder / "trace", "-p", str(appender), "-e", "trace=fsync",
          "-e", f"inject=fsync:error=EIO:when={number}..{number + 4}"],
@@ -94,7 +94,7 @@ def test_an_appender_whose_files_cannot_grow_is_replaced(project: Project, site:
     library = Library(site, shelves=6, books=8, delay=0.05)
     project.write(library.defs(concurrency=4))
     running = start_crawl(project, site, fetched=4)
-    [appender] = project.children("append")
+    [appender] = project.children("appender")
     before = resource.prlimit(appender, resource.RLIMIT_FSIZE)  # type: ignore[attr-defined]
     resource.prlimit(appender, resource.RLIMIT_FSIZE, (20, before[1]))  # type: ignore[attr-defined]
     assert until(lambda: project.query("SELECT count(*) FROM appenders") == [(2,)], 15)

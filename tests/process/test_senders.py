@@ -223,7 +223,7 @@ def test_kills_lose_nothing_in_files_and_receiver(project: Project, site: Site, 
     write_project(project, library, http(receiver), concurrency=2)
     receiver.loses = 0.2
     running = project.start(nodes=2)
-    until(lambda: project.children("append") and project.children("node"))
+    until(lambda: project.children("appender") and project.children("node"))
     killed = 0
     for _ in range(4):
         time.sleep(rng.uniform(0.2, 0.8))

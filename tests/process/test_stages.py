@@ -143,7 +143,7 @@ def test_while_the_appender_drains(project: Project, site: Site, how: str) -> No
     site["/book/0-1"] = Page(html("<b>ISBN 000-1</b>"), hold=hold)
     running = project.start("--grace", "1")
     assert until(lambda: site.count("/book/0-1") == 1 or running.exited), running.err
-    [victim] = project.children("append")
+    [victim] = project.children("appender")
     os.kill(victim, signal.SIGSTOP)
     hold.set()
     assert until(stage_is(project, "STOPPING_APPENDER_GRACEFUL")), running.err

@@ -49,7 +49,7 @@ def test_during_and_after_a_run(project: Project, site: Site) -> None:
     assert {node["id"] for node in status["nodes"]} == {"n1", "n2", "n3"}
     assert {node["id"]: node["role"] for node in status["nodes"]}["n3"] == "BACKUP_RUNNER"
     assert all(0 <= node["beat_age"] < 2 for node in status["nodes"])
-    assert {a["pid"] for a in status["appenders"]} == set(project.children("append"))
+    assert {a["pid"] for a in status["appenders"]} == set(project.children("appender"))
     assert [host["host"] for host in status["hosts"]] == [f"127.0.0.1:{site.port}"]
     assert {s["group"] for s in status["sequences"]} == {"shelves", "books"}
     assert status["defs_version"] == 1

@@ -114,7 +114,7 @@ def test_nodes_and_appender_ignore_sighup(project: Project, site: Site) -> None:
     project.write(library.defs(concurrency=4))
     running = project.start()
     assert until(lambda: len(site.paths) > 5 or running.exited), running.err
-    children = project.children("node") + project.children("append")
+    children = project.children("node") + project.children("appender")
     for pid in [*children, running.pid]:
         os.kill(pid, signal.SIGHUP)
     done = running.wait()

@@ -118,7 +118,7 @@ def journal_rows(project: Project) -> dict[int, tuple[str, ...]]:
 
 def class_processes(project: Project) -> list[int]:
     """Pids of the processes of plugin classes."""
-    return [pid for pid, line in project.live_processes().items() if "engine.append.send.class_host" in line]
+    return project.children("output")
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_kills_of_the_class_and_of_the_appender_lose_and_double_nothing(
         time.sleep(rng.uniform(0.05, 0.4))
         victims = class_processes(project)
         if appenders and rng.random() < 0.3:
-            victims, appenders = project.children("append"), appenders - 1
+            victims, appenders = project.children("appender"), appenders - 1
         for pid in victims:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -251,7 +251,7 @@ def test_the_process_of_a_class_ends_with_the_appender_and_is_not_killed_by_a_dr
     running = project.start(nodes=1)
     assert until(lambda: (project.folder / "wait").exists())
     [host] = class_processes(project)
-    [appender] = project.children("append")
+    [appender] = project.children("appender")
     assert parent_of(host) == appender
     if Path(f"/proc/{host}/oom_score_adj").exists():
         assert Path(f"/proc/{host}/oom_score_adj").read_text().strip() == "1000"

@@ -40,7 +40,7 @@ from engine.node.extraction.page_extraction import (
 from engine.node.extraction.task import PageTask
 from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
 from engine.plugins.contracts import StepError
-from engine.processes.child_limits import limit_memory
+from engine.processes.child_limits import ignore_stop_signals, limit_memory
 from engine.processes.frames import PREFIX, encode_frame
 from engine.processes.start import ChildStart
 from engine.runtime import log_file
@@ -395,11 +395,11 @@ class ExtractionChild:
 
 def main(start: ChildStart) -> None:
     """Serve a node until it closes the socket."""
+    ignore_stop_signals()
     log_file.log_to_stderr()
     tune_garbage_collection()
     limits = ExtractionLimits(**start.arguments["limits"])
     slot = ProgressBoard(start.files["board"]).slot(start.arguments["slot"])
     base = resident_bytes()
     limit_memory(limits.growth(base))
-    connection = socket.socket(fileno=start.files["connection"])  # open to the very end: closed, it would be killed
-    ExtractionChild(connection, slot, limits, base).serve()
+    ExtractionChild(start.connect(), slot, limits, base).serve()

@@ -143,6 +143,5 @@ def main(start: ChildStart) -> None:
     log_file.log_to_stderr()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)  # helpers inherit what is ignored
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a helper that has ended is an exception
     become_first_victim()  # the node watches its memory: a limit of addresses would break the helpers
-    LoaderChild(socket.socket(fileno=start.files["connection"])).serve()
+    LoaderChild(start.connect()).serve()

@@ -24,6 +24,7 @@ from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import nodes, runs, versions
 from engine.supervise.outputs import declare_outputs
 from tests.contract.append.harness import COLUMNS, Harness, stored_json
+from tests.templates import template
 
 SINK = '''
 import json, os, sqlite3
@@ -116,7 +117,7 @@ class ClassHarness(Harness):
             assert nodes.register_appender(self.db, epoch, 1, "test")
         db = db or Database.open(self.folder / CRAWL)
         control = LoopControl(Lifeline())
-        factory = _TargetFactory(db, self.run.seq, self.folder, Settings(), control)
+        factory = _TargetFactory(db, self.run.seq, template(), Settings(), control)
         only_new = OnlyNewFilter(db, self.run.seq, self.folder)
         return InProcessDelivery(db, self.run, epoch, control, only_new, appender="sink", create_target=factory.create)
 

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from contextlib import closing
@@ -25,6 +23,8 @@ from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import nodes, runs, supervisors, versions
+from engine.supervise.nodes.appender_process import APPENDER_ENTRY
+from tests.templates import SupervisedProcess
 
 TYPES = ("csv", "jsonl", "sqlite")
 ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
@@ -118,22 +118,13 @@ class Harness:
     def has_backlog(self) -> bool:
         return outputs.find_backlog(self.db, self.run.seq, rows.last_id(self.db, self.run.seq)) is not None
 
-    def command(self, epoch: int) -> list[str]:
-        return [
-            sys.executable, "-m", "engine.append", "--data", str(self.folder), "--run", str(self.run.seq),
-            "--epoch", str(epoch), "--supervisor", str(self.supervisor),
-        ]  # fmt: skip
-
-    def spawn(self) -> subprocess.Popen[bytes]:
-        """Start an appender process; its stdin is the lifeline."""
-        with (self.folder / "appender.log").open("ab") as log:
-            process = subprocess.Popen(
-                self.command(self.epoch()), stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-            )
-        assert process.stdin
-        process.stdin.write(b"[]\n" + Settings().to_json().encode() + b"\n")
-        process.stdin.flush()
-        return process
+    def spawn(self) -> SupervisedProcess:
+        """Start an appender process."""
+        arguments = {
+            "data": str(self.folder), "run": self.run.seq, "epoch": self.epoch(), "supervisor": self.supervisor,
+            "settings": Settings().to_json(),
+        }  # fmt: skip
+        return SupervisedProcess(APPENDER_ENTRY, arguments, self.folder, self.folder / "appender.log")
 
     def log(self) -> str:
         return (self.folder / "appender.log").read_text()

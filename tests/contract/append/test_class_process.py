@@ -13,6 +13,7 @@ from engine.append.loop.lifeline import Lifeline, LoopControl
 from engine.append.loop.turns import SupervisorGone
 from engine.append.send.class_process import ClassProcess, ClassSpec, OutputFailed
 from engine.model.step import PluginFile
+from tests.templates import children_of, template, template_pid
 
 START = "import asyncio, os, sys, time, pathlib\n"
 Create = Callable[..., ClassProcess]
@@ -33,7 +34,7 @@ def create(tmp_path: Path, control: LoopControl) -> Iterator[Create]:
             data_defs={"book": {"columns": ["a", "b"], "types": {"a": "int"}, "item_types": {}}},
         )  # fmt: skip
         file = PluginFile(path="out.py", text=START + source)
-        created.append(ClassProcess(spec, tmp_path, "out/book", lambda: [file], control))
+        created.append(ClassProcess(spec, template(), "out/book", lambda: [file], control))
         return created[-1]
 
     yield build
@@ -158,7 +159,7 @@ def test_a_close_that_fails_is_logged(create: Create, caplog: pytest.LogCaptureF
 def test_it_outlives_the_signals_of_its_group(create: Create) -> None:
     process = create(ENCODER)
     process.header()
-    assert process._process is not None
+    [pid] = children_of(template_pid())
     for number in (1, 2, 15):
-        os.kill(process._process.pid, number)
+        os.kill(pid, number)
     assert process.ask("encode", [b'{"a":1}']) == b"[{'a': 1, 'b': None}]"

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from engine.store.tables.row import rows
 from engine.store.tables.run import nodes
 from tests.contract.append.class_harness import ClassHarness, run_until_delivered
 from tests.contract.append.harness import COLUMNS, books, wait_started
+from tests.templates import SupervisedProcess, children_of, template_pid
 
 
 @pytest.fixture
@@ -227,14 +227,14 @@ def test_kills_at_random_moments_lose_and_double_nothing(tmp_path: Path, seed: i
     own_db.close()
     harness.epoch = lambda: epochs.pop(0)  # type: ignore[method-assign]
     worker = threading.Thread(target=lambda: _with_db(harness, work))
-    spawned: list[subprocess.Popen[bytes]] = []
+    spawned: list[SupervisedProcess] = []
     worker.start()
     try:
         process = harness.spawn()
         spawned.append(process)
         for _ in range(10):
             time.sleep(rng.uniform(0.2, 0.9))
-            victims = list(_children(process.pid))
+            victims = children_of(template_pid())
             if victims and rng.random() < 0.5:
                 os.kill(rng.choice(victims), signal.SIGKILL)
                 continue
@@ -252,9 +252,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(tmp_path: Path, seed: i
         stop.set()
         worker.join()
         for process in spawned:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            process.kill()
     harness.db = Database.open(tmp_path / CRAWL)
     assert outputs.find_backlog(harness.db, 1, rows.last_id(harness.db, 1)) is None, harness.log()
     for name in harness.names:
@@ -277,16 +275,6 @@ def _with_db(harness: ClassHarness, work: Any) -> None:
         work()
     finally:
         harness.db.close()
-
-
-def _children(pid: int) -> Iterator[int]:
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            yield int(path.parent.name)
 
 
 def test_a_withdrawal_is_a_change_of_a_batch(harness: ClassHarness) -> None:

@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from engine.store.db.schema import CRAWL
 from engine.store.tables.run import nodes, supervisors
 from tests.contract.append.harness import TYPES, Harness, books, until, wait_started
 from tests.process.stopwatch import Stopwatch
+from tests.templates import SupervisedProcess
 
 
 @pytest.fixture(params=TYPES)
@@ -25,18 +25,16 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
 
 
 @pytest.fixture
-def spawned(harness: Harness) -> Iterator[list[subprocess.Popen[bytes]]]:
-    processes: list[subprocess.Popen[bytes]] = []
+def spawned(harness: Harness) -> Iterator[list[SupervisedProcess]]:
+    processes: list[SupervisedProcess] = []
     yield processes
     for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        process.kill()
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(1, 30))])
 def test_kills_at_random_moments_lose_and_double_nothing(
-    harness: Harness, spawned: list[subprocess.Popen[bytes]], seed: int
+    harness: Harness, spawned: list[SupervisedProcess], seed: int
 ) -> None:
     rng = random.Random(f"{harness.type} {seed}")
     stop = threading.Event()
@@ -85,7 +83,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(
     own_db.close()
 
 
-def test_a_drain_writes_everything_and_ends(harness: Harness, spawned: list[subprocess.Popen[bytes]]) -> None:
+def test_a_drain_writes_everything_and_ends(harness: Harness, spawned: list[SupervisedProcess]) -> None:
     job = harness.add(books(100))
     process = harness.spawn()
     spawned.append(process)
@@ -105,13 +103,12 @@ def test_a_drain_writes_everything_and_ends(harness: Harness, spawned: list[subp
     assert os.readlink(harness.folder / "output" / "latest") == harness.run.id
 
 
-def test_the_end_of_the_lifeline_ends_the_process(harness: Harness, spawned: list[subprocess.Popen[bytes]]) -> None:
+def test_the_end_of_the_lifeline_ends_the_process(harness: Harness, spawned: list[SupervisedProcess]) -> None:
     process = harness.spawn()
     spawned.append(process)
     assert wait_started(harness, 1)
-    assert process.stdin
     watch = Stopwatch()
-    process.stdin.close()
+    process.lifeline.close()
     assert process.wait(timeout=20) == 0
     assert watch.seconds() < 3
     harness.add(books(3))
@@ -119,7 +116,7 @@ def test_the_end_of_the_lifeline_ends_the_process(harness: Harness, spawned: lis
     assert harness.written() == harness.expected()
 
 
-def test_a_process_whose_epoch_is_over_ends_with_3(harness: Harness, spawned: list[subprocess.Popen[bytes]]) -> None:
+def test_a_process_whose_epoch_is_over_ends_with_3(harness: Harness, spawned: list[SupervisedProcess]) -> None:
     with harness.db.transaction():
         supervisors.end(harness.db, harness.supervisor, 1.0)
     process = harness.spawn()
@@ -129,9 +126,7 @@ def test_a_process_whose_epoch_is_over_ends_with_3(harness: Harness, spawned: li
     assert "Traceback" not in harness.log()
 
 
-def test_a_new_appender_waits_for_the_end_of_the_old_one(
-    harness: Harness, spawned: list[subprocess.Popen[bytes]]
-) -> None:
+def test_a_new_appender_waits_for_the_end_of_the_old_one(harness: Harness, spawned: list[SupervisedProcess]) -> None:
     harness.add(books(10))
     old = harness.spawn()
     spawned.append(old)

@@ -15,6 +15,7 @@ from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.tables.run import nodes
 from tests.contract.store.harness import StoreHarness
+from tests.templates import template
 
 SETTINGS = replace(Settings(), min_free=0, grace=1.0)
 
@@ -27,7 +28,7 @@ def started(store: StoreHarness, role: Role = Role.RUNNER) -> int:
 
 def build(store: StoreHarness, role: Role = Role.RUNNER, settings: Settings = SETTINGS) -> NodeParts:
     epoch = started(store, role)
-    return build_node(store.folder, run=store.run, epoch=epoch, number=7, role=role, settings=settings)
+    return build_node(store.folder, run=store.run, epoch=epoch, number=7, role=role, settings=settings, link=template())
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

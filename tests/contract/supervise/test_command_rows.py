@@ -55,7 +55,7 @@ class Console:
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
             self.epoch = supervisors.begin(self.db, "", self.run, 0.0)
-        options, spawner = Settings(), Spawner(folder)
+        options, spawner = Settings(), Spawner(folder, [])
         pool = ScaledPool(
             self.db, folder, run=self.run, supervisor=self.epoch, settings=options, ring=lambda _: None,
             appender=AppenderProcess(

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from engine.model.node import NodeRange
+from engine.processes.child import Child
 from engine.runtime.beat_file import Beat, BeatWriter
 from engine.settings import Settings
 from engine.supervise.nodes import node_pool
@@ -22,12 +23,13 @@ class SleepingNodes:
 
     def __init__(self) -> None:
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.failure = None
 
-    def spawn(self, *_: object, **__: object) -> subprocess.Popen[bytes]:
+    def spawn(self, *_: object, **__: object) -> Child:
         code = "import time; time.sleep(60)"
         process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, start_new_session=True)
         self.processes.append(process)
-        return process
+        return Child(pid=process.pid)
 
     def close(self) -> None: ...
 

@@ -6,30 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-from engine.append.loop.lifeline import Lifeline
 from engine.runtime.clock import boot_id
 from engine.runtime.process_identity import identity_of
-
-
-def test_the_first_two_lines_are_read_alone_and_the_rest_ignored() -> None:
-    read, write = os.pipe()
-    os.write(write, b'["--run","1"]\n{"nodes":')
-    os.write(write, b"2}\nmore")
-    lifeline = Lifeline(read)
-    assert lifeline.read_start() == (["--run", "1"], '{"nodes":2}')
-    assert not lifeline.supervisor_gone
-
-
-@pytest.mark.parametrize("sent", [b"", b'["--run', b"[]\n", b'[]\n{"nodes":'])
-def test_a_pipe_that_ends_too_early_means_no_supervisor(sent: bytes) -> None:
-    read, write = os.pipe()
-    os.write(write, sent)
-    os.close(write)
-    lifeline = Lifeline(read)
-    assert lifeline.read_start() == ([], "")
-    assert lifeline.supervisor_gone
 
 
 def test_an_identity_names_boot_process_and_start() -> None:

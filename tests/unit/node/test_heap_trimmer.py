@@ -10,7 +10,6 @@ from unittest.mock import Mock
 
 import pytest
 import pytest_asyncio
-from engine.node.extraction.launcher import ExtractionLauncher
 
 from engine.http.byte_budget import ByteBudget
 from engine.model.definition import HostRule, TaskGroup
@@ -26,6 +25,7 @@ from engine.node.seen_set import SeenSet
 from engine.node.tuning import HeapTrimmer
 from engine.settings import Settings
 from engine.store.pages.body import Body
+from tests.templates import template
 from tests.unit.node.leased_jobs import leased
 
 LARGE = 2_000_000
@@ -128,7 +128,7 @@ def trimmer() -> HeapTrimmer:
 @pytest_asyncio.fixture
 async def extractor(trimmer: HeapTrimmer) -> AsyncIterator[PageExtractor]:
     cache: Any = NoDataDefs()
-    pool = ExtractionPool(ExtractionLauncher(ExtractionLimits.from_settings(Settings())))
+    pool = ExtractionPool(template(), ExtractionLimits.from_settings(Settings()))
     yield PageExtractor(
         settings=Settings(), def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool,
         plugin_worker=Mock(), db_access=Mock(),

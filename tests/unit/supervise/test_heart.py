@@ -3,7 +3,7 @@
 import pytest
 
 from engine.model.node import HeartbeatState
-from engine.processes.child import HeartbeatMonitor
+from engine.processes.heartbeat import HeartbeatMonitor
 from engine.runtime.beat_file import Beat
 from engine.settings import Settings
 

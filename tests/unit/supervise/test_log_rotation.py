@@ -11,12 +11,14 @@ from engine.supervise.log_rotation import LogRotation
 
 WRITER = """
 import sys, time
-number = 0
-while True:
-    sys.stderr.write(f"{number:08d} {'x' * 90}\\n")
-    number += 1
-    if number % 50 == 0:
-        time.sleep(0.001)
+
+def main(start):
+    number = 0
+    while True:
+        sys.stderr.write(f"{number:08d} {'x' * 90}\\n")
+        number += 1
+        if number % 50 == 0:
+            time.sleep(0.001)
 """
 MAX_BYTES = 200_000
 
@@ -40,11 +42,13 @@ def test_logs_of_a_running_process_stay_small_and_the_newest_lines_are_kept(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     log, old = tmp_path / "logs" / "n1.log", tmp_path / "logs" / "n1.log.1"
     rotation = LogRotation(log.parent, MAX_BYTES)
-    process = Spawner(tmp_path).spawn("log_writer", [], settings="", log=log)
+    spawner = Spawner(tmp_path, [])
+    process = spawner.spawn("log_writer:main", "test", {}, log=log)
     try:
         rotations, last_inode = 0, None
         deadline = time.monotonic() + 30
         while rotations < 5 and time.monotonic() < deadline:
+            spawner.check()
             rotation.check()
             if old.exists() and (inode := old.stat().st_ino) != last_inode:
                 rotations, last_inode = rotations + 1, inode
@@ -53,9 +57,7 @@ def test_logs_of_a_running_process_stay_small_and_the_newest_lines_are_kept(
         assert rotations == 5
     finally:
         process.kill()
-        process.wait()
-        assert process.stdin is not None
-        process.stdin.close()
+        spawner.close()
     rotation.check()
     assert log.stat().st_size <= MAX_BYTES
     assert old.stat().st_size <= 2 * MAX_BYTES

@@ -1,127 +1,163 @@
-"""The start of processes: early nodes, which wait for their assignment, and those that are started when needed."""
+"""The processes of a supervisor: forks of a template that are its own children, or interpreters of their own."""
 
 import os
 import signal
-import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from engine.errors import CrawlError
 from engine.processes import spawner as spawner_module
+from engine.processes.child import Child
+from engine.processes.heartbeat import CRASH_LIMIT
 from engine.processes.spawner import Spawner
+from tests.templates import children_of
 
-WRITER = """
-import sys
-print(*sys.argv[1:], sys.stdin.readline().strip(), sys.stdin.readline().strip(), flush=True)
-sys.stdin.read()
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+KIND = """
+import os, signal, sys, time
+from engine.processes.launcher import TemplateLink
+from engine.processes.supervisor_socket import SupervisorSocket
+import socket
+
+def main(start):
+    link = TemplateLink(socket.socket(fileno=start.files["template"]))
+    print(start.arguments["text"], os.getpid(), os.getsid(0) == os.getpid(), *sorted(start.files), flush=True)
+    if start.arguments.get("forks"):
+        clients = []
+        def fork(*_):
+            clients.append(link.connect())
+            clients[-1].start("kind:sleep", "test", {}, {}, leads_session=True)
+        signal.signal(signal.SIGUSR1, fork)
+    SupervisorSocket(start.files["lifeline"], link).wait_for_end()
+    return 7
+
+def sleep(start):
+    time.sleep(600)
 """
 
 
-@pytest.fixture
-def spawner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spawner]:
-    (tmp_path / "writer.py").write_text(WRITER)
+@pytest.fixture(params=["forked", "plain"])
+def spawner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Spawner]:
+    if request.param == "plain":  # a system that refuses prctl
+        monkeypatch.setattr(spawner_module, "become_subreaper", lambda: False)
+    elif sys.platform != "linux":
+        pytest.skip("needs prctl")
+    (tmp_path / "kind.py").write_text(KIND)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(spawner_module, "NODE", "writer")
-    monkeypatch.setattr(spawner_module, "usable_cpus", lambda: 4)
-    spawner = Spawner(tmp_path / "data")
+    monkeypatch.setattr(spawner_module, "_END_SECONDS", 5.0)
+    spawner = Spawner(tmp_path / "data", ["kind"])
     yield spawner
+    for child in list(spawner._children):
+        child.kill()
     spawner.close()
 
 
-def spawn(spawner: Spawner, folder: Path, module: str = "writer") -> subprocess.Popen[bytes]:
-    return spawner.spawn(module, ["--epoch", "7"], settings="{}", log=folder / "logs" / "n1.log")
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdin is not None
-    process.stdin.close()
-    process.wait(10)
-
-
-def early_pids(spawner: Spawner) -> list[int]:
-    return [process.pid for process in spawner._early_nodes]
-
-
-def test_a_process_reads_its_assignment_and_settings(spawner: Spawner, tmp_path: Path) -> None:
-    process = spawn(spawner, tmp_path)
-    log = tmp_path / "logs" / "n1.log"
-    deadline = time.monotonic() + 10
-    while not log.read_text() and time.monotonic() < deadline:
+def until(spawner: Spawner, condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        spawner.check()
         time.sleep(0.01)
-    end(process)
-    assert log.read_text() == f'--data {tmp_path}/data ["--epoch", "7", "--log", "{log}"] {{}}\n'
 
 
-def test_early_nodes_are_taken_first(spawner: Spawner, tmp_path: Path) -> None:
-    spawner.start_early_nodes(2)
-    early = early_pids(spawner)
-    processes = [spawn(spawner, tmp_path) for _ in range(3)]
-    assert [process.pid for process in processes[:2]] == early
-    assert processes[2].pid not in early
-    assert os.getpgid(processes[0].pid) == os.getsid(processes[0].pid) == processes[0].pid
-    for process in processes:
-        end(process)
+def spawn(spawner: Spawner, folder: Path, text: str = "hello", *, forks: bool = False) -> tuple[Child, Path]:
+    log = folder / "logs" / f"{text}.log"
+    child = spawner.spawn("kind:main", "test", {"text": text, "forks": forks}, log=log)
+    until(spawner, lambda: child.pid is not None and log.read_text())
+    return child, log
 
 
-def test_an_early_node_is_no_appender(spawner: Spawner, tmp_path: Path) -> None:
-    (tmp_path / "other.py").write_text(WRITER)
-    spawner.start_early_nodes(1)
-    process = spawn(spawner, tmp_path, "other")
-    assert process.pid not in early_pids(spawner)
-    end(process)
+def test_a_process_is_a_child_of_the_supervisor_with_its_own_session(spawner: Spawner, tmp_path: Path) -> None:
+    child, log = spawn(spawner, tmp_path)
+    assert child.pid is not None
+    assert log.read_text() == f"hello {child.pid} True lifeline output template\n"
+    assert child.pid in children_of(os.getpid())
+    if spawner.adopts:
+        assert str(tmp_path / "data") in Path(f"/proc/{child.pid}/cmdline").read_text()
+    child.close()
+    until(spawner, lambda: child.poll() is not None)
+    assert child.poll() == 7
 
 
-def test_one_processor_is_left_to_the_supervisor(spawner: Spawner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spawner_module, "usable_cpus", lambda: 2)
-    spawner.start_early_nodes(3)
-    assert len(early_pids(spawner)) == 1
+def test_signals_reach_the_group_of_a_process(spawner: Spawner, tmp_path: Path) -> None:
+    child, _ = spawn(spawner, tmp_path)
+    child.signal(signal.SIGTERM)
+    until(spawner, lambda: child.poll() is not None)
+    assert child.poll() == -signal.SIGTERM
+
+
+def test_a_process_that_is_killed_before_it_has_started_ends(spawner: Spawner, tmp_path: Path) -> None:
+    child = spawner.spawn("kind:main", "test", {"text": "early"}, log=tmp_path / "logs" / "early.log")
+    assert child.kill() == -signal.SIGKILL
+    until(spawner, lambda: child.poll() == -signal.SIGKILL)
+
+
+@linux
+def test_a_template_that_died_is_followed_by_another_which_its_processes_use(spawner: Spawner, tmp_path: Path) -> None:
+    child, _ = spawn(spawner, tmp_path, forks=True)
+    assert spawner._template is not None
+    lost = spawner._template.pid
+    assert lost is not None
+    os.kill(lost, signal.SIGKILL)
+    until(spawner, lambda: spawner._template is not None and spawner._template.pid != lost)
+    assert child.poll() is None
+    assert child.pid is not None
+    time.sleep(0.3)  # the process has been told of the new one
+    os.kill(child.pid, signal.SIGUSR1)
+    template = spawner._template.pid
+    assert template is not None
+    until(spawner, lambda: children_of(template))
+    [forked] = children_of(template)
+    assert os.getsid(forked) == forked
+    child.kill()
+    until(spawner, lambda: not children_of(template))
+    other, _ = spawn(spawner, tmp_path, "other")
+    assert other.poll() is None
+
+
+def test_a_template_that_never_starts_a_process_fails_in_the_end(tmp_path: Path) -> None:
+    spawner = Spawner(tmp_path, ["engine.nowhere"])
+    if not spawner.adopts:
+        pytest.skip("needs prctl")
+    spawner.start_template()
+    until(spawner, lambda: spawner.failure)
+    assert spawner._crashes == CRASH_LIMIT
     spawner.close()
-    monkeypatch.setattr(spawner_module, "usable_cpus", lambda: 1)
-    spawner.start_early_nodes(3)
-    assert early_pids(spawner) == []
 
 
-def test_an_early_node_that_died_is_replaced(spawner: Spawner, tmp_path: Path) -> None:
-    spawner.start_early_nodes(1)
-    [died] = early_pids(spawner)
-    os.kill(died, signal.SIGKILL)
-    os.waitid(os.P_PID, died, os.WEXITED | os.WNOWAIT)
-    process = spawn(spawner, tmp_path)
-    assert process.pid != died
-    assert process.poll() is None
-    end(process)
-
-
-def test_early_nodes_that_are_not_needed_end_at_once(spawner: Spawner) -> None:
-    spawner.start_early_nodes(2)
-    early = early_pids(spawner)
-    began = time.monotonic()
-    spawner.close()
-    assert time.monotonic() - began < 1
-    for pid in early:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+def test_orders_that_a_template_could_not_serve_count_as_deaths(tmp_path: Path) -> None:
+    spawner = Spawner(tmp_path, ["engine.nowhere"])
+    if not spawner.adopts:
+        pytest.skip("needs prctl")
+    child = spawner.spawn("engine.nowhere:main", "test", {}, log=tmp_path / "logs" / "n1.log")
+    until(spawner, lambda: child.poll() is not None)
+    assert child.poll() == -signal.SIGKILL
     spawner.close()
 
 
-def test_an_early_start_that_fails_is_no_failure(spawner: Spawner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spawner_module.sys, "executable", "/does/not/exist")
-    spawner.start_early_nodes(1)
-    assert early_pids(spawner) == []
+def test_what_cannot_be_started_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/does/not/exist")
+    with pytest.raises(CrawlError, match="cannot start the template: No such file"):
+        Spawner(tmp_path, []).start_template()
 
 
-def test_a_child_that_dies_before_its_first_line_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start does not fail; the monitor sees the death."""
-    popen = spawner_module.subprocess.Popen
-
-    def start_and_kill(*args: object, **kwargs: object) -> object:
-        process = popen(*args, **kwargs)  # type: ignore[call-overload]
-        process.kill()
-        process.wait()
-        return process
-
-    monkeypatch.setattr(spawner_module.subprocess, "Popen", start_and_kill)
-    process = Spawner(tmp_path).spawn("engine.node", [], settings="{}" * 100_000, log=tmp_path / "logs" / "n1.log")
-    assert process.poll() == -signal.SIGKILL
+@linux
+def test_orphans_of_its_processes_are_reaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "orphan.py").write_text(
+        "import os, time\ndef main(start):\n    if not os.fork():\n        if not os.fork():\n"
+        "            time.sleep(0.2)\n        os._exit(0)\n    time.sleep(600)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    spawner = Spawner(tmp_path / "data", [])
+    child = spawner.spawn("orphan:main", "test", {}, log=tmp_path / "logs" / "o.log")
+    until(spawner, lambda: len(children_of(os.getpid())) >= 3)
+    before = set(children_of(os.getpid())) - {child.pid}
+    time.sleep(0.5)
+    spawner.check()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in before if pid != spawner._template.pid)  # type: ignore[union-attr]
+    child.kill()
+    spawner.close()

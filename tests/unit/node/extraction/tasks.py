@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from engine.node.extraction.launcher import ExtractionLauncher
-
 from engine.extract.page.context import Context
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
@@ -14,7 +12,9 @@ from engine.node.extraction.limits import ExtractionLimits
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
+from engine.processes.launcher import TemplateLink
 from engine.store.pages.body import Body
+from tests.templates import template
 
 DEFINITIONS = Definitions(
     data_defs=(
@@ -64,9 +64,9 @@ def title(answer: object) -> str:
 
 @asynccontextmanager
 async def extraction_pool(
-    bounds: ExtractionLimits | None = None, *, children: int = 2, launcher: ExtractionLauncher | None = None
+    bounds: ExtractionLimits | None = None, *, children: int = 2, link: TemplateLink | None = None
 ) -> AsyncIterator[ExtractionPool]:
-    pool = ExtractionPool(launcher or ExtractionLauncher(bounds or limits()), max_children=children)
+    pool = ExtractionPool(link or template(), bounds or limits(), max_children=children)
     try:
         yield pool
     finally:

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-from engine.node.extraction.launcher import ExtractionLauncher
 
 from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
@@ -18,6 +17,7 @@ from engine.node.extraction.process_pool import BUSY_SECONDS, ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.runtime.beat_file import resident_bytes
 from engine.store.pages.body import Body
+from tests.templates import template, template_pid
 from tests.unit.node.extraction.tasks import PAGE, SLOW_FIELD, STORM, extraction_pool, limits, request, title
 
 pytestmark = pytest.mark.timeout(90)
@@ -244,12 +244,10 @@ async def test_a_lost_template_is_replaced() -> None:
 
 @linux
 async def test_a_template_that_is_lost_before_its_first_process_is_replaced() -> None:
-    launcher, before = ExtractionLauncher(limits()), children()
-    launcher.spawn_template()
-    [template] = children() - before
-    os.kill(template, signal.SIGKILL)
-    assert await until(lambda: has_ended(template))
-    async with extraction_pool(launcher=launcher) as pool:
+    lost = template_pid()
+    os.kill(lost, signal.SIGKILL)
+    assert await until(lambda: has_ended(lost))
+    async with extraction_pool() as pool:
         assert title(await pool.work(request())) == TITLE
 
 
@@ -265,16 +263,15 @@ async def test_a_process_has_only_its_own_socket_and_is_the_first_to_be_killed_f
         caught = (proc / "status").read_text()
     os.close(read)
     os.close(write)
-    assert files.pop(0) == files.pop(1) == "/dev/null"
-    files.pop(2)
-    assert [name.partition(":")[0] for name in files.values()] == ["socket"]
+    assert files.pop(0) == "/dev/null"
+    assert files.pop(1) == files.pop(2)
+    assert {name.partition(":")[0] for name in files.values()} == {"/memfd", "socket"}
     assert "SigCgt:\t0000000000000000" in caught
 
 
 @linux
-async def test_the_processes_end_with_their_template() -> None:
-    launcher = ExtractionLauncher(limits())
-    pool = ExtractionPool(launcher)
+async def test_the_processes_end_with_their_pool() -> None:
+    pool = ExtractionPool(template(), limits())
     await pool.work(request(PAGE))
     child = await one_pid(pool)
     pool.close()
@@ -282,7 +279,7 @@ async def test_the_processes_end_with_their_template() -> None:
 
 
 async def test_what_waits_is_cancelled_by_a_close() -> None:
-    pool = ExtractionPool(ExtractionLauncher(limits()))
+    pool = ExtractionPool(template(), limits())
     waiting = asyncio.ensure_future(pool.work(request(STORM)))
     await asyncio.sleep(0.1)
     pool.close()

@@ -8,11 +8,9 @@ import random
 import signal
 import sys
 import time
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from engine.node.extraction.launcher import ExtractionLauncher
 from msgspec.structs import replace
 
 from engine.http.byte_budget import ByteBudget
@@ -31,6 +29,7 @@ from engine.node.extraction.result import SitemapUrls
 from engine.node.extraction.wire import LinkColumns
 from engine.node.handlers.sitemap_job import SitemapHandler
 from engine.processes.frames import PREFIX
+from engine.processes.launcher import OwnTemplate
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from tests.unit.node.extraction.tasks import DEFINITIONS, extraction_pool, limits, request, title
@@ -125,15 +124,13 @@ async def test_a_stuck_template_is_replaced() -> None:
     async with extraction_pool(limits(seconds=0.3), children=1) as pool:
         await pool.work(request())
         child = pool.pids[0]
-        template = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(template, signal.SIGSTOP)
         os.kill(child, signal.SIGSTOP)
         assert title(await asyncio.wait_for(pool.work(request()), 20)) == TITLE
 
 
 async def test_pages_are_given_back_while_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_RESTART_SECONDS", 0.0)
-    async with extraction_pool(launcher=ExtractionLauncher(limits(), module="engine.nowhere")) as pool:
+    async with extraction_pool(link=OwnTemplate(["engine.nowhere"])) as pool:
         for _ in range(2):
             with pytest.raises(ExtractionUnavailable, match="no extraction process can be started"):
                 await pool.work(request())

@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 import pytest
-from engine.node.extraction.launcher import ExtractionLauncher
 from msgspec.structs import replace
 
 from engine.extract.page.context import Context
@@ -19,7 +18,9 @@ from engine.node.extraction.page_extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.task import PageTask
 from engine.node.lines import pack_lines, read_lines
+from engine.processes.forks import Fork
 from engine.processes.frames import PREFIX
+from tests.templates import template
 from tests.unit.node.extraction.tasks import limits, request, title
 
 LINKS = [
@@ -174,28 +175,28 @@ def test_damaged_bytes_raise_nothing_else() -> None:
             continue
 
 
-class GarbageLauncher(ExtractionLauncher):
-    """Its first processes send the given bytes instead of answers."""
+def garbage_pool(garbage: bytes, times: int) -> ExtractionPool:
+    """A pool whose first processes send the given bytes instead of answers."""
+    pool, left = ExtractionPool(template(), limits()), iter(range(times))
+    start = pool._forks.start
 
-    def __init__(self, garbage: bytes, times: int) -> None:
-        super().__init__(limits())
-        self.garbage = garbage
-        self.left = times
+    def start_with_garbage(*arguments: Any) -> Fork:
+        fork = start(*arguments)
+        if next(left, None) is not None:
+            fork.connection.close()
+            fork.connection, theirs = socket.socketpair()
+            threading.Thread(target=send_garbage, args=(theirs, garbage), daemon=True).start()
+        return fork
 
-    def start(self, number: int, slot: int) -> socket.socket:
-        connection = super().start(number, slot)
-        if self.left:
-            self.left -= 1
-            connection.close()
-            connection, theirs = socket.socketpair()
-            threading.Thread(target=self._send_garbage, args=(theirs,), daemon=True).start()
-        return connection
+    pool._forks.start = start_with_garbage  # type: ignore[method-assign]
+    return pool
 
-    def _send_garbage(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            connection.recv(65_536)
-            connection.sendall(self.garbage)
-            time.sleep(0.2)
+
+def send_garbage(connection: socket.socket, garbage: bytes) -> None:
+    with connection, contextlib.suppress(OSError):
+        connection.recv(65_536)
+        connection.sendall(garbage)
+        time.sleep(0.2)
 
 
 def frame(header: bytes, body: bytes = b"") -> bytes:
@@ -204,10 +205,10 @@ def frame(header: bytes, body: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 5_000, frame(b"{}"), frame(*damaged({"urls": [0, 0]})), frame(b"")])
 async def test_a_process_that_sends_garbage_counts_as_dead(garbage: bytes) -> None:
-    pool = ExtractionPool(GarbageLauncher(garbage, 1))
+    pool = garbage_pool(garbage, 1)
     assert title(await pool.work(request())) == '{"title":"title","last":[]}'
     pool.close()
-    pool = ExtractionPool(GarbageLauncher(garbage, 2))
+    pool = garbage_pool(garbage, 2)
     with pytest.raises(UnreadablePage, match=r"its extraction process died twice \(invalid answer"):
         await pool.work(request())
     assert title(await pool.work(request())) == '{"title":"title","last":[]}'

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from engine.http.byte_budget import ByteBudget, NoRoom
 from engine.model.definition import Definitions
 from engine.model.step import ChainStep, PluginFile
-from engine.node.extraction.limits import ExtractionLimits
 from engine.node.loading.loader_process import LoaderDied, LoaderProcess
 from engine.node.loading.messages import Loaded, NotLoaded, encode_task
-from engine.node.loading.pool import LoaderLauncher, LoaderPool, LoaderUnavailable
+from engine.node.loading.pool import LoaderPool, LoaderUnavailable
+from engine.settings import Settings
+from tests.templates import template, template_pid
 
 pytestmark = pytest.mark.timeout(90)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -51,8 +52,7 @@ def definitions(text: str = PLUGIN) -> Definitions:
 
 @contextlib.asynccontextmanager
 async def loader_pool(memory: int = 400_000_000) -> AsyncIterator[LoaderPool]:
-    limits = ExtractionLimits(seconds=5, memory=memory, answer=MAX_BODY, links=100)
-    pool = LoaderPool(LoaderLauncher(limits), max_body=MAX_BODY)
+    pool = LoaderPool(template(), Settings(parse_memory=memory, max_body=MAX_BODY))
     try:
         yield pool
     finally:
@@ -200,8 +200,7 @@ async def test_a_template_that_ends_costs_an_attempt_and_is_replaced() -> None:
         sleeping = asyncio.create_task(load(pool, "http://a/sleep=60"))
         await asyncio.sleep(0.1)
         [pid] = pool.pids
-        template = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(template, signal.SIGKILL)
+        os.kill(template_pid(), signal.SIGKILL)
         with pytest.raises(LoaderDied, match="its process ended"):
             await sleeping
         assert (await load(pool)).body.startswith(b"hello")
