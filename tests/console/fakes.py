@@ -15,7 +15,7 @@ from console.tui.state.source import AcceptedDefs
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request
-from engine.store.read.browse import Ancestor, ChildJob, DocumentDetail, JobDetail, Lineage, Listing
+from engine.store.read.browse import Ancestor, ChildEntry, DocumentDetail, JobDetail, Lineage, Listing
 from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.tables.run.events import Event
 from engine.store.transactions.exclude import EndedJob, Exclusion
@@ -122,7 +122,7 @@ class FakeSource:
             events,
             ((1, "book", '{"title":"Tea","price":1.50}'),),
             lineage=Lineage(
-                (Ancestor(7, "https://shop.example/page-3", 1),), (ChildJob(12, job.url, "FAILED"),), (("FAILED", 1),)
+                (Ancestor(7, "https://shop.example/page-3", 1),), (ChildEntry(12, job.url, "FAILED"),), (("FAILED", 1),)
             ),
         )
 

@@ -97,7 +97,7 @@ class Ancestor(NamedTuple):
     depth: int
 
 
-class ChildJob(NamedTuple):
+class ChildEntry(NamedTuple):
     """A job whose link was found first on the page of another."""
 
     id: int
@@ -109,7 +109,7 @@ class Lineage(NamedTuple):
     """`ancestors`: the page with the link first, then the page with the link to that. `children`: the first ones."""
 
     ancestors: tuple[Ancestor, ...] = ()
-    children: tuple[ChildJob, ...] = ()
+    children: tuple[ChildEntry, ...] = ()
     child_counts: tuple[tuple[str, int], ...] = ()
     """Children by state."""
 
@@ -371,6 +371,6 @@ def _to_line(row: Sequence[Any]) -> JobLine:
 def _read_lineage(db: Database, job: int) -> Lineage:
     return Lineage(
         tuple(Ancestor(*row) for row in db.all(_ANCESTORS, (job, _MAX_ANCESTORS))),
-        tuple(ChildJob(*row) for row in db.all(_CHILDREN, (job, _MAX_CHILDREN))),
+        tuple(ChildEntry(*row) for row in db.all(_CHILDREN, (job, _MAX_CHILDREN))),
         tuple((str(state), int(count)) for state, count in db.all(_COUNT_CHILDREN, (job,))),
     )
