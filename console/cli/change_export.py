@@ -3,7 +3,6 @@
 import contextlib
 import tempfile
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -11,21 +10,18 @@ from msgspec import Struct
 
 from console.cli.output import write_stderr
 from console.client import find_run
-from engine.append.change_lines import create_change_encoder
-from engine.append.run_changes import ComparedDef, RowComparison
+from engine.append.change_lines import ChangeEncoder
+from engine.append.run_changes import ComparedDef, compare_rows, read_changes
 from engine.errors import StorageError, UsageError
-from engine.model.fingerprint import ChangeScope
-from engine.store.read.run_comparison import find_earlier_run
+from engine.store.read.run_comparison import find_earlier_run, has_all_rows
 from engine.store.tables.row.row_entries import RowEntries
 from engine.store.tables.run import runs, versions
 from engine.supervise.outputs import output_settings
 
 if TYPE_CHECKING:
-    from engine.model.definition import DataDef, Definitions
+    from engine.model.definition import DataDef
     from engine.store.db.connector import Database
     from engine.store.tables.run.runs import Run
-
-_BATCH = 500
 
 
 class ChangeExport(Struct, frozen=True, kw_only=True):
@@ -33,8 +29,6 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
 
     db: "Database"
     run: "Run"
-    definitions: "Definitions"
-    """Of the run."""
     since: str | None
     """The id of the earlier run; None: the last earlier run with rows."""
     format: str
@@ -42,29 +36,28 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
 
     def write(self, data_def: "DataDef", stream: BinaryIO) -> None:
         """Write the changes of a dataDef. Raises UsageError, StorageError, DatabaseBusy and OSError."""
-        earlier = self._find_earlier(data_def.name)
-        compared, joins = self._compare_defs(data_def, earlier)
-        encoder = create_change_encoder(self.format, compared, joins, escape_formulas=self.escape_formulas)
-        scope = ChangeScope.of_data_def(self.definitions, data_def)
+        name, earlier, before = data_def.name, self._find_earlier(data_def.name), None
+        if earlier is not None and earlier.defs_version is not None:
+            before = versions.read(self.db, earlier.defs_version).data_def(name)
+        before = before or data_def
+        compared = ComparedDef(name=name, key=data_def.key, old_columns=before.columns, new_columns=data_def.columns)
+        if earlier is not None:
+            _check_fields(compared, earlier)
+        joins = {**output_settings(before)["joins"], **output_settings(data_def)["joins"]}
+        encoder = ChangeEncoder(self.format, compared, joins, escape_formulas=self.escape_formulas)
         with _open_entries() as entries:
-            comparison = RowComparison(
-                self.db, entries, compared, scope, old=None if earlier is None else earlier.seq, new=self.run.seq
-            )
+            compare_rows(self.db, entries, compared, old=None if earlier is None else earlier.seq, new=self.run.seq)
+            missing = entries.count_missing()
+            is_decided = earlier is not None and has_all_rows(self.db, self.run.seq, earlier.seq, name)
             stream.write(encoder.header())
-            changes = comparison.changes()
-            while batch := list(islice(changes, _BATCH)):
-                stream.write(encoder.lines(batch))
+            changes = read_changes(self.db, entries, with_missing=is_decided)
+            stream.writelines(map(encoder.lines, changes))
         if earlier is None:
-            write_stderr(f"no earlier run has rows of {data_def.name}: all are added")
-            return
-        own, moved = comparison.undecided.own_page, comparison.undecided.moved
-        for count, why in (
-            (own, "their pages were not judged in this run"),
-            (moved, "they may have moved to a page of their site that was not judged in this run"),
-        ):
-            if count:
-                rows = "1 row" if count == 1 else f"{count:,} rows"
-                write_stderr(f"{data_def.name}: {rows} of run {earlier.id} not called vanished: {why}")
+            write_stderr(f"no earlier run has rows of {name}: all are added")
+        elif missing and not is_decided:
+            rows = "1 row" if missing == 1 else f"{missing:,} rows"
+            why = f"not every page that gives or leads to {name} was read in this run"
+            write_stderr(f"{name}: {rows} of run {earlier.id} not called vanished: {why}")
 
     def _find_earlier(self, data_def: str) -> "Run | None":
         if self.since is None:
@@ -77,26 +70,19 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
             )
         return earlier
 
-    def _compare_defs(self, data_def: "DataDef", earlier: "Run | None") -> tuple[ComparedDef, dict[str, str]]:
-        """The fields of both runs, and the separators of their lists."""
-        before = None
-        if earlier is not None and earlier.defs_version is not None:
-            before = versions.read(self.db, earlier.defs_version).data_def(data_def.name)
-        before = before or data_def
-        compared = ComparedDef(
-            name=data_def.name, key=data_def.key, old_columns=before.columns, new_columns=data_def.columns
+
+def _check_fields(compared: ComparedDef, earlier: "Run") -> None:
+    """Name the fields that only one of the runs has. Raises UsageError if the key is not in both."""
+    missing = [name for name in compared.key if name not in compared.old_columns]
+    if missing:
+        raise UsageError(
+            f"{compared.name}: run {earlier.id} has no field '{missing[0]}', which is part of the key now",
+            "Compare with a run that has it: --since RUN.",
         )
-        missing = [name for name in data_def.key if name not in before.columns]
-        if missing and earlier is not None:
-            raise UsageError(
-                f"{data_def.name}: run {earlier.id} has no field '{missing[0]}', which is part of the key now",
-                "Compare with a run that has it: --since RUN.",
-            )
-        names = {*before.columns} ^ {*data_def.columns}
-        if names and earlier is not None:
-            fields = ", ".join(name for name in (*before.columns, *data_def.columns) if name in names)
-            write_stderr(f"{data_def.name}: not compared, as only one of the runs has it: {fields}")
-        return compared, {**output_settings(before)["joins"], **output_settings(data_def)["joins"]}
+    columns = dict.fromkeys([*compared.old_columns, *compared.new_columns])
+    single = [name for name in columns if name not in compared.common_columns]
+    if single:
+        write_stderr(f"{compared.name}: not compared, as only one of the runs has it: {', '.join(single)}")
 
 
 @contextlib.contextmanager

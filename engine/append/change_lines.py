@@ -1,123 +1,97 @@
 """Encodes the rows that differ between two runs, one line each, as JSON or CSV."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from engine.append.formats.csv import CsvEncoder
-from engine.append.formats.row_json import split_fields, to_one_line
-from engine.append.run_changes import ChangeKind, ComparedDef, RunChange
+from engine.append.formats.row_json import join_fields, split_fields, to_one_line
+from engine.append.run_changes import ChangedRow, ComparedDef
 
 CHANGE = "change"
+_Kind = Literal["added", "changed", "vanished"]
 
 
-class ChangeEncoder(Protocol):
-    """Encodes changes as the bytes of a file."""
+class ChangeEncoder:
+    """Encodes changes as the bytes of a file.
+
+    JSON lines: `{"change": …, "key": {FIELD: …}, "fields": {FIELD: {"old": …, "new": …}}}`; values as the rows have
+    them. CSV: `change`, the fields of the key, then `FIELD.old` and `FIELD.new`; both empty: the field is equal.
+    """
+
+    def __init__(self, format_: str, compared: ComparedDef, joins: Mapping[str, str], *, escape_formulas: bool) -> None:
+        self._compared = compared
+        self._columns = _flat_columns(compared)
+        column_joins = {column: joins[name] for column, (name, _) in self._columns.items() if name in joins}
+        csv = CsvEncoder([CHANGE, *self._columns], column_joins, escape_formulas=escape_formulas)
+        self._csv = csv if format_ == "csv" else None
 
     def header(self) -> bytes:
         """The first bytes of the file."""
+        return self._csv.header() if self._csv else b""
 
-    def lines(self, changes: Iterable[RunChange]) -> bytes:
+    def lines(self, changes: Iterable[ChangedRow]) -> bytes:
         """The lines of changes; a row whose fields are equal has none."""
-
-
-class JsonChangeEncoder:
-    """`{"change": …, "key": {FIELD: …}, "fields": {FIELD: {"old": …, "new": …}}}`; values as the rows have them."""
-
-    def __init__(self, compared: ComparedDef) -> None:
-        self._compared = compared
-        names = dict.fromkeys([*compared.new_columns, *compared.old_columns, *compared.key])
-        self._names = {name: json.dumps(name, ensure_ascii=False) for name in names}
-
-    def header(self) -> bytes:
-        """Empty: each line names its fields."""
-        return b""
-
-    def lines(self, changes: Iterable[RunChange]) -> bytes:
-        """The lines of changes."""
-        return "".join([self._line(line) for line in _to_lines(self._compared, changes)]).encode("utf-8", "replace")
-
-    def _line(self, line: "_Line") -> str:
-        names = self._names
-        keys = ",".join([f"{names[name]}:{value}" for name, value in line.key.items()])
-        fields = ",".join(
-            [f'{names[name]}:{{"old":{old},"new":{new}}}' for name, (old, new) in line.values.items()]
-        )  # fmt: skip
-        return to_one_line(f'{{"{CHANGE}":"{line.kind}","key":{{{keys}}},"fields":{{{fields}}}}}') + "\n"
-
-
-class CsvChangeEncoder:
-    """Columns `change`, the fields of the key, then `FIELD.old` and `FIELD.new`; both empty: the field is equal."""
-
-    def __init__(self, compared: ComparedDef, joins: Mapping[str, str], *, escape_formulas: bool) -> None:
-        self._compared = compared
-        self._keys = {name: f"key.{name}" if name == CHANGE else name for name in compared.key}
-        taken = {CHANGE, *self._keys.values()}
-        self._columns: dict[str, tuple[str, str]] = {}
-        for name in dict.fromkeys([*compared.new_columns, *compared.old_columns]):
-            if name not in compared.key:
-                self._columns[name] = (_free(f"{name}.old", taken), _free(f"{name}.new", taken))
-        columns = [CHANGE, *self._keys.values(), *(column for both in self._columns.values() for column in both)]
-        column_joins = {self._keys[name]: joins[name] for name in self._keys if name in joins} | {
-            column: joins[name] for name, both in self._columns.items() if name in joins for column in both
-        }
-        self._names = {column: json.dumps(column, ensure_ascii=False) for column in columns}
-        self._encoder = CsvEncoder(columns, column_joins, escape_formulas=escape_formulas)
-
-    def header(self) -> bytes:
-        """The line of column names."""
-        return self._encoder.header()
-
-    def lines(self, changes: Iterable[RunChange]) -> bytes:
-        """The lines of changes."""
-        return self._encoder.rows(self._row(line) for line in _to_lines(self._compared, changes))
-
-    def _row(self, line: "_Line") -> str:
-        cells = {CHANGE: f'"{line.kind}"'} | {self._keys[name]: value for name, value in line.key.items()}
-        for name, both in line.values.items():
-            cells |= zip(self._columns[name], both, strict=True)
-        return "{" + ",".join([f"{self._names[name]}:{value}" for name, value in cells.items()]) + "}"
-
-
-def create_change_encoder(
-    format_: str, compared: ComparedDef, joins: Mapping[str, str], *, escape_formulas: bool
-) -> ChangeEncoder:
-    """The encoder of a format, `csv` or `jsonl`."""
-    if format_ == "jsonl":
-        return JsonChangeEncoder(compared)
-    return CsvChangeEncoder(compared, joins, escape_formulas=escape_formulas)
+        lines = _to_lines(self._compared, changes)
+        if self._csv:
+            return self._csv.rows(_flat_row(self._columns, line) for line in lines)
+        return "".join([to_one_line(_nested_row(line)) + "\n" for line in lines]).encode("utf-8", "replace")
 
 
 class _Line(NamedTuple):
-    """What a line says: JSON by field. `values`: before and after, `null` where there is none."""
+    """What a line says: JSON by field. `values`: before and after, `null` where the field is missing."""
 
-    kind: ChangeKind
+    kind: _Kind
     key: dict[str, str]
     values: dict[str, tuple[str, str]]
 
 
-def _to_lines(compared: ComparedDef, changes: Iterable[RunChange]) -> Iterator[_Line]:
-    """The lines of changes, without rows whose compared fields are all equal."""
-    for change in changes:
-        before = split_fields(change.old) if change.old is not None else {}
-        after = split_fields(change.new) if change.new is not None else {}
-        columns = {"added": compared.new_columns, "vanished": compared.old_columns}.get(
-            change.kind, compared.common_columns
-        )  # fmt: skip
+def _to_lines(compared: ComparedDef, changes: Iterable[ChangedRow]) -> Iterator[_Line]:
+    kind: _Kind
+    common = compared.common_columns
+    for old, new in changes:
+        before, after = ({} if row is None else split_fields(row) for row in (old, new))
+        if old is None:
+            kind, columns = "added", compared.new_columns
+        elif new is None:
+            kind, columns = "vanished", compared.old_columns
+        else:
+            kind, columns = "changed", common
+        both = {name: (before.get(name, "null"), after.get(name, "null")) for name in columns}
         values = {
-            name: (before.get(name, "null"), after.get(name, "null")) for name in columns if name not in compared.key
+            name: (old_value, new_value) for name, (old_value, new_value) in both.items()
+            if name not in compared.key and (kind != "changed" or old_value != new_value)
         }  # fmt: skip
-        if change.kind == "changed":
-            values = {name: both for name, both in values.items() if both[0] != both[1]}
-            if not values:
-                continue
-        fields = after or before
-        yield _Line(change.kind, {name: fields.get(name, "null") for name in compared.key}, values)
+        if values or kind != "changed":
+            yield _Line(kind, {name: (after or before).get(name, "null") for name in compared.key}, values)
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """The name, or one like it that no other column has."""
-    while name in taken:
-        name = f"field.{name}"
-    taken.add(name)
-    return name
+def _nested_row(line: _Line) -> str:
+    fields = {name: join_fields({"old": old, "new": new}) for name, (old, new) in line.values.items()}
+    return join_fields({CHANGE: f'"{line.kind}"', "key": join_fields(line.key), "fields": join_fields(fields)})
+
+
+_FlatColumns = Mapping[str, tuple[str, int | None]]
+"""By column behind the first: its field, and the place of its value; None: it is of the key."""
+
+
+def _flat_columns(compared: ComparedDef) -> _FlatColumns:
+    columns: dict[str, tuple[str, int | None]] = {
+        f"key.{name}" if name == CHANGE else name: (name, None) for name in compared.key
+    }
+    for name in compared.all_columns:
+        for place, suffix in enumerate(("old", "new") if name not in compared.key else ()):
+            column = f"{name}.{suffix}"
+            while column in columns:
+                column = f"field.{column}"
+            columns[column] = (name, place)
+    return columns
+
+
+def _flat_row(columns: _FlatColumns, line: _Line) -> str:
+    cells = {CHANGE: f'"{line.kind}"'}
+    for column, (name, place) in columns.items():
+        if place is None:
+            cells[column] = line.key[name]
+        elif name in line.values:
+            cells[column] = line.values[name][place]
+    return join_fields(cells)

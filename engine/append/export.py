@@ -11,6 +11,7 @@ from engine.append.formats.writer import Batch, create_encoder, create_writer
 from engine.append.loop.only_new import OnlyNewFilter, SeenRows
 from engine.model.output_type import default_delimiter
 from engine.store.db.connector import Database
+from engine.store.read.job_range import find_first_id
 from engine.store.tables.output.outputs import Output
 from engine.store.tables.row import rows
 from engine.store.tables.run.runs import Run
@@ -87,7 +88,7 @@ def rewrite_output(db: Database, data: Path, run: Run, output: Output) -> None:
 
 def read_batches(db: Database, run_seq: int, data_def: str, seen_rows: SeenRows | None = None) -> Iterator[Batch]:
     """The current rows of a dataDef in batches, without `seen_rows` of earlier runs."""
-    at = 0
+    at = find_first_id(db, run_seq, rows.last_id_of_all_runs(db), table="rows") - 1
     while batch := rows.list_by_data_def(db, run_seq, data_def, at, BATCH_ROWS):
         at = batch[-1][0]
         yield batch if seen_rows is None else seen_rows.unseen(data_def, batch)

@@ -51,11 +51,6 @@ def row_digests(data_def: str, texts: Iterable[str | bytes | memoryview]) -> Dig
     return Digests(bytes(packed))
 
 
-def row_digest(data_def: str, text: str) -> bytes:
-    [digest] = row_digests(data_def, (text,))
-    return digest
-
-
 def body_digest(body: bytes) -> bytes:
     """The digest of a body. It detects damage, not forgery."""
     return xxh3_128_digest(body)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.model.definition import DataDef, Definitions, Task, TaskGroup, definition_hash
+from engine.model.definition import Definitions, TaskGroup, definition_hash
 
 
 def list_query_rules(definitions: Definitions) -> Mapping[str, tuple[str, ...]]:
@@ -119,56 +119,34 @@ class PreparedDefs(Struct, frozen=True, kw_only=True):
 def _group_fingerprint(
     definitions: Definitions, group: TaskGroup, hashes: dict[str, str], host_rules: list[object]
 ) -> GroupFingerprint:
-    names = list(dict.fromkeys(task.data_def for task in group.tasks))
-    used = [data_def for name in names if (data_def := definitions.data_def(name)) is not None]
     return GroupFingerprint(
         group=group.name,
         data_defs=tuple((unit.data_def, unit.hash) for unit in list_units(definitions, group, hashes)),
-        follow_hash=_follow_hash(definitions, group.name, used, host_rules),
+        follow_hash=_follow_hash(definitions, group, host_rules),
     )
 
 
-def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], host_rules: list[object]) -> str:
-    targets = sorted({link.group or group for data_def in used for link in data_def.links})
-    task_group = definitions.task_group(group)
-    tasks = task_group.tasks if task_group is not None else ()
-    if any(task.chain for task in tasks) or any(data_def.code for data_def in used):
-        targets = sorted(other.name for other in definitions.task_groups)  # plugin code may follow links into any
-    if any(data_def.next is not None for data_def in used):
-        targets = sorted({*targets, group})
+def _follow_hash(definitions: Definitions, group: TaskGroup, host_rules: list[object]) -> str:
+    targets = _link_targets(definitions, group)
     if not targets:
         return ""
-    limits = [(name, target.max_depth) for name in targets if (target := definitions.task_group(name)) is not None]
+    limits = [(name, target.max_depth) for name in sorted(targets) if (target := definitions.task_group(name))]
     return definition_hash([limits, *host_rules])
 
 
-class ChangeScope(Struct, frozen=True):
-    """The groups whose pages need not be read before a row of a dataDef counts as removed; all others must be."""
-
-    irrelevant: frozenset[str]
-    """Groups whose pages neither have such rows nor lead to other pages."""
-    fixed: frozenset[str]
-    """Groups whose pages lead nowhere and have one record each: a page keeps its record between runs."""
-
-    @classmethod
-    def of_data_def(cls, definitions: Definitions, data_def: DataDef) -> "ChangeScope":
-        """The scope of a dataDef of these defs."""
-        leaves = [group for group in definitions.task_groups if _is_leaf(definitions, group)]
-        extracting = [group for group in leaves if any(task.data_def == data_def.name for task in group.tasks)]
-        has_one_record = data_def.block is None and data_def.axis is None
-        return cls(
-            frozenset(group.name for group in leaves if group not in extracting),
-            frozenset(group.name for group in extracting if has_one_record),
-        )
+def feeding_groups(definitions: Definitions, data_def: str) -> set[str]:
+    """The groups whose pages give rows of a dataDef, or lead to such pages."""
+    groups = definitions.task_groups
+    feeding = {group.name for group in groups if any(task.data_def == data_def for task in group.tasks)}
+    while new := {g.name for g in groups if not feeding.isdisjoint(_link_targets(definitions, g))} - feeding:
+        feeding |= new
+    return feeding
 
 
-def _is_leaf(definitions: Definitions, group: TaskGroup) -> bool:
-    """Whether pages of a group lead to no others. Plugin code may lead anywhere, and so may the steps of a table."""
-    if group.canonical or any(map(_has_own_chain, group.tasks)):
-        return False
-    data_defs = [definitions.data_def(task.data_def) for task in group.tasks]
-    return not any(d is None or d.links or d.next is not None or d.axis is not None for d in data_defs)
-
-
-def _has_own_chain(task: Task) -> bool:
-    return any(step.is_plugin or step.previous for step in task.chain)
+def _link_targets(definitions: Definitions, group: TaskGroup) -> set[str]:
+    """The groups that links of a group's pages may lead to."""
+    used = [data_def for task in group.tasks if (data_def := definitions.data_def(task.data_def)) is not None]
+    if any(task.chain for task in group.tasks) or any(data_def.code for data_def in used):
+        return {other.name for other in definitions.task_groups}  # plugin code may follow links into any
+    targets = {link.group or group.name for data_def in used for link in data_def.links}
+    return targets | {group.name} if any(data_def.next is not None for data_def in used) else targets

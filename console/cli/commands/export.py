@@ -75,9 +75,7 @@ def export(
         if changes:
             from console.cli.change_export import ChangeExport
 
-            write = ChangeExport(
-                db=db, run=run, definitions=definitions, since=since, format=format_, escape_formulas=escape_formulas
-            ).write
+            write = ChangeExport(db=db, run=run, since=since, format=format_, escape_formulas=escape_formulas).write
         else:
             seq, seen = run.seq, None
             if since is not None:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any
 
 _SPACES = " \t\n\r"
@@ -53,6 +54,17 @@ def split_fields(row: str) -> dict[str, str]:
         if row[at] == ",":
             at = _skip_space(row, at + 1)
     return fields
+
+
+def join_fields(fields: Mapping[str, str]) -> str:
+    """The reverse of `split_fields`."""
+    return "{" + ",".join([f"{encode_basestring(name)}:{value}" for name, value in fields.items()]) + "}"
+
+
+def select_fields(row: str, names: Iterable[str]) -> str:
+    """A row with these fields alone, in this order."""
+    fields = split_fields(row)
+    return join_fields({name: fields[name] for name in names if name in fields})
 
 
 def is_nested(value: Any) -> bool:

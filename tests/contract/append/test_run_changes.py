@@ -1,6 +1,5 @@
-"""Two runs in a real database: which rows differ, and when a missing row is called vanished."""
+"""Two runs in a real database: which rows differ, and when a missing row vanished."""
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -9,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from engine.append.change_lines import create_change_encoder
-from engine.append.run_changes import ComparedDef, RowComparison, Undecided
+from engine.append.change_lines import ChangeEncoder
+from engine.append.run_changes import ComparedDef, compare_rows, read_changes
 from engine.model.content_digest import Digests, row_digests
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.fingerprint import ChangeScope
 from engine.model.job import link_key, locator_key
 from engine.model.link import Link
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
-from engine.store.read.run_comparison import find_earlier_run
+from engine.store.read.run_comparison import find_earlier_run, has_all_rows
 from engine.store.tables.row import rows
 from engine.store.tables.row.row_entries import RowEntries
 from engine.store.tables.row.rows import NewRows
@@ -34,7 +32,7 @@ NOTES = TaskGroup(name="notes", tasks=(Task(name="note", data_def="note"),))
 def data_defs(fields: Sequence[str] = FIELDS, key: Sequence[str] = ("sku",)) -> tuple[DataDef, ...]:
     with_fields = {"fields": tuple(Field(name=name) for name in fields), "key": tuple(key)}
     return (
-        DataDef(name="item", block="li", links=(Link(selector="a"),), **with_fields),
+        DataDef(name="item", block="li", links=(Link(selector="a", group="detail"),), **with_fields),
         DataDef(name="product", **with_fields),
         DataDef(name="note", **with_fields),
     )
@@ -83,7 +81,7 @@ class TwoRuns:
                 leased = "lease = 1," if state == "TAKEN" else ""
                 self.db.execute(f"UPDATE jobs SET {leased} state = ? WHERE id = ?", (state, job))
             if rejected:
-                rows.add_rejected(self.db, [(job, data_def, rejected)])
+                rows.add_counts(self.db, self.run, data_def, rejected=rejected)
             texts = [row if isinstance(row, str) else json.dumps(row) for row in data]
             (unit,) = [
                 id_ for id_, name in self.db.all(
@@ -113,8 +111,8 @@ class TwoRuns:
 
     def compare(
         self, data_def: str = "item", *, old_columns: Sequence[str] | None = None, format_: str = "jsonl"
-    ) -> tuple[list[str], Undecided]:
-        """The lines of the changes between the last two runs."""
+    ) -> tuple[list[str], int]:
+        """The lines of the changes between the last two runs, and how many missing rows are undecided."""
         new = self.defs.data_def(data_def)
         assert new is not None
         compared = ComparedDef(
@@ -122,13 +120,15 @@ class TwoRuns:
         )
         path = self.folder / "entries.db"
         path.unlink(missing_ok=True)
+        earlier = find_earlier_run(self.db, self.run, data_def)
+        assert earlier is not None
+        is_decided = has_all_rows(self.db, self.run, earlier, data_def)
         with closing(RowEntries(path)) as entries:
-            scope = ChangeScope.of_data_def(self.defs, new)
-            earlier = find_earlier_run(self.db, self.run, data_def)
-            found = RowComparison(self.db, entries, compared, scope, old=earlier, new=self.run)
-            encoder = create_change_encoder(format_, compared, {}, escape_formulas=True)
-            stream = io.BytesIO(encoder.header() + encoder.lines(found.changes()))
-        return stream.getvalue().decode().splitlines(), found.undecided
+            compare_rows(self.db, entries, compared, old=earlier, new=self.run)
+            encoder = ChangeEncoder(format_, compared, {}, escape_formulas=True)
+            changes = read_changes(self.db, entries, with_missing=is_decided)
+            lines = b"".join([encoder.header(), *map(encoder.lines, changes)])
+            return lines.decode().splitlines(), 0 if is_decided else entries.count_missing()
 
     def changes(self, data_def: str = "item", **more: Any) -> list[tuple[str, Any]]:
         """Kind and key of each change."""
@@ -154,7 +154,7 @@ def test_rows_of_one_key_are_paired_and_a_key_in_both_runs_is_neither_added_nor_
     assert list(map(json.loads, found)) == [
         {"change": "changed", "key": {"sku": "a"}, "fields": {"price": {"old": 1, "new": 3}}}
     ]
-    assert undecided == Undecided(0, 0)
+    assert undecided == 0
 
 
 def test_a_row_without_key_is_compared_as_a_whole_and_numbers_equal_their_text(two: TwoRuns) -> None:
@@ -201,35 +201,38 @@ def test_csv_escapes_formulas_and_names_columns_once(two: TwoRuns) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "vanished", "undecided"),
+    ("page", "vanished"),
     [
-        ({"state": "DONE"}, 1, (0, 0)),
-        ({"state": "DONE", "located": True}, 1, (0, 0)),
-        ({"state": "SKIPPED", "reason": "HTTP 404 (gone)"}, 1, (0, 0)),
-        ({"state": "SKIPPED", "reason": "HTTP 410 (gone)"}, 1, (0, 0)),
-        ({"state": "DONE", "rejected": 1}, 0, (1, 0)),
-        ({"state": "SKIPPED", "reason": "robots.txt line 2"}, 0, (1, 0)),
-        ({"state": "SKIPPED", "reason": "maxPages 1 of the group"}, 0, (1, 0)),
-        ({"state": "SKIPPED", "reason": "its canonical URL is /2", "document": 1}, 0, (1, 0)),
-        ({"state": "FAILED", "reason": "HTTP 404 (gone)"}, 0, (1, 0)),
-        ({"state": "FAILED", "reason": "HTTP 500"}, 0, (1, 0)),
-        ({"state": "INCOMPLETE"}, 0, (1, 0)),
-        ({"state": "TAKEN"}, 0, (1, 0)),
-        ({"state": "READY"}, 0, (1, 0)),
-        (None, 0, (1, 0)),
+        ({"state": "DONE"}, True),
+        ({"state": "DONE", "located": True}, True),
+        ({"state": "SKIPPED", "reason": "HTTP 404 (gone)"}, True),
+        ({"state": "SKIPPED", "reason": "HTTP 410 (gone)"}, True),
+        ({"state": "SKIPPED", "reason": "not a page: image/png", "document": 3}, True),
+        ({"state": "SKIPPED", "reason": "its canonical URL is /2", "document": 1}, True),
+        ({"state": "DONE", "rejected": 1}, False),
+        ({"state": "SKIPPED", "reason": "robots.txt line 2"}, False),
+        ({"state": "SKIPPED", "reason": "maxPages 1 of the group"}, False),
+        ({"state": "SKIPPED", "reason": "excluded by an operator: x", "document": 2}, False),
+        ({"state": "SKIPPED", "reason": "stopped by an operator"}, False),
+        ({"state": "FAILED", "reason": "HTTP 404 (gone)"}, False),
+        ({"state": "FAILED", "reason": "HTTP 500"}, False),
+        ({"state": "INCOMPLETE"}, False),
+        ({"state": "TAKEN"}, False),
+        ({"state": "READY"}, False),
+        (None, True),
     ],
 )
 @pytest.mark.parametrize("group", ["list", "detail"])
-def test_a_row_vanished_only_where_its_own_page_was_judged(
-    two: TwoRuns, group: str, page: dict[str, Any] | None, vanished: int, undecided: tuple[int, int]
+def test_a_row_vanished_if_its_page_was_read_or_is_gone(
+    two: TwoRuns, group: str, page: dict[str, Any] | None, vanished: bool
 ) -> None:
     two.begin()
     two.page("/1", [item("a")], group=group)
     two.begin()
     if page is not None:
         two.page("/1", group=group, **page)
-    found, counted = two.compare("item" if group == "list" else "product")
-    assert (len(found), counted) == (vanished, Undecided(*undecided))
+    found, undecided = two.compare("item" if group == "list" else "product")
+    assert (len(found), undecided) == ((1, 0) if vanished else (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -238,22 +241,19 @@ def test_a_row_vanished_only_where_its_own_page_was_judged(
         ({"state": "FAILED"}, False, False),
         ({"state": "READY"}, False, False),
         ({"state": "SKIPPED", "reason": "maxPages 5 of the group"}, False, False),
-        ({"state": "SKIPPED", "reason": "excluded by an operator: x"}, False, False),
-        ({"state": "SKIPPED", "reason": "stopped by an operator"}, False, False),
-        ({"state": "SKIPPED", "reason": "robots.txt line 2"}, True, True),
+        ({"state": "SKIPPED", "reason": "robots.txt line 2"}, False, False),
         ({"state": "SKIPPED", "reason": "not a page: image/png", "document": 3}, True, True),
         ({"state": "SKIPPED", "reason": "HTTP 404 (gone)"}, True, True),
-        ({"state": "FAILED", "host": "www.shop.example:8443"}, False, False),
-        ({"state": "FAILED", "host": "other.example:443"}, True, True),
+        ({"state": "FAILED", "host": "other.example:443"}, False, False),
         ({"state": "FAILED", "kind": "sitemap"}, False, False),
+        ({"state": "FAILED", "kind": "sitemap", "group": "notes"}, False, False),
         ({"state": "READY", "kind": "extract"}, False, False),
-        ({"state": "READY", "kind": "file"}, False, False),
-        ({"state": "READY", "kind": "file", "group": "notes", "host": "files.example:443"}, False, False),
         ({"state": "FAILED", "kind": "file"}, True, True),
+        ({"state": "FAILED", "group": "detail"}, True, False),
         ({"state": "FAILED", "group": "notes"}, True, True),
     ],
 )
-def test_a_row_that_may_have_moved_to_a_page_that_was_not_judged_did_not_vanish(
+def test_one_page_that_was_not_read_leaves_the_missing_rows_of_its_data_def_undecided(
     two: TwoRuns, other: dict[str, Any], lists: bool, details: bool
 ) -> None:
     two.begin()
@@ -267,30 +267,26 @@ def test_a_row_that_may_have_moved_to_a_page_that_was_not_judged_did_not_vanish(
     assert two.changes("product") == ([("vanished", "a")] if details else [])
 
 
-@pytest.mark.parametrize(
-    ("now", "lists", "details"),
-    [
-        ({"state": "FAILED"}, False, True),
-        ({"state": "SKIPPED", "reason": "robots.txt line 2"}, False, True),
-        ({"state": "SKIPPED", "reason": "maxPages 5 of the group"}, False, True),
-        (None, False, True),
-    ],
-)
-def test_a_page_of_one_record_that_the_earlier_run_knew_holds_that_record(
-    two: TwoRuns, now: dict[str, Any] | None, lists: bool, details: bool
-) -> None:
-    for group, data_def, vanishes in (("list", "item", lists), ("detail", "product", details)):
-        two.begin()
-        two.page("/1", [item("a")], group=group)
-        two.page("/2", [item("b")], group=group)
-        two.begin()
-        two.page("/1", group=group)
-        if now is not None:
-            two.page("/2", group=group, **now)
-        assert two.changes(data_def) == ([("vanished", "a")] if vanishes else [])
+def test_while_rows_wait_for_files_no_row_of_their_data_def_vanished(two: TwoRuns) -> None:
+    two.begin()
+    two.page("/1", [item("a")])
+    two.begin()
+    two.page("/1")
+    rows.add_counts(two.db, two.run, "item", waiting=1)
+    assert two.compare() == ([], 1)
+    rows.add_counts(two.db, two.run, "item", waiting=-1)
+    assert two.changes() == [("vanished", "a")]
 
 
-def test_a_page_whose_group_no_longer_has_the_data_def_is_not_judged(two: TwoRuns) -> None:
+def test_a_row_vanishes_although_as_many_records_are_rejected_as_before(two: TwoRuns) -> None:
+    two.begin()
+    two.page("/1", [item("a")], rejected=2)
+    two.begin()
+    two.page("/1", rejected=2)
+    assert two.changes() == [("vanished", "a")]
+
+
+def test_rows_of_a_group_that_no_longer_has_their_data_def_are_undecided(two: TwoRuns) -> None:
     two.begin()
     two.page("/1", [item("a")])
     without = TaskGroup(name="list", tasks=(Task(name="items", data_def="note"),))
@@ -305,7 +301,7 @@ def test_a_run_whose_seeding_has_not_ended_lets_nothing_vanish(two: TwoRuns) -> 
     run = two.begin()
     two.page("/1")
     two.db.execute("UPDATE runs SET seeded_version = NULL WHERE seq = ?", (run,))
-    assert two.compare() == ([], Undecided(0, 1))
+    assert two.compare() == ([], 1)
 
 
 def test_the_run_before_is_the_last_done_one_that_gave_rows(two: TwoRuns) -> None:
