@@ -314,11 +314,10 @@ hosts: {{a.example: {{auth: {{bearer: "%{{file.missing}}"}}}}}}
     assert not site.paths
 
 
-@pytest.mark.parametrize("url", ["//u:canary@h/", " http://u:canary@h/", "http:/u:canary@h/", "htp://u:canary@h/"])
-def test_a_password_in_a_url_that_does_not_parse_is_never_quoted(project: Project, url: str) -> None:
-    (project.defs).mkdir(exist_ok=True)
-    (project.defs / "list.txt").write_text(f"{url}\n")
-    for locator in (f"url: '{url}'", "from: list.txt", f"sitemap: '{url}'"):
+def test_a_password_in_a_url_that_does_not_parse_is_never_quoted(project: Project) -> None:
+    urls = ["//u:canary@h/", " http://u:canary@h/", "http:/u:canary@h/", "htp://u:canary@h/"]
+    (project.defs / "list.txt").write_text("\n".join(urls))
+    for locator in ("from: list.txt", *(f"{key}: '{url}'" for key in ("url", "sitemap") for url in urls)):
         project.write(f"""
 locatorGroups: {{g: {{locators: [{{{locator}}}]}}}}
 taskGroups: {{g: {{page: {{dataDef: page}}}}}}
