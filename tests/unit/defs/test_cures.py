@@ -6,8 +6,7 @@ import pytest
 
 from engine.defs.loader import load
 from engine.errors import DefsError
-
-from .test_strictness import write_defs
+from tests.unit.defs.language.test_strictness import write_defs
 
 START = 'locatorGroups: {a: {locators: [{url: "https://x.example/"}]}}\n'
 TASK = "taskGroups: {a: {t: {dataDef: d}}}\n"

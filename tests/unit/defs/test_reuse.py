@@ -8,8 +8,7 @@ from engine.defs.loader import load
 from engine.errors import DefsError
 from engine.model.definition import Task
 from engine.model.locator import Recrawl
-
-from .test_strictness import load_problems, marked, write_defs
+from tests.unit.defs.language.test_strictness import load_problems, marked, write_defs
 
 DEFS = """\
 locatorGroups: {{g: {{locators: [{{url: "http://a/"}}]}}}}

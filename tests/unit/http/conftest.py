@@ -7,8 +7,7 @@ import pytest
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy, serve_proxy
 from tests.process.site import Site, serve_site
-
-from .routes import echo
+from tests.unit.http.routes import echo
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy
 from tests.process.site import Page
-
-from .test_errors import Resolver
+from tests.unit.http.test_errors import Resolver
 
 
 def echo(request: object) -> Page:

@@ -14,11 +14,10 @@ from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.append.send.command_sender import CommandSender
 from engine.append.send.delivery_batch import Change, DeliveryBatch
 from engine.append.send.http_sender import HttpSender
+from tests.contract.append.harness import books
+from tests.contract.append.send.class_harness import ClassHarness, run_until_delivered
 from tests.process.raw_server import serve_raw
 from tests.process.receiver import Receiver
-
-from .class_harness import ClassHarness, run_until_delivered
-from .harness import books
 
 ACK = "import json, sys\nfor line in sys.stdin:\n    i = json.loads(line)['id']\n    "
 

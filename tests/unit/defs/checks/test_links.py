@@ -13,9 +13,8 @@ from engine.errors import DefsError
 from engine.model.definition import Definitions, Locator
 from engine.model.link import Link, NextPage, RequestTemplate
 from engine.model.stored_form import NO_POSITION
-
-from .test_schema import VALIDATOR, Core
-from .test_strictness import load_problems, marked, write_defs
+from tests.unit.defs.language.test_schema import VALIDATOR, Core
+from tests.unit.defs.language.test_strictness import load_problems, marked, write_defs
 
 DEFS = """\
 baseUrl: https://shop.example/

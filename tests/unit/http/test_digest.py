@@ -15,8 +15,7 @@ from engine.model.job import Request
 from tests.process.proxy import ForwardProxy
 from tests.process.site import Page, Site
 from tests.process.site import Request as Received
-
-from .routes import failure, run, send, through
+from tests.unit.http.routes import failure, run, send, through
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -9,8 +9,7 @@ from engine.defs.loader import load
 from engine.model.definition import HostRule
 from engine.model.host import HostAuth, HostRoute, TlsRule
 from tests.process.certificates import Authority
-
-from .test_strictness import GOOD, load_problems, marked, write_defs
+from tests.unit.defs.language.test_strictness import GOOD, load_problems, marked, write_defs
 
 CASES = [
     ("bad-proxy", "proxy: §socks5://p:1"),

@@ -11,7 +11,7 @@ from engine.defs.language.schema import build_json_schema
 from engine.defs.loader import load
 from engine.errors import DefsError
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SCHEMA = build_json_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
 

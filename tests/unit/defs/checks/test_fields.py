@@ -6,8 +6,7 @@ import pytest
 
 from engine.defs.loader import load
 from engine.model.definition import Field
-
-from .test_strictness import load_problems, marked, write_defs
+from tests.unit.defs.language.test_strictness import load_problems, marked, write_defs
 
 DEFS = """\
 locatorGroups: {list: {locators: [{url: "https://shop.example/"}]}}

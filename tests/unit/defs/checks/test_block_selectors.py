@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from tests.unit.defs.test_strictness import GOOD, load_problems, write_defs
+from tests.unit.defs.language.test_strictness import GOOD, load_problems, write_defs
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.append.formats.csv import CsvEncoder
 from engine.append.formats.writer import create_encoder
-from tests.unit.append.test_formats import as_stored, records, texts
+from tests.unit.append.formats.test_formats import as_stored, records, texts
 
 STARTS = "=+-@\t\r\n＝＋－＠"
 

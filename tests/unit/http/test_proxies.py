@@ -13,9 +13,8 @@ from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy, serve_proxy
 from tests.process.site import Site
 from tests.process.trap import notations, trapping
-
-from .routes import failure, run, send, through, trusting
-from .test_errors import Resolver
+from tests.unit.http.routes import failure, run, send, through, trusting
+from tests.unit.http.test_errors import Resolver
 
 pytestmark = pytest.mark.timeout(60)
 

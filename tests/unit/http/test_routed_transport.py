@@ -19,9 +19,8 @@ from engine.model.job import Request
 from tests.process.certificates import Authority
 from tests.process.proxy import ForwardProxy, serve_proxy
 from tests.process.site import Page, Site, redirect, serve_site
-
-from .routes import echo, failure, run, send, through, trusting
-from .test_errors import Resolver
+from tests.unit.http.routes import echo, failure, run, send, through, trusting
+from tests.unit.http.test_errors import Resolver
 
 pytestmark = pytest.mark.timeout(60)
 
