@@ -25,8 +25,8 @@ from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import nodes
 from tests.contract.append.harness import COLUMNS, books, wait_started
-from tests.templates import SupervisedProcess, children_of, template_pid
 from tests.contract.append.send.class_harness import ClassHarness, run_until_delivered
+from tests.templates import SupervisedProcess, children_of, template_pid
 
 
 @pytest.fixture
