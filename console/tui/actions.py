@@ -56,6 +56,11 @@ class Actions:
         step = UndoStep(label, partial(self._control_client.send, *undo)) if undo is not None else None
         self._run_command(label, lambda: self._control_client.send(name, arguments), step)
 
+    def send_to_nodes(self, name: str, nodes: Sequence[str]) -> None:
+        """Send a command once for each node."""
+        for node in nodes:
+            self.send_command(name, {"node": node})
+
     def _run_command(self, label: str, command: Command, undo: UndoStep | None = None) -> None:
         self._set_pending(label)
         self._app.run_in_thread(lambda: self._execute(label, command, undo))
@@ -130,20 +135,17 @@ class Actions:
             )
             return
 
-        def kill_each() -> None:
-            for name in nodes:
-                self.send_command("kill", {"node": name})
-
         count = sum(in_flight.get(name, 0) for name in nodes)
         lines = [
             f"{', '.join(nodes)} {'stops' if len(nodes) == 1 else 'stop'} immediately.",
             f"{plural(count, 'job')} in flight are lost; other nodes run them again.",
             "Committed rows are safe. A new node replaces each.",
         ]
-        self.confirm_then(f"Kill {plural(len(nodes), 'node')}", lines, "Kill", kill_each, destructive=True)
+        title = f"Kill {plural(len(nodes), 'node')}"
+        self.confirm_then(title, lines, "Kill", lambda: self.send_to_nodes("kill", nodes), destructive=True)
 
     def choose_kill(self, node: str) -> None:
-        """Ask whether to kill this node or the whole run; names what is lost."""
+        """Ask whether to kill this node or the whole run, and name the jobs that are lost."""
         poll = self._require_supervisor("kill")
         if poll is None:
             return

@@ -32,7 +32,7 @@ class AttachOptions(Struct, frozen=True, kw_only=True):
     read_only: bool = False
     fresh: bool = False
     resumable: bool = True
-    """Whether a supervisor started later can resume the run; that of the demo's shop ends with it."""
+    """Whether a later supervisor can resume the run. The demo's shop ends with its first one."""
     settings: Settings = field(default_factory=Settings)
 
 

@@ -115,7 +115,7 @@ def save_state(config: Config, *, theme: str, screen: str) -> None:
 
 
 def _read_state(path: Path) -> dict[str, Any]:
-    """Theme, screens, columns and filters; empty where they cannot be read."""
+    """Theme, screens, columns and filters; empty if the file cannot be read."""
     saved: Any = None
     with contextlib.suppress(OSError, ValueError):
         saved = orjson.loads(path.read_bytes())

@@ -68,7 +68,7 @@ _NODES_ONLY = {
     "add": "+ adds a node on screen 1 (Nodes)",
     "retire": "- retires a node on screen 1 (Nodes)",
 }
-"""Keys that act on their own screen alone: elsewhere they say where."""
+"""Keys that act on one screen only; on other screens they name it."""
 
 
 def app_handlers(app: AppHost) -> Mapping[str, Callable[[], object]]:

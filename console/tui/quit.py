@@ -5,8 +5,6 @@ from console.tui.host import AppHost
 from console.tui.screens.dialogs import quit_dialog
 from console.tui.state.source import PollResult
 
-_ENDED_STATES = ("DONE", "CANCELLED", "KILLED", "FAILED")
-
 
 class QuitFlow:
     """Only the console that started the supervisor asks; an attached one just closes."""
@@ -46,7 +44,7 @@ class QuitFlow:
         """The program's exit code: by how the run ended, if it ended; else 0."""
         poll, options = self._app.last_poll, self._app.options
         run = poll.snapshot.run if poll is not None else None
-        if poll is None or run is None or run.state not in _ENDED_STATES:
+        if poll is None or run is None or run.state.is_open:
             return 0
         if options.read_only or not self._run_observed:
             return 0
@@ -67,7 +65,7 @@ class QuitFlow:
         run = poll.snapshot.run
         if poll.supervisor_pid is not None:
             self._saw_supervisor = True
-        elif run is not None and self._run_observed and run.state in _ENDED_STATES and not self._summary_shown:
+        elif run is not None and self._run_observed and not run.state.is_open and not self._summary_shown:
             self._summary_shown = True
             if self.quit_when_run_ends:
                 self.close_console()

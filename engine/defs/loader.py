@@ -102,7 +102,7 @@ def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePositio
 
 
 def find_file_urls(definitions: Definitions, base_url: str | None) -> Iterator[tuple[SourcePosition, str]]:
-    """URLs of files, each with its locator's place, without credentials; `base_url`: instead of that of the defs."""
+    """URLs of files without credentials, each with its locator's place. `base_url` replaces the defs' base URL."""
     base = base_url or definitions.base_url
     for place, url in _iter_urls(definitions):
         if urls.is_file_url(url) or (base and urls.is_file_url(base) and not urls.is_http_url(url)):

@@ -53,7 +53,7 @@ def _secrets(node: YamlNode, *, secret: bool) -> Iterator[YamlNode]:
 
 
 def _hide(lines: list[str], place: SourcePosition, secret: str) -> bool:
-    """Hide a secret where it stands; False: it is not written there as it reads, such as on several lines."""
+    """Hide a secret in its line; False if the line does not hold its text, for example if it spans several lines."""
     line = lines[place.line - 1] if place.line <= len(lines) else ""
     at = line.find(secret, max(0, place.column - 1))
     if at < 0:

@@ -68,6 +68,10 @@ class PluginClass(Struct, frozen=True, kw_only=True):
             return f"it needs the option '{min(required - given)}'"
         return None
 
+    def describe(self, problem: str) -> str:
+        """A problem with the class's name and place, for messages."""
+        return f"'{self.name}' ({self.origin}:{self.line}): {problem}"
+
     def problem_as(self, kind: ClassKind) -> str | None:
         """Why it cannot be used as this kind; None if it can, as far as its source says."""
         method, count = METHODS[kind]

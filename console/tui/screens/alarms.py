@@ -1,4 +1,4 @@
-"""The current alarms, and the run's warnings and errors other than those of single pages."""
+"""The current alarms, and the run's warnings and errors except those of single pages."""
 
 import time
 

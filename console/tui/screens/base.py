@@ -16,7 +16,7 @@ class View(ConsoleWidget):
     NAME = ""
     """The screen it belongs to."""
     HINTS: Sequence[tuple[str, str]] = ()
-    """Its main keys; those of the help and of quitting follow them."""
+    """Its main keys; the hint bar adds `?` and `q`."""
     READ_INTERVAL: float | None = None
     """Seconds between two reads of its data; None: every poll reads them."""
     READS_LOG = False

@@ -196,7 +196,7 @@ class DefsView(View):
         self.pane.show(self.text)
 
     def action_back(self) -> None:
-        """Close the text or preview; without one the app goes back."""
+        """Close the text or preview; if none is open, the app goes back."""
         if self.text is not None:
             self.text, self.live_preview, self.pane.wrap = None, None, True
             if self.last_poll is not None:
@@ -205,7 +205,7 @@ class DefsView(View):
             raise SkipAction
 
     def action_edit(self) -> None:
-        """Edit the dataDef under the cursor where it is defined, or the file there at the line of its first problem."""
+        """Edit the chosen dataDef at its definition, or the chosen file at its first problem."""
         accepted, chosen = self.console_app.accepted_defs, self.data_defs.row
         if self.screen.focused is self.data_defs and accepted is not None and chosen is not None:
             data_def = accepted.definitions.data_def(str(chosen.key))

@@ -107,7 +107,7 @@ class JobView(View):
 
     @property
     def tabs(self) -> Sequence[str]:
-        """The tabs; that of results, where the job has some or it is open."""
+        """The tabs. The tab of results is shown if the job has results or the tab is open."""
         detail = self.detail
         has_results = detail is not None and bool(detail.results or detail.unlisted_results)
         return (*TABS[:-1], _RESULTS, TABS[-1]) if has_results or self.tab == _RESULTS else TABS

@@ -1,6 +1,7 @@
 """Screen 1, Nodes: all nodes; sequences, hosts, appender, throughput, alarms and log as space allows."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -250,8 +251,7 @@ class NodesView(View):
 
     def action_drain(self) -> None:
         """Drain the selected nodes: they take no more jobs, then stop."""
-        for name in self._selected_node_ids("drain"):
-            self.console_app.actions.send_command("drain", {"node": name})
+        self.console_app.actions.send_to_nodes("drain", self._selected_node_ids("drain"))
         self.nodes.marks.clear()
 
     def action_restart(self) -> None:
@@ -261,13 +261,9 @@ class NodesView(View):
         names = self._selected_node_ids("restart")
         if not names:
             return
-
-        def restart_each() -> None:
-            for name in names:
-                self.console_app.actions.send_command("restart", {"node": name})
-
-        lines = ["Each finishes its jobs, then a new node takes its place."]
-        self.console_app.actions.confirm_then(f"Restart {', '.join(names)}", lines, "Restart", restart_each)
+        lines, actions = ["Each finishes its jobs, then a new node takes its place."], self.console_app.actions
+        restart = partial(actions.send_to_nodes, "restart", names)
+        actions.confirm_then(f"Restart {', '.join(names)}", lines, "Restart", restart)
         self.nodes.marks.clear()
 
     def action_add(self) -> None:

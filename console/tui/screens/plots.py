@@ -72,7 +72,7 @@ class Plot(Pane):
         return self.TITLE, f"now {self.format(now)}  {self.range_label()}"
 
     def last(self) -> Sample | None:
-        """The newest sample; None where it says nothing about now."""
+        """The newest sample; None if it is too old."""
         if self.samples and time.time() - self.samples[-1].at < _MAX_GAP_SECONDS:
             return self.samples[-1]
         return None

@@ -15,7 +15,7 @@ from engine.store.read.history import RunReport
 
 _MAX_WARNINGS = 4
 _FALLEN_SHARE = 0.9
-"""Rows of a dataDef below this share of those of the run before are marked."""
+"""A dataDef is marked if its rows fall below this share of the run before."""
 _STATE_ROLES = {"DONE": "good", "RUNNING": "good", "FAILED": "bad", "KILLED": "bad", "CANCELLED": "warn"}
 
 

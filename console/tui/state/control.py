@@ -21,7 +21,7 @@ _EXPORT_PAGE = 500
 
 
 class Retried(Struct, frozen=True):
-    """How many jobs were retried, and those of them whose retry can be taken back, as they had ended."""
+    """How many jobs were retried, and the earlier ends of those whose retry can be undone."""
 
     count: int
     ended: Sequence[EndedJob]

@@ -66,31 +66,23 @@ class JobWindow(Struct):
         """The next query, for the poller's thread."""
         if time.monotonic() < self._next_read_at:
             return _skip_read
-        job_filter, generation = self.job_filter, self.generation
         if self._end_requested:
-            return self._make_query(job_filter, None, -2, self.page_size * 2, generation, backwards=True)
+            return self._make_query(None, -2, backwards=True)
         if self._resume_cursor is not None and self.searching:
-            return self._make_query(job_filter, self._resume_cursor, len(self.lines), self.page_size * 2, generation)
+            return self._make_query(self._resume_cursor, len(self.lines))
         if not self.has_start and self.lines and self.first_visible < self.page_size:
-            return self._make_query(
-                job_filter, self.lines[0].cursor, -1, self.page_size * 2, generation, backwards=True
-            )
+            return self._make_query(self.lines[0].cursor, -1, backwards=True)
         position = min(self.first_visible, len(self.lines))
         after = self.lines[position - 1].cursor if position else None
         if not position and not self.has_start and self.lines:
             position, after = 1, self.lines[0].cursor
-        return self._make_query(job_filter, after, position, self.page_size * 2, generation)
+        return self._make_query(after, position)
 
-    @staticmethod
     def _make_query(
-        job_filter: JobFilter,
-        after: Cursor | None,
-        position: int,
-        limit: int,
-        generation: int,
-        *,
-        backwards: bool = False,
+        self, after: Cursor | None, position: int, *, backwards: bool = False
     ) -> Callable[[DataSource, int], WindowPage]:
+        job_filter, limit, generation = self.job_filter, self.page_size * 2, self.generation
+
         def read(source: DataSource, run: int) -> WindowPage:
             started = time.monotonic()
             listing = source.jobs(run, job_filter, after, limit, backwards=backwards)

@@ -5,6 +5,7 @@ Each result is compared with the result before the save: a run that watches its 
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def _preview_lines(preview: Preview) -> Iterator[Span]:
     for name, count in preview.emptied.items():
         yield f"✗ {name}: now empty in {plural(count, 'row')} that had a value", "bad"
     rejected = [rejection for page in preview.pages for rejection in page.rejected]
-    for place, count in _count_texts([f"{r.field}: {r.reason}  {r.place}" for r in rejected]).items():
+    for place, count in Counter(f"{r.field}: {r.reason}  {r.place}" for r in rejected).items():
         yield f"✗ {place}" + (f"  ({count} records)" if count > 1 else ""), "bad"
     quiet = not any(change.kind != "same" for page in preview.pages for change in page.changes)
     for page in preview.pages:
@@ -114,13 +115,6 @@ def change_lines(change: RowChange, columns: Sequence[str]) -> Iterator[Span]:
     yield f"  {mark} {values or _EMPTY}", style
 
 
-def _count_texts(texts: Sequence[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for text in texts:
-        counts[text] = counts.get(text, 0) + 1
-    return counts
-
-
 _MAX_CHANGES = 5
 """Changed rows that are shown of a page."""
 
@@ -129,7 +123,7 @@ class SavedPreview(Struct, frozen=True):
     """The preview of the defs on disk, as they were when it was made."""
 
     hash: str
-    """Of these defs; empty where they could not be compared."""
+    """Of these defs; empty if the comparison failed."""
     lines: Sequence[Span]
     was_busy: bool = False
     """Whether the database did not answer: it may next time."""

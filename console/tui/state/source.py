@@ -132,7 +132,7 @@ class DataSource:
         return failures.group_failures(self.db, run, _MAX_FAILURE_GROUPS)
 
     def run_reports(self) -> list[RunReport]:
-        """The newest runs, with what they gave; that of an ended run is kept while it does not change."""
+        """The newest runs with their results. An ended run is read again only if it changed."""
         if not (self.data / CRAWL).exists():
             return []
         for past in (past_runs := history.list_runs(self.db, _MAX_RUNS)):

@@ -33,7 +33,7 @@ class LineTable(ScrollPane):
     COLUMNS: Sequence[Column] = ()
     EMPTY = "nothing here yet"
     empty_text = ""
-    """Instead of `EMPTY`, where it is set."""
+    """Replaces `EMPTY` if it is set."""
     HAS_HEADING = True
     RULE_HEADINGS = ""
     """At the right of the rule, for tables without a line of headings."""

@@ -81,7 +81,7 @@ class ScrollPane(Pane, ScrollView, inherit_bindings=False):
         raise NotImplementedError
 
     def move(self, lines: int) -> None:
-        """Move the cursor, or without one the visible lines."""
+        """Move the cursor, or scroll a pane without a cursor."""
         self.scroll_lines_to(self.scroll_position()[0] + lines)
 
     def action_down(self) -> None:

@@ -75,7 +75,7 @@ class TextView(ScrollPane):
 
 
 def wrap_text(text: str, role: str, width: int) -> list[Span]:
-    """Clean a text and split it into lines of at most `width` cells, between words where one has room on a line."""
+    """Clean a text and split it into lines of at most `width` cells, between words if possible."""
     lines, rest = [], clean(text)
     while len(rest) > width or cell_len(rest) > width:
         line = rest[:width] if rest.isascii() else chop_cells(rest, width)[0]

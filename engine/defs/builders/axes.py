@@ -191,7 +191,7 @@ class _TableReader:
             self._problems.add(place, "bad-selector", message)
 
     def _check_ends(self, axes: list[Axis]) -> None:
-        """An open range of a constant ends where nothing else is selected: something must be."""
+        """Check that the table selects something: open ranges of constants end with it."""
         for axis in axes:
             if axis.last is None and axis.selector is None and not any(other.selector for other in axes):
                 message = f"'{axis.name}' has no end: nothing is selected; write the last index, such as 1-20"

@@ -51,7 +51,7 @@ def encode_alternative(content_type: str | None) -> Callable[[str], str]:
 
 
 def check_bodies(locator: YamlNode, problems: Problems) -> None:
-    """Check the ranges and lists in `form` or `json` of a locator; those of `form` values are valid by themselves."""
+    """Check how many requests the ranges and lists in `form` or `json` of a locator make."""
     for key in ("form", "json"):
         entry = locator.entries.get(key)
         if entry is None:
@@ -79,7 +79,7 @@ def iter_scalars(node: YamlNode) -> Iterator[YamlNode]:
 
 
 def _count(node: YamlNode) -> int:
-    """The number of texts that a text stands for; 1 if its braces are invalid, which is a problem of its own."""
+    """The number of texts that a text expands to; 1 for invalid braces, which another check reports."""
     try:
         return url_patterns.count_alternatives(node.text)
     except UsageError:
@@ -87,7 +87,7 @@ def _count(node: YamlNode) -> int:
 
 
 def _is_literal(text: str) -> bool:
-    """Whether the braces of a JSON text are literal, as those of a GraphQL query."""
+    """Whether the braces of a JSON text are literal, such as in a GraphQL query."""
     if _SPACED_BRACE.search(text):
         return True
     try:

@@ -49,7 +49,7 @@ class _Chain(Struct):
 def compile_chains(
     root: YamlNode, catalog: Catalog, problems: Problems, tables: Container[str], default_steps: str
 ) -> Chains:
-    """Every step of each task. All problems are added, also those of sets that no task uses.
+    """Every step of each task. Also reports the problems of sets that no task uses.
 
     `tables`: the dataDefs whose tasks have the step set `default_steps` where they name none.
     """
@@ -71,7 +71,7 @@ def stored_chain(steps: tuple[ChainStep, ...], *, is_table: bool) -> tuple[Chain
 
 
 class _Misplaced(Exception):
-    """A step cannot stand where it is written; the problem is added."""
+    """A step stands in the wrong place; the problem is already reported."""
 
 
 class _Compiler:

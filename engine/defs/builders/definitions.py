@@ -1,4 +1,4 @@
-"""Builds `Definitions` from the valid defs: what the engine uses beyond what is written."""
+"""Builds `Definitions` from the valid defs."""
 
 import json
 import re

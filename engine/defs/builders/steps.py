@@ -157,7 +157,7 @@ def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, probl
     given = options.entries if options is not None else ()
     problem = plugin_class.problem_as(kind) or plugin_class.problem_of_options(given)
     if problem is not None:
-        problems.add(place, "bad-step-class", f"'{class_name}' ({plugin_class.origin}:{plugin_class.line}): {problem}")
+        problems.add(place, "bad-step-class", plugin_class.describe(problem))
         return None
     return kind
 

@@ -55,8 +55,7 @@ def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> Appende
     given = options.entries if options is not None else ()
     problem = _class_problem(plugin_class, type_.text, catalog) or plugin_class.problem_of_options(given)
     if problem is not None:
-        message = f"'{type_.text}' ({plugin_class.origin}:{plugin_class.line}): {problem}"
-        problems.add(type_.place, "bad-appender", message)
+        problems.add(type_.place, "bad-appender", plugin_class.describe(problem))
         return None
     return kind_of(type_.text, catalog)
 

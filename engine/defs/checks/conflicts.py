@@ -126,7 +126,7 @@ def _check_recrawl(group: YamlNode, problems: Problems) -> None:
 
 
 def _read_seconds(node: YamlNode, key: str, default: float) -> float | None:
-    """The seconds of a duration; None for an invalid one, which is a problem of its own."""
+    """The seconds of a duration; None for an invalid one, which another check reports."""
     text = node.text_of(key)
     try:
         return default if text is None else duration_seconds(text)

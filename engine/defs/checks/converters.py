@@ -53,5 +53,4 @@ def _check_converter(node: YamlNode, catalog: Catalog, problems: Problems) -> No
         return
     problem = plugin_class.problem_as("converter") or plugin_class.problem_of_options(())
     if problem is not None:
-        message = f"'{node.text}' ({plugin_class.origin}:{plugin_class.line}): {problem}"
-        problems.add(node.place, "bad-converter", message)
+        problems.add(node.place, "bad-converter", plugin_class.describe(problem))

@@ -12,7 +12,7 @@ _BUILT_IN = "the built-in loader"
 
 
 def check(root: YamlNode, chains: Chains, problems: Problems) -> None:
-    """Report each task whose loader is not that of the first task of its group."""
+    """Report each task whose loader differs from the loader of the group's first task."""
     for group, entry in root.entries_of("taskGroups"):
         first: tuple[str, ChainStep | None] | None = None
         for task, task_entry in iter_tasks(entry.node):

@@ -187,7 +187,7 @@ def _iter_templates(data_def: YamlNode) -> Iterator[YamlNode]:
 
 
 def _expands_elsewhere(node: YamlNode) -> bool:
-    """Whether a text has a range or a list as those of locators."""
+    """Whether a text has a range or a list that would expand in a locator."""
     try:
         return url_patterns.count_alternatives(node.text) > 1
     except UsageError:

@@ -11,7 +11,7 @@ _SECTIONS = ("locatorGroups", "taskGroups", "dataDefs", "steps", "appenders", "h
 
 
 def check(root: YamlNode, problems: Problems) -> None:
-    """Checks all names: not empty, no invisible characters, valid as file names where they become files."""
+    """Checks all names: not empty, without invisible characters, and valid as file names if files get them."""
     for section in _SECTIONS:
         for name, entry in root.entries_of(section):
             _check_name(name, entry.place, problems)

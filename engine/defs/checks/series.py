@@ -127,7 +127,7 @@ def _has_valid_braces(node: YamlNode) -> bool:
 
 
 def _ranges(node: YamlNode) -> list[SeriesRange]:
-    """The ranges of a text; empty for literal braces, and for invalid ones, which are another problem."""
+    """The ranges of a text; empty for literal braces, and for invalid ones, which another check reports."""
     try:
         braces = [token.text for token in url_patterns.split(node.text) if token.kind == "brace"]
     except UsageError:

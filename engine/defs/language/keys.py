@@ -295,7 +295,7 @@ TERMS: Mapping[type, type[Struct]] = {
     HostAuth: AuthTerm,
     Axis: AxisTerm,
 }
-"""The structs that are written in another form, and what declares their keys."""
+"""The structs that are written in another form, each with the struct that declares its keys."""
 NESTING_EXCLUDES = (
     "value", "scope", "attribute", "whitespace", "replace", "match", "split", "type", "format", "locale",
     "decimalMark", "groupMark",
@@ -313,7 +313,7 @@ def term_of(struct: type[Struct]) -> type[Struct]:
 
 @cache
 def keys_of(struct: type[Struct]) -> dict[str, Declared]:
-    """The keys of a mapping by their written names, with those of the structs inside it."""
+    """The keys of a mapping by their written names, with the keys of inline structs."""
     declared = declarations_of(term_of(struct))
     keys = dict(declared.keys)
     for _, inline in declared.inline:

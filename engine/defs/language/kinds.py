@@ -24,11 +24,11 @@ _INDEX_RANGE = re.compile(r"([0-9]{1,5})(?:\s*(-)\s*([0-9]{1,5})?)?")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 Check = tuple[str, Callable[[Any], str | None]]
-"""The code of a problem, and what finds it: the text of the message, None for a valid value."""
+"""The code of a problem, and a function that returns its message, or None for a valid value."""
 
 
 class ValueInvalid(Exception):
-    """A value cannot be read; `code` and the message are those of the problem."""
+    """A value cannot be read; holds the code and the message of the problem."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

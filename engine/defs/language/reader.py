@@ -57,7 +57,7 @@ class DefPart(Struct, frozen=True):
 
 
 Builder = Callable[[Any, DefPart], Any]
-"""Makes the struct that the engine uses from what is written."""
+"""Makes the engine's struct from the written values."""
 
 
 class Reader:
@@ -141,7 +141,7 @@ class Reader:
         return INVALID if INVALID in items else items
 
     def list_items(self, hint: TypeHint, part: DefPart) -> list[DefPart]:
-        """The items of a list of that type; what is not one is a problem."""
+        """The items of a list of that type; reports a value that is not a list."""
         shape, wrapper = hint.mark(Shape), hint.mark(Wrapper)
         if shape is Shape.LIST_OR_FALSE and part.node.value() is False:
             return []

@@ -71,7 +71,7 @@ def build_json_schema() -> dict[str, Any]:
 
 
 def _describe_mapping(struct: type[Struct], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a mapping; those of the mappings in it are added to `definitions`."""
+    """The schema of a mapping. Adds the schemas of the mappings inside it to `definitions`."""
     keys, others = keys_of(struct), declarations_of(term_of(struct)).others
     schema = {
         "type": "object",

@@ -28,7 +28,7 @@ def may_hold_secrets(path: tuple[int | str, ...]) -> bool:
 
 
 def describe_value(node: YamlNode, path: tuple[int | str, ...]) -> str:
-    """What is written at a path: not the text itself where it may be or hold a secret."""
+    """Describe the value at a path, without its text if that may hold a secret."""
     if node.kind == "scalar" and not node.is_null:
         if not {"headers", "cookies", "auth", "proxy", "login"}.isdisjoint(path):
             return "a text"
