@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import orjson
-from msgspec import Struct, field
+from msgspec import Struct
 
 from engine.model.declaration import DefKey, NonNegativeInteger, PatternText, Priority, SelectorText, Shape, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
@@ -110,12 +110,7 @@ _MAX_DIGEST = 64
 
 Relation = Literal["link", "next", "canonical"]
 """How a page leads to another: a link to follow, its next page, or its canonical URL."""
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-RELATIONS: tuple[Relation, ...] = ("link", "next", "canonical")
-
-
-def _nothing() -> Mapping[str, str]:
-    return MappingProxyType({})
+METHODS, RELATIONS = get_args(Method), get_args(Relation)
 
 
 class LinkRequest(Struct, frozen=True, kw_only=True):
@@ -155,7 +150,7 @@ PLAIN_LINK = LinkRequest()
 class Carried(Struct, frozen=True, kw_only=True):
     """The values that a page sends along with a link."""
 
-    values: Mapping[str, str] = field(default_factory=_nothing)
+    values: Mapping[str, str] = MappingProxyType({})
     """By name of their field."""
     blocks: str = ""
     """For a series that ends with an empty page: a digest of the blocks. The next page must not repeat it."""

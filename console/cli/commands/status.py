@@ -44,13 +44,13 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
     """The object of `status --json`."""
     from console.client import supervisor_pid
     from engine.model.run import NO_ETA
-    from engine.store.read.snapshot import build_report, rows_as_dicts
+    from engine.store.read.snapshot import build_report
 
     pid = supervisor_pid(view)
     return {
         **build_report(view, exit_code=None),
-        "appenders": rows_as_dicts(view.appenders),
-        "nodes": rows_as_dicts(view.nodes),
+        "appenders": [asdict(row) for row in view.appenders],
+        "nodes": [asdict(row) for row in view.nodes],
         "stage": view.run.stage if view.run else None,
         "supervisor": {"pid": pid} if pid else None,
         "helpers": [
@@ -60,8 +60,8 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         else [],
         "paused": view.run.paused if view.run else None,
         "alarm": alarm,
-        "sequences": rows_as_dicts(view.sequences),
-        "hosts": rows_as_dicts(view.hosts),
+        "sequences": [asdict(row) for row in view.sequences],
+        "hosts": [asdict(row) for row in view.hosts],
         "files": view.files,
         "waiting_rows": view.waiting_rows,
         "eta": asdict(view.run.eta if view.run and pid else NO_ETA),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from engine.errors import CrawlError, StorageError
 from engine.runtime.disk_space import is_full
@@ -159,11 +159,9 @@ class Database:
             text = self._statements[key] = sql.replace("{values}", "VALUES " + ",".join([marks] * size))
         return text
 
-    def transaction(
-        self, mode: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE"
-    ) -> contextlib.AbstractContextManager["Database"]:
+    def transaction(self) -> contextlib.AbstractContextManager["Database"]:
         """One write transaction: all of it is committed, or nothing is. Raises DatabaseBusy, StorageError."""
-        return self._transaction(mode, durable=self._durable)
+        return self._transaction("IMMEDIATE", durable=self._durable)
 
     def light_transaction(self) -> contextlib.AbstractContextManager["Database"]:
         """A write transaction without fsync: a power loss may undo it, until a later durable one is committed.
@@ -202,11 +200,9 @@ class Database:
         with contextlib.suppress(DatabaseBusy), self.transaction():
             work()
 
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator["Database"]:
+    def snapshot(self) -> contextlib.AbstractContextManager["Database"]:
         """One consistent read over several statements."""
-        with self.transaction("DEFERRED"):
-            yield self
+        return self._transaction("DEFERRED", durable=self._durable)
 
     @property
     def data_version(self) -> int:

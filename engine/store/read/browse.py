@@ -114,9 +114,6 @@ class Lineage(NamedTuple):
     """Children by state."""
 
 
-NO_LINEAGE = Lineage()
-
-
 class Cursor(NamedTuple):
     """A listing continues after this job. `at` is used only for failed jobs, which are listed newest first."""
 
@@ -188,7 +185,7 @@ class JobDetail(Struct, frozen=True):
     """Id, dataDef and JSON of its first rows."""
     why: str | None = None
     """Why it is not fetched now, if it waits."""
-    lineage: Lineage = NO_LINEAGE
+    lineage: Lineage = Lineage()
     """On which pages it was found, and what was found on its own."""
     results: tuple[step_results.ListedResult, ...] = ()
     """What plugin steps reported of its page, oldest first."""

@@ -1,6 +1,5 @@
 """Reads one consistent snapshot of a run: what the console, `status` and the summary show."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -281,13 +280,6 @@ def _read_nodes(db: Database, run: int) -> list[NodeRow]:
 
 def _read_sequences(db: Database, run: int, limit: int) -> list[SequenceRow]:
     return [SequenceRow(*(*row, bool(paused))) for *row, paused in db.all(_SEQUENCES, (run, limit))]
-
-
-def rows_as_dicts(
-    rows: Sequence[NodeRow] | Sequence[SequenceRow] | Sequence[HostRow] | Sequence[OutputRow],
-) -> list[dict[str, Any]]:
-    """The JSON objects of rows: every field under its own name."""
-    return [asdict(row) for row in rows]
 
 
 def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class AppenderProcess:
         pid = child.recorded_pid = child.pid
         if pid is not None:
             self._db.best_effort_write(
-                lambda: nodes.record_appender_spawn(self._db, child.epoch, pid, identity_of(pid))
+                lambda: nodes.record_spawn(self._db, child.epoch, pid, identity_of(pid), table="appenders")
             )
 
     def _close_child(self) -> None:

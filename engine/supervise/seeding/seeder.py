@@ -227,7 +227,7 @@ class Seeder:
         with self._db.transaction():
             if completed:
                 self._complete(group, checkpoint)
-            elif not checkpoints.exists(self._db, run, SEEDER, group.name, content_hash):
+            elif checkpoints.is_complete(self._db, run, SEEDER, group.name, content_hash) is None:
                 checkpoints.write(self._db, run, [checkpoint])
         return []
 

@@ -20,7 +20,7 @@ ON CONFLICT (run, grp, task, step_name) DO UPDATE SET position = excluded.positi
     completed_at = excluded.completed_at, validation_status = excluded.validation_status, reason = excluded.reason,
     content_hash = excluded.content_hash, dependencies = excluded.dependencies, kept = excluded.kept
 """
-_EXISTS = """
+_IS_COMPLETE = """
 SELECT completed FROM checkpoints WHERE run = ? AND grp = ? AND task = '' AND step_name = ? AND content_hash = ?
 """
 _LIST = """
@@ -115,14 +115,10 @@ def reopen(db: Database, run: int) -> None:
     db.execute(_REOPEN, (REOPENED_REASON, run))
 
 
-def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
-    """Whether a step of a group was completed with that content."""
-    return bool(db.value(_EXISTS, (run, group, step, content_hash)))
-
-
-def exists(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
-    """Whether a step of a group is recorded with that content, complete or not."""
-    return db.one(_EXISTS, (run, group, step, content_hash)) is not None
+def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool | None:
+    """Whether a step of a group was completed with that content; None: it is not recorded with it."""
+    completed = db.value(_IS_COMPLETE, (run, group, step, content_hash))
+    return None if completed is None else bool(completed)
 
 
 def list_checkpoints(db: Database, run: int) -> list[Checkpoint]:

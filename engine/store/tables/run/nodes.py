@@ -102,12 +102,10 @@ def register(db: Database, epoch: int, state: Literal["DONE", "STANDBY"], pid: i
     return bool(db.execute(_REGISTER, (state, pid, identity, epoch)).rowcount)
 
 
-def record_spawn(db: Database, epoch: int, pid: int, identity: str | None) -> None:
-    db.execute("UPDATE nodes SET pid = ?, identity = ? WHERE epoch = ?", (pid, identity, epoch))
-
-
-def record_appender_spawn(db: Database, epoch: int, pid: int, identity: str | None) -> None:
-    db.execute("UPDATE appenders SET pid = ?, identity = ? WHERE epoch = ?", (pid, identity, epoch))
+def record_spawn(
+    db: Database, epoch: int, pid: int, identity: str | None, *, table: Literal["nodes", "appenders"] = "nodes"
+) -> None:
+    db.execute(f"UPDATE {table} SET pid = ?, identity = ? WHERE epoch = ?", (pid, identity, epoch))
 
 
 def get_live_role(db: Database, epoch: int) -> Role | None:

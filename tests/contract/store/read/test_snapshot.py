@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import asdict
 
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
@@ -78,7 +79,7 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
         nodes.end(store.db, store.nodes[1], "died: signal 9", 5.0)
         nodes.insert(store.db, store.run, store.supervisor, Role.RUNNER, 2, 6.0)
     one, two, three = snapshot.read(store.db).nodes
-    assert snapshot.rows_as_dicts([one])[0] == {
+    assert asdict(one) == {
         "id": "n1", "role": "RUNNER", "state": "READY", "heart": "HEALTHY", "done": 10, "failed": 1, "pid": 4711,
         "beat_age": 0.2, "in_flight": 3, "rss": 5000, "lag": 0.01, "now": "http://a/", "replaces": None,
         "reason": None, "past": False,
@@ -102,7 +103,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) 
         (output,) = outputs.list_outputs(store.db, store.run)
         outputs.advance(store.db, output.id, cursor=1, size=20, rows=1, inode=5)
     (result,) = snapshot.read(store.db).appenders
-    assert snapshot.rows_as_dicts([result])[0] == {
+    assert asdict(result) == {
         "name": "rows/book", "type": "csv", "rows": 1, "bytes": 20, "path": "/x/book.csv", "backlog": 1,
         "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None, "error": None,
     }  # fmt: skip
