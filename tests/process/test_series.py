@@ -255,7 +255,7 @@ def test_what_check_says_of_ranges_and_until(project: Project, site: Site) -> No
         ('{url: "/list?page=1", until: empty}', r"`until` needs a range of pages"),
         ('{url: "/list?page={1..}"}', r"the range has no end; add `until: empty`"),
         ('{url: "/a{1..}/{1..}", until: empty}', r"only one range can be that of `until`"),
-        ('{url: "/a{1..}", sitemap: /map.xml, until: empty}', r"`sitemap` has none"),
+        ('{url: "/a{1..}", sitemap: /map.xml, until: empty}', r"`sitemap` has no range"),
         ('{url: "http://h{1..}.example/", until: empty}', r"cannot be in the host"),
         ('{url: "/a{1..}", until: full}', r"`until`"),
     ):

@@ -32,6 +32,7 @@ def sources() -> dict[str, tuple[Path, ast.Module]]:
     return modules
 
 
+@cache
 def imports_of(name: str) -> set[str]:
     """Modules of the product that a module imports anywhere: at the top, in functions, under TYPE_CHECKING."""
     path, tree = sources()[name]
