@@ -89,7 +89,7 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
         return None
 
     def pop_many(self, limit: int) -> list[bytes]:
-        """Take up to `limit` of the next messages in one transaction; none where the file is damaged."""
+        """Take up to `limit` of the next messages in one transaction; empty if the file is damaged."""
         try:
             return self._pop_many(limit)
         except sqlite3.Error as error:
@@ -111,7 +111,7 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
         return {}
 
     def delete_data(self, key: Any) -> bool:  # noqa: ARG002
-        """Delete a result: none is kept."""
+        """Do nothing: results are not kept."""
         return False
 
     def enqueue_all(self, messages: list[bytes]) -> None:
@@ -160,7 +160,7 @@ class _Consumer(Consumer):  # type: ignore[misc]
     scheduler_class = _IdleScheduler
 
     def _set_signal_handlers(self) -> None:
-        """Install none: the node handles its signals itself."""
+        """Do nothing: the node handles its signals itself."""
 
 
 class Doorbells:

@@ -105,7 +105,7 @@ def host_key(url: str) -> str:
 
 
 def origin(url: str) -> str:
-    """`https://name[:port]` of a normalized URL: credentials are sent on only where it stays the same."""
+    """`https://name[:port]` of a normalized URL: credentials are sent on only while it stays the same."""
     return url[: url.index("://") + 3] + _authority(url)
 
 
@@ -129,8 +129,8 @@ def split_userinfo(url: str) -> tuple[str, str]:
 def resolve(url: str, base: str | None) -> str | None:
     """The URL of a seed as written, normalized; `base`: of relative ones. None if it is not an http, https or file URL.
 
-    A `file:` URL without a slash is relative to the current folder. None, too, where a list was not in UTF-8: what
-    stands for its bytes (U+FFFD) is part of no URL.
+    A `file:` URL without a slash is relative to the current folder. None, too, for a list that was not in UTF-8:
+    U+FFFD, which stands for its bytes, is not part of any URL.
     """
     if "\ufffd" in url:
         return None
@@ -143,7 +143,7 @@ def resolve(url: str, base: str | None) -> str | None:
 
 
 def resolve_below(folder: str, path: str) -> str | None:
-    """The `file:` URL of a path below a folder, which stands for a site: `/a` is in it. None for what is outside."""
+    """The `file:` URL of a path below a folder, which stands for a site: `/a` is in it. None for a path outside."""
     try:
         href = join_url(folder, path.lstrip("/"))
     except ValueError:
@@ -162,7 +162,7 @@ def without_credentials(url: str) -> str:
     if ":" in login.partition("@")[0] and "@" in login:  # no URL: a parser would take `user:` for its scheme
         return url[login.rindex("@") + 1 :]
     nested = _NESTED.match(url)
-    if nested is not None:  # `view-source:http://user:password@host`: to a parser what is behind the scheme is opaque
+    if nested is not None:  # `view-source:http://user:password@host`: all behind the scheme is opaque to a parser
         return url[: nested.end()] + without_credentials(url[nested.end() :])
     try:
         parsed = URL(url)
@@ -213,7 +213,7 @@ class QueryStripper:
         return cls(rules) if rules else None
 
     def strip_url(self, url: str) -> str:
-        """A normalized URL without fragment, without the keys that its host drops; what is left stays byte for byte."""
+        """A normalized URL without fragment and the keys that its host drops; the rest stays byte for byte."""
         mark = url.find("?")
         if mark < 0:
             return url
@@ -237,7 +237,7 @@ def _key_of(pair: str) -> str:
 
 
 def _compile(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    """One expression for all patterns, None without patterns. It does not backtrack, whatever keys a page makes up."""
+    """One expression for all patterns, None without patterns. It does not backtrack on any keys of a page."""
     # brackets are common in keys, such as `filter[size]`, and stand for themselves
     parts = [translate(pattern.replace("[", "[[]")) for pattern in patterns]
     return re.compile("|".join(parts)) if parts else None

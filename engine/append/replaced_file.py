@@ -73,13 +73,13 @@ class _TemporaryFile:
             self.discard()
 
     def discard(self) -> None:
-        """Delete it, with what SQLite may have put beside it."""
+        """Delete it, with the files that SQLite may have put beside it."""
         for suffix in _SUFFIXES:
             with contextlib.suppress(OSError):
                 self.path.with_name(self.path.name + suffix).unlink()
 
     def _adopt_permissions(self) -> bool:
-        """Take owner and permissions of the target, if there is one; False if the owner cannot be kept."""
+        """Take owner and permissions of the target, if it exists; False: the owner cannot be kept."""
         try:
             status = self._target.stat()
         except FileNotFoundError:
@@ -110,7 +110,7 @@ def _temporary_file(target: Path) -> Iterator[_TemporaryFile]:
     name = os.fsencode(real.name)[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
     path = real.with_name(f".{name}.new")
     while (fd := _create_locked(path)) is None:
-        pass  # what a killed process left is deleted
+        pass  # leftovers of a killed process are deleted
     temp = _TemporaryFile(fd, path, real)
     try:
         yield temp

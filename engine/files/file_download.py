@@ -24,7 +24,7 @@ from engine.model.file import bare_type, refuse_page
 from engine.runtime.disk_space import free_bytes
 
 HEAD_BYTES = 64 * 1024
-"""The beginning of a file that is looked at: a login page, a challenge, what the content is."""
+"""Bytes at the beginning of a file that are checked: for a login page, a challenge, the kind of content."""
 MIN_RATE = 2_000
 """Bytes per second, over a `deadline`, below which a download has timed out: it may take hours, but not stand still."""
 _BUFFER_BYTES = 256 * 1024
@@ -61,7 +61,7 @@ def parse_content_range(value: str) -> ContentRange | None:
 
 
 def find_validator(headers: Mapping[str, str]) -> str | None:
-    """What tells whether the file is still the same, for `If-Range`; None: nothing does, and it starts again.
+    """A validator for `If-Range` that tells whether the file is still the same; None: the file starts again.
 
     A strong ETag; else a Last-Modified that lies well before the answer. `headers`: names in lower case.
     """
@@ -77,7 +77,7 @@ def find_validator(headers: Mapping[str, str]) -> str | None:
 
 
 def may_continue(headers: Mapping[str, str]) -> bool:
-    """Whether the server may send the rest of this answer later: not where it says no, or encodes the content."""
+    """Whether the server may send the rest of this answer later: not if it refuses, or encodes the content."""
     encoding = headers.get("content-encoding", "").strip().lower()
     return headers.get("accept-ranges", "").strip().lower() != "none" and encoding in ("", "identity")
 
@@ -98,7 +98,7 @@ class FileLimits(Struct, frozen=True):
     deadline: float
     """Seconds."""
     folder: Path
-    """Where the disk space is asked for."""
+    """The place for checks of disk space."""
 
 
 class FileDownload:
@@ -171,7 +171,7 @@ class FileDownload:
         return self._continues_at > 0
 
     async def _prepare(self, url: str, status: int, headers: Mapping[str, str]) -> int | None:
-        """Position the part; returns the size of the whole file, None where that is unknown."""
+        """Position the part; returns the size of the whole file, None if unknown."""
         length = declared_length(headers)
         if status == _PARTIAL:
             return await self._continue(headers, length)
@@ -229,7 +229,7 @@ class FileDownload:
             await self._write(buffer)
 
     def _find_problem(self, content_type: str, buffer: bytearray) -> bool:
-        """Look at the beginning: whether it is not that of the file."""
+        """Check the beginning: True if it is not that of the file."""
         if not self.head:
             self.head = bytes(buffer[:HEAD_BYTES])
         self.problem = refuse_page(self._job_url, content_type, self.head)
@@ -266,7 +266,7 @@ class FileDownload:
             self._check_space(declared)
 
     def _check_space(self, needed: int) -> None:
-        """Raise NoRoom where the disk is nearly full, FetchFailed where that much would fill it."""
+        """Raise NoRoom if the disk is nearly full, FetchFailed if so many bytes would fill it."""
         free = free_bytes(self._limits.folder) if self._limits.min_free else None
         if free is None or free >= self._limits.min_free + needed:
             return

@@ -52,7 +52,7 @@ class FilePart:
         """The whole file, which an earlier attempt completed without recording that."""
 
     def open(self) -> None:
-        """Open the part, and read what an earlier attempt left. Raises PartInUse and OSError."""
+        """Open the part, and read the state that an earlier attempt left. Raises PartInUse and OSError."""
         with self._lock:
             self._folder.create()
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -95,7 +95,7 @@ class FilePart:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is written, in hex."""
+        """SHA-256 of the written bytes, in hex."""
         return self._hash.hexdigest()
 
     def finish(self, stored: StoredFile) -> None:
@@ -119,7 +119,7 @@ class FilePart:
         self._is_discarded = True
 
     def close(self) -> None:
-        """Close the file; what is written stays for the next attempt. A part without a byte is deleted."""
+        """Close the file; its bytes stay for the next attempt. An empty part is deleted."""
         with self._lock:
             fd, self._fd = self._fd, None
             if fd is None:

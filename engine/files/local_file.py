@@ -46,7 +46,7 @@ def _open(path: str) -> int:
 
 
 def _read(descriptor: int, size: int) -> bytes:
-    """The first `size` bytes: what is written meanwhile belongs to the next crawl."""
+    """The first `size` bytes: bytes that are written meanwhile belong to the next crawl."""
     pieces = []
     try:
         while size > 0 and (piece := os.read(descriptor, size)):

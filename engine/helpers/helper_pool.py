@@ -24,7 +24,7 @@ _REMEDY = "check [helpers.{name}] in crawl.toml"
 
 
 class _HelperEntry(Struct):
-    """One helper: its process now, and what happened to earlier ones."""
+    """One helper: its current process, and the history of earlier ones."""
 
     helper: Helper
     process: HelperProcess | None = None

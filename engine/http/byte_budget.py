@@ -44,7 +44,7 @@ class ByteBudget:
         return BodyShare(self)
 
     def grant_now(self, share: "BodyShare", count: int) -> bool:
-        """Grant bytes if there is room and nobody waits for it. Never waits."""
+        """Grant bytes if there is room and no reader waits for it. Never waits."""
         with self._lock:
             if share is not self._large_reader and self._waiting:
                 return False

@@ -208,7 +208,7 @@ class Fetcher:
             await self._routed_transport.aclose()
 
     async def _send_routed(self, sent: OutgoingRequest, route: HostRoute) -> TransportResponse:
-        """Send by the other transport; directly over http, where its rule changes nothing."""
+        """Send by the other transport; over http directly, if its rule changes nothing."""
         if not route.proxies and sent.target.startswith("http:"):
             return await self._transport.send(sent)
         return await self._routed().send(sent, route)
@@ -223,7 +223,7 @@ class Fetcher:
         return self._routed_transport
 
     def _authorize(self, sent: OutgoingRequest, auth: HostAuth, authorization: str | None) -> HostAuth | None:
-        """Set the header of digest authentication. Returns what answers a challenge, if one may be answered."""
+        """Set the header of digest authentication. Returns the means to answer a challenge, if one may be answered."""
         if "Authorization" in sent.headers:
             return None
         if authorization is not None:
@@ -285,7 +285,7 @@ class _ShareWait:
     async def hold(self, count: int) -> None:
         """Hold further bytes; wait until there is room for them. Raises NoRoom if that takes too long.
 
-        What waits keeps what it holds, and so keeps others waiting.
+        A waiting body keeps its bytes, and so keeps others waiting.
         """
         share = self._share
         if share is None or share.try_grow(count):

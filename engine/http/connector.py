@@ -139,13 +139,13 @@ class ConnectionKey(NamedTuple):
 
 
 class OpenConnection(NamedTuple):
-    """A connection, and what speaks HTTP over it."""
+    """A connection, and its HTTP protocol object."""
 
     key: ConnectionKey
     http: httpcore.AsyncHTTP11Connection | Http2Connection
     stream: NetworkStream
     origin: httpcore.Origin
-    """To whom its requests are addressed: the proxy if that reads them, else the host."""
+    """The receiver of its requests: a proxy that reads them, else the host."""
 
     @property
     def is_reusable(self) -> bool:
@@ -153,7 +153,7 @@ class OpenConnection(NamedTuple):
         if not self.http.is_idle() or self.http.has_expired() or self.stream.get_extra_info("is_readable"):
             return False
         if isinstance(self.http, httpcore.AsyncHTTP11Connection):
-            behind, _ = self.http._h11_state.trailing_data  # what has come in one piece with the last response
+            behind, _ = self.http._h11_state.trailing_data  # bytes that came in one piece with the last response
             return not behind
         return self.http.accepts_requests
 

@@ -108,7 +108,7 @@ class SiteCookies:
         return entries
 
     def merge(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        """Take over what another node exported; of each cookie the newer one stays."""
+        """Take over the export of another node; of each cookie the newer one stays."""
         held = {_key_of(cookie) for cookie in self._jar}
         for entry in entries:
             key: CookieKey
@@ -147,7 +147,7 @@ class SiteCookies:
         return {_key_of(c): (c.value, c.expires) for c in self._jar}
 
     def _forget_stale(self, now: float) -> None:
-        """Drop what is known of cookies that were deleted long ago."""
+        """Drop the records of cookies that were deleted long ago."""
         held = {_key_of(cookie) for cookie in self._jar}
         self._changed_at = {
             key: at for key, at in self._changed_at.items() if key in held or now - at < _DELETED_KEPT

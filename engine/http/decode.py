@@ -52,7 +52,7 @@ _IN_MARKUP = re.compile(
     rb"""<(?:meta\s[^<>]*?charset|\?xml\s[^<>]*?encoding)\s*=\s*["']?\s*([^\s"';,/<>?]+)""", re.IGNORECASE
 )
 _CODECS = {"x-mac-cyrillic": "mac-cyrillic", "iso-8859-8-i": "iso8859-8"}
-"""Python's names of codecs that it does not know by those of the browsers."""
+"""Python's names of codecs, for browser names that it does not know."""
 DocumentKind = Literal["html", "xml", "json", "ndjson", "csv", "binary"]
 _SNIFF_LENGTH = 1445
 """Bytes to check for binary content (WHATWG MIME Sniffing, resource header)."""
@@ -117,7 +117,7 @@ def web_codec(codec: str | None) -> str | None:
 
 
 def detect_codec(body: bytes) -> str:
-    """The codec of a body that declares none and is not valid as UTF-8; else windows-1252."""
+    """The codec of a body that declares no encoding and is not valid UTF-8; by default windows-1252."""
     if _is_faulty_utf8(body):
         return "utf-8"
     sample = _detection_sample(body)
@@ -135,7 +135,7 @@ def _detect(sample: bytes, names: tuple[str, ...]) -> str | None:
 
     detected = chardet.detect(sample, include_encodings=names)["encoding"]
     codec = web_codec(resolve_encoding(detected)) if detected else None
-    return None if codec is None or codec.startswith("utf") else codec  # what is read here is not valid as UTF-8
+    return None if codec is None or codec.startswith("utf") else codec  # this body is not valid UTF-8
 
 
 def _is_faulty_utf8(body: bytes) -> bool:
@@ -194,7 +194,7 @@ class DecodedBody(Struct, frozen=True):
     """The text of a body. For a binary body `utf8` and `encoding` are empty."""
 
     utf8: bytes
-    """The text in UTF-8: the body itself where it is valid as such, so that a large page is not copied."""
+    """The text in UTF-8: a valid body itself, so that a large page is not copied."""
     encoding: str
     """Python's name of the body's codec."""
     kind: DocumentKind
@@ -208,7 +208,7 @@ class DecodedBody(Struct, frozen=True):
 
 
 def content_type_at(content_type: str, url: str) -> str:
-    """The content type; where it is missing or as general as text/plain, that of the URL's extension, if it has one.
+    """The content type; if it is missing or as general as text/plain, that of the URL's extension, if any.
 
     For NDJSON and CSV alone: no first byte tells them from other text.
     """
@@ -265,7 +265,7 @@ def _declared_in_text(body: bytes) -> str | None:
 
 
 def _is_utf8_despite(body: bytes, declared: str | None) -> bool:
-    """Whether a body is UTF-8, whatever it declares.
+    """Whether a body is UTF-8, in spite of its declaration.
 
     Text in a single-byte encoding is hardly ever valid UTF-8 by chance. Short text in a multi-byte one may be: there
     the declaration holds as long as it fits.
@@ -299,7 +299,7 @@ def is_binary(body: bytes, content_type: str) -> bool:
 
 
 def is_pdf(body: bytes, content_type: str) -> bool:
-    """Whether a body is a PDF: by its type, or by its first bytes where it is binary."""
+    """Whether a body is a PDF: by its type, or by its first bytes if it is binary."""
     if not body.startswith(_PDF_MAGIC) and content_type.partition(";")[0].strip().lower() not in _PDF_TYPES:
         return False
     return is_binary(body, content_type)

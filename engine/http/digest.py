@@ -41,7 +41,7 @@ class DigestAuthenticator:
             await first.wait()
 
     def begin(self, request: OutgoingRequest, auth: HostAuth) -> asyncio.Event | None:
-        """Note that a request is sent. Returns what to set at its end if it is the first one to its host."""
+        """Note that a request is sent. The first one to its host gets an event to set at its end."""
         key = urls.origin(request.target), auth
         if key in self._first:
             return None
@@ -65,7 +65,7 @@ class DigestAuthenticator:
     def answer(
         self, request: OutgoingRequest, auth: HostAuth, raw_headers: tuple[tuple[bytes, bytes], ...]
     ) -> str | None:
-        """The header that answers the first challenge of a 401 that can be; None: there is none. Raises FetchFailed."""
+        """The header that answers the first answerable challenge of a 401, or None. Raises FetchFailed."""
         values = [decode_header(value) for name, value in raw_headers if name.lower() == _CHALLENGE.encode()]
         failure: FetchFailed | None = None
         for value in _digest_challenges(values):
@@ -107,7 +107,7 @@ class _ExactUrl(httpx.URL):
 
 
 class _Unanswerable:
-    """Turns what httpx raises for an odd challenge into a failed fetch."""
+    """Turns errors of httpx about an odd challenge into a failed fetch."""
 
     def __enter__(self) -> None:
         pass

@@ -44,7 +44,7 @@ class AddressRefused(FetchFailed):
     """The address guard refused a host before anything was sent to it. Never retryable."""
 
     def __init__(self, host: str, port: int, address: str, category: str) -> None:
-        """`host`: as in a normalized URL. `address`: what it spells or resolves to. `category`: why it is guarded."""
+        """`host`: as in a normalized URL. `address`: its spelled or resolved address. `category`: why it is guarded."""
         shown = f"[{host}]" if ":" in host and host[0] != "[" else host
         self.host_key = f"{bare_host(shown)}:{port}"
         owner = "" if address == shown.strip("[]") else f" of {shown}"
@@ -57,7 +57,7 @@ class AddressRefused(FetchFailed):
 
 
 class ProxiedNameRefused(AddressRefused):
-    """A name that the defs do not name was to be asked for through a proxy, which hides its address from the guard."""
+    """A request through a proxy for an unnamed host, whose address the proxy hides from the guard."""
 
     def __init__(self, host: str, port: int) -> None:
         """`host`: as in a normalized URL."""
@@ -73,7 +73,7 @@ class ProxiedNameRefused(AddressRefused):
 
 
 def unresolved_host(host: str, error: OSError) -> FetchFailed:
-    """The failure where a host has no address; a further attempt helps unless the resolver says there is none."""
+    """The failure for a host without an address; a further attempt helps unless the resolver denies the host."""
     not_found = isinstance(error, socket.gaierror) and error.errno in _DNS_NOT_FOUND
     return FetchFailed(f"cannot resolve host {host}", kind="dns", retryable=not not_found)
 

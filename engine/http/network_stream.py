@@ -1,4 +1,4 @@
-"""One connection for httpcore: a socket with or without TLS, and bounds on what a server sends."""
+"""One connection for httpcore: a socket with or without TLS, and bounds on the server's messages."""
 
 import asyncio
 import errno
@@ -27,7 +27,7 @@ _BYTES_PER_FRAME = 256
 _FIRST_PIECES = 10_000
 _BYTES_PER_PIECE = 64
 READ_BYTES = 16 * 1024
-"""Of one read: what a hostile server packs into it is parsed without letting other tasks run."""
+"""Bytes of one read: a hostile server's messages in them are parsed without letting other tasks run."""
 HTTP2 = "h2"
 
 
@@ -36,7 +36,7 @@ class FloodDetected(Exception):
 
 
 class ReadMeter(Protocol):
-    """Counts what is read from one connection, which carries one exchange at a time."""
+    """Counts the bytes read from one connection, which carries one exchange at a time."""
 
     def start_exchange(self) -> None:
         """Note that a request is about to be sent."""
@@ -68,7 +68,7 @@ class HeadMeter:
 
 
 class FrameMeter:
-    """Of HTTP/2: bounds the number of frames, of whatever type, known or not.
+    """Bounds the number of HTTP/2 frames of any type, known or not.
 
     The library answers each PING and SETTINGS, and keeps no count of empty DATA, of PRIORITY, of WINDOW_UPDATE or of
     interim HEADERS: without a bound a server could keep a node busy for a whole deadline, for a few bytes each.

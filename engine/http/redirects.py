@@ -86,7 +86,7 @@ class RedirectChain:
         self._query_stripper = query_stripper
 
     def advance(self, response: FetchResponse) -> None:
-        """Move to a redirect's target. Raises RedirectRejected; FetchFailed where a secret would leave its site."""
+        """Move to a redirect's target. Raises RedirectRejected; FetchFailed if a secret would leave its site."""
         if response.location is None:
             raise RedirectRejected(response.location_problem or "invalid redirect")
         if self.hops >= self._limit:
@@ -100,9 +100,10 @@ class RedirectChain:
         self.keys.append(key)
 
     def _choose_target(self, location: str) -> str:
-        """The target without the keys that its host drops; as it is where that was asked for already.
+        """The target without the keys that its host drops; unchanged if that URL was already asked for.
 
-        A site that sends each request without its session key to the same URL with one would never answer otherwise.
+        Otherwise a site that redirects each request without its session key to the same URL with one would never
+        answer.
         """
         if self._query_stripper is None:
             return location

@@ -67,7 +67,7 @@ class FetchResponse(Struct):
     is_file: bool = False
     """Whether its content is in the part of a file, and `body` is only the beginning of it."""
     file_problem: str | None = None
-    """Why it is not the file that was asked for."""
+    """Why it is not the requested file."""
 
     def __repr__(self) -> str:
         return f"FetchResponse({self.status} {self.url})"  # it may answer a challenge with credentials

@@ -254,13 +254,13 @@ def _key_of(url: URL, request: OutgoingRequest, route: HostRoute, proxy: Proxy |
 
 
 async def _close(connection: OpenConnection) -> None:
-    with contextlib.suppress(Exception):  # whatever state a hostile server left it in
+    with contextlib.suppress(Exception):  # a hostile server may have left it in any state
         await connection.http.aclose()
     await connection.stream.aclose()
 
 
 def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> FetchFailed:
-    """The failure. `in_body`: it came while the body was read. Never quotes the URL or what the server sent."""
+    """The failure. `in_body`: it came while the body was read. Never quotes the URL or the server's answer."""
     if isinstance(error, FetchFailed):
         return error
     chain = list(_chain(error))
@@ -280,7 +280,7 @@ def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> Fe
 
 
 def _describe_end(chain: list[BaseException], *, in_body: bool) -> str | None:
-    """How the connection ended, where a further attempt may have more luck; None: it is the response that is wrong."""
+    """How the connection ended, if a further attempt may help; None: the response itself is wrong."""
     lost = "connection lost while reading the body" if in_body else None
     for cause in chain:
         detail = cause.args[0] if cause.args else None
@@ -408,7 +408,7 @@ class StreamBody:
         try:
             piece = await anext(self._pieces, None)
             check_pieces(self._count, self.received)
-        except Exception as error:  # whatever a hostile body makes of the libraries
+        except Exception as error:  # a hostile body may make the libraries raise anything
             raise self._to_failure(error) from error
         self.received += len(piece or b"")
         if limit is not None and self.received > limit:

@@ -92,7 +92,7 @@ class CheckedTls(ssl.SSLObject):
         self._given = self._content = self._records = 0
 
     def _give(self) -> bool:
-        """Give OpenSSL the next record, or the end; False: there is neither yet."""
+        """Give OpenSSL the next record, or the end; False: neither has arrived."""
         self._take(_HEADER_BYTES)
         if len(self._partial) >= _HEADER_BYTES:
             size = _HEADER_BYTES + int.from_bytes(self._partial[3:_HEADER_BYTES])

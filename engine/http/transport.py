@@ -53,7 +53,7 @@ _PIECE_BYTES = 64 * 1024
 _DNS_CACHE_SECONDS = 60
 """Seconds to cache a resolved name."""
 _QUOTED_BYTES = re.compile(r"\s*(?:bytearray\()?b(['\"]).*", re.DOTALL)
-"""What aiohttp quotes of a response, which may repeat what was sent."""
+"""aiohttp's quotes of a response, which may repeat the request."""
 
 
 class LimitedBody(Protocol):
@@ -80,7 +80,7 @@ class LimitedBody(Protocol):
 
 
 class Download(Protocol):
-    """What a request for a file adds to its headers, and what reads the answer."""
+    """The additional headers of a request for a file, and the reader of its answer."""
 
     received: int
     """Bytes of the body, as sent."""
@@ -332,7 +332,7 @@ class ResponseBody(httpx.AsyncByteStream):
         await hold(held)
         while piece:
             body.write(piece)
-            # Held before it is read: what has to wait stays in the buffers, so that the server waits, too.
+            # Held before it is read: waiting bytes stay in the buffers, so that the server waits, too.
             if self.received == held and not self._response.content.at_eof():
                 held += _PIECE_BYTES
                 await hold(_PIECE_BYTES)
@@ -396,7 +396,7 @@ class ResponseBody(httpx.AsyncByteStream):
 
 
 def _to_fetch_failed(error: Exception) -> FetchFailed:
-    """The failure in one line, without the URL, which may contain a password, and without what the server sent."""
+    """The failure in one line, without the URL, which may contain a password, and without the server's text."""
     if isinstance(error, FetchFailed):
         return error
     if isinstance(error, aiohttp.ClientConnectorDNSError):

@@ -37,7 +37,7 @@ CARRIED = "carried."
 def secret_name_problem(name: str) -> str | None:
     """Why a request cannot hold a variable of this name; None if it can."""
     if name.startswith("file.") and not _FILE_NAME.fullmatch(name):
-        return f"`%{{{name}}}`: the path of a secret file has none of the characters %{{}}?#\\"
+        return f"`%{{{name}}}`: the path of a secret file may not hold the characters %{{}}?#\\"
     if _SECRET_NAME.fullmatch(name):
         return None
     return f"`%{{{name}}}` is not available here; requests support only `%{{env.NAME}}` and `%{{file.PATH}}`"

@@ -1,1 +1,1 @@
-"""Previews: what defs extract from a page, outside a run."""
+"""Previews: the results of defs on a page, outside a run."""

@@ -95,7 +95,7 @@ class ExtractionClient:
     def extract(
         self, document: TrialDocument, definitions: Definitions, data_def: DataDef, context: Context
     ) -> tuple[str, ExtractedPage]:
-        """The kind of the page, and what the dataDef gives. Raises PageUnavailable, also at a limit.
+        """The kind of the page, and the results of the dataDef. Raises PageUnavailable, also at a limit.
 
         If several tasks of the context's group apply it with chains of their own, the rows of all.
         """
@@ -137,9 +137,9 @@ class ExtractionClient:
         return answer.page_kind, _to_extracted(answer)
 
     def select(self, document: TrialDocument, selection: Selection) -> SelectionResult:
-        """What a selector matches, always in a process of its own.
+        """The matches of a selector, always in a process of its own.
 
-        Raises ValueError with what is wrong with the selector or pattern, and PageUnavailable.
+        Raises ValueError with the fault of the selector or pattern, and PageUnavailable.
         """
         header = {
             "kind": "select", "url": document.url, "content_type": document.content_type,
@@ -151,7 +151,7 @@ class ExtractionClient:
         return answer
 
     def read_source(self, document: TrialDocument) -> str:
-        """The text that selectors read: that of a PDF is HTML. Raises PageUnavailable."""
+        """The text that selectors read; for a PDF its HTML. Raises PageUnavailable."""
         result = self.select(document, Selection(selector=r"(?s)\A.+", regex=True))
         return "".join(value or "" for value in result.values)
 

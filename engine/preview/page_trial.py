@@ -79,7 +79,7 @@ def locator_origin(definitions: Definitions, data_def: str, url: str, settings: 
 
 
 def parse_document(document: TrialDocument, client: ExtractionClient) -> Page:
-    """Decode the document; a PDF in the client's process. Raises PageUnavailable where it is not text."""
+    """Decode the document; a PDF in the client's process. Raises PageUnavailable if it is not text."""
     if is_pdf(document.body, document.content_type):
         return Page(
             url=document.url,
@@ -114,7 +114,7 @@ class PageTrial:
         self._client = client
 
     def run(self, document: TrialDocument, origin: PageOrigin) -> TrialResult:
-        """Extract the page. Raises PageUnavailable where it is not text, nested too deep, or past a limit."""
+        """Extract the page. Raises PageUnavailable if it is not text, nested too deep, or past a limit."""
         context = self._context(document.url, origin)
         group = self._definitions.task_group(origin.group)
         tasks = group.tasks if group is not None else ()

@@ -1,4 +1,4 @@
-"""Plans a change of the defs: what publishing it would do to the rows of a run. Commits nothing."""
+"""Plans a change of the defs: the effect of publishing it on the rows of a run. Commits nothing."""
 
 import contextlib
 from collections import Counter

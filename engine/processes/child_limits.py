@@ -20,7 +20,7 @@ _WATCH_SECONDS = 0.5
 def die_with_parent(parent: int, *, watches: bool = False) -> None:
     """Have the system kill this process when its parent ends (Linux); exits at once if that has happened already.
 
-    `watches`: elsewhere a thread looks for that; not for a process that forks.
+    `watches`: on other systems a thread watches the parent; not for a process that forks.
     """
     if sys.platform == "linux":
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -75,7 +75,7 @@ def become_first_victim() -> None:
 
 
 def limit_memory(growth: int) -> None:
-    """Let memory grow by so many bytes: what would pass it fails with MemoryError (Linux).
+    """Let memory grow by so many bytes: beyond them allocations raise MemoryError (Linux).
 
     No core dump is written, and the system, short of memory, ends this process before any other.
     """

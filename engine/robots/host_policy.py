@@ -43,7 +43,7 @@ def find_plain_hosts(definitions: Definitions) -> frozenset[str]:
 
 
 def resolve_written(url: str) -> str | None:
-    """An absolute URL as the defs write it, normalized, without credentials, its host resolved; None for others."""
+    """The normalized form of an absolute URL of the defs, without credentials, its host resolved; None for others."""
     try:
         return urls.normalize(render_authority(urls.split_userinfo(url)[0], os.environ))
     except UnusableVariable:

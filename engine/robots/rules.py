@@ -28,7 +28,7 @@ _OTHERS = "(others)"
 
 
 class RobotsRules:
-    """The rules of one file for one product token: the groups of that name, whatever its case, else those of `*`."""
+    """The rules of one file for one product token: the groups of that name in any case, else those of `*`."""
 
     def __init__(self, text: str, agent: str) -> None:
         from protego import Protego
@@ -85,7 +85,7 @@ class HostRobots(NamedTuple):
     """The robots.txt of one host."""
 
     readable: bool = True
-    """Whether it says what is allowed, if only by not existing; if not, nothing is, until it can be read."""
+    """Whether the file, or its absence, says what is allowed; if not, nothing is allowed until it can be read."""
     problem: str = ""
     """Why it cannot be read."""
     crawl_delay: float = 0.0
@@ -124,7 +124,7 @@ def parse_robots(status: int, text: str, agent: str) -> HostRobots:
 
 
 def is_readable(status: int) -> bool:
-    """Whether a robots.txt that ended with that status says what is allowed, if only by not existing."""
+    """Whether a robots.txt that ended with that status, or its absence, says what is allowed."""
     return status != 0 and not retryable_status(status)
 
 

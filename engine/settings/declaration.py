@@ -166,12 +166,12 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def full_user_agent(self) -> str:
-        """The User-Agent header: `user_agent`, and `contact` where it is given."""
+        """The User-Agent header: `user_agent`, and `contact` if given."""
         return f"{self.user_agent} (+{self.contact})" if self.contact else self.user_agent
 
     @property
     def live_seconds(self) -> float:
-        """`live` in seconds. Raises UsageError where it is not an ISO 8601 duration of fixed length."""
+        """`live` in seconds. Raises UsageError if it is not an ISO 8601 duration of fixed length."""
         return duration_seconds(self.live)
 
     @property
@@ -181,7 +181,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def stop_seconds(self) -> float:
-        """Seconds in which a stop that was asked for ends."""
+        """Seconds within which a requested stop ends."""
         return max(28.0, self.grace + _STOP_RESERVE) if self.stop_within is None else self.stop_within
 
     @property

@@ -45,7 +45,7 @@ _SWITCHES: Mapping[str, tuple[str, _Kind]] = {
     "scoopi.useDatastore": ("documents", "switch"),
     "scoopi.persist.locator": ("documents", "switch"),
 }
-"""Each that is not true decides its setting, whatever the other keys say."""
+"""Each of these entries that is not true decides its setting, without regard to the other keys."""
 
 _IGNORED = frozenset({"scoopi.defs.dir"})
 """Keys that are answered by the command line."""
@@ -78,7 +78,7 @@ _WITHOUT_MEANING: Mapping[str, str] = {
 
 
 class Property(Struct, frozen=True, kw_only=True):
-    """One entry. Line and column count from 1; the column is that of the value where it stands beside its key."""
+    """One entry. Line and column count from 1; the column is that of the value if it stands beside its key."""
 
     key: str
     value: str
@@ -117,7 +117,7 @@ class ScoopiValue(Struct, frozen=True, kw_only=True):
 
 
 class ScoopiProperties(Struct, frozen=True, kw_only=True):
-    """What a file says: values by setting, and warnings of what has no effect."""
+    """The contents of a file: values by setting, and warnings of entries without effect."""
 
     values: Mapping[str, ScoopiValue]
     warnings: tuple[Problem, ...]
@@ -211,7 +211,7 @@ def _seconds(text: str) -> float:
 
 
 def read_properties(path: Path) -> list[Property]:
-    """The entries of a file in order; none where there is no file.
+    """The entries of a file in order; empty if it does not exist.
 
     Raises UsageError on a file that cannot be read or is damaged, such as one that is being saved.
     """
@@ -250,7 +250,7 @@ def _parse_properties(path: Path, text: str) -> Iterator[Property]:
         shown = "".join(letter if letter.isprintable() else "?" for letter in error.escape)
         column = max(0, rest[offset].find(error.escape)) + 1
         raise UsageError(
-            f"{path}:{line + offset}:{column}: '{shown}' is no character",
+            f"{path}:{line + offset}:{column}: '{shown}' is not a character",
             r"Write \u and four hexadecimal digits, or \\ for a backslash.",
         ) from None
 

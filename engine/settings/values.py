@@ -135,7 +135,7 @@ _TEXT_RULES: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "base_url": (urls.is_absolute, "an http or https URL, or a file: URL with allow_file"),
     "date_time_pattern": (_is_date_pattern, "a Java date pattern, such as dd-MM-yyyy HH:mm:ss"),
 }
-"""By setting: whether a text is valid, which may raise ValueError, and what is."""
+"""By setting: whether a text is valid, which may raise ValueError, and a description of valid texts."""
 
 
 def parse_nodes(text: str) -> NodeRange:

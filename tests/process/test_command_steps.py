@@ -117,7 +117,7 @@ def test_a_program_of_another_language_fills_a_field(shop: SteppedShop, project:
             ("exit", "own/mark: the program ended 5 times without an answer (exit 4)"),
             ("sleep", "own/mark: takes longer than its limit of 1 s"),
             ("long", "own/mark: its answer has more than"),
-            ("bad row", "own/mark: row 1: 'colour' is no field of scored"),
+            ("bad row", "own/mark: row 1: 'colour' is not a field of scored"),
         ],
         0,
         1,

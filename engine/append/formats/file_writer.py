@@ -16,7 +16,7 @@ class FileWriter:
     """Writes the bytes of an encoder to `path`."""
 
     def __init__(self, path: Path, encoder: RowEncoder, *, mode: int = 0o600, ending: bytes = b"\n") -> None:
-        """`mode`: the permissions of a new file. `ending`: what the bytes of rows end with; empty: anything."""
+        """`mode`: the permissions of a new file. `ending`: the last bytes of each row; empty: any."""
         self._path = path
         self._temp_path = path.with_name(f".{path.name}.rebuild")
         self._encoder = encoder
@@ -79,7 +79,7 @@ class FileWriter:
         self._inode = os.fstat(self._require_fd()).st_ino
 
     def close(self) -> None:
-        """Close the file; the next `restore` cuts off whatever is not recorded."""
+        """Close the file; the next `restore` cuts off everything beyond the record."""
         fd, self._fd = self._fd, None
         if fd is not None:
             with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """The interfaces of output types (format, writer, encoder), and the module of each type.
 
-A writer keeps no record of its own progress: the `outputs` table has it, and whatever a file holds beyond is cut off.
+A writer keeps no record of its own progress: the `outputs` table has it, and the rest of a file is cut off.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""Writes the rows of a run to files, and what every loop of the appender shares."""
+"""Writes the rows of a run to files, and holds the code that every loop of the appender shares."""

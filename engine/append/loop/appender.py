@@ -164,7 +164,7 @@ class AppenderLoop:
                 )
 
     def _append_new_rows(self, sound: Sequence[Output]) -> TurnResult | None:
-        """Write the next rows; None if there are none."""
+        """Write the next rows; None: no new rows."""
         start, limit = min(output.cursor for output in sound), self._batch_limit
         batch = self._read_batch(start)
         if not batch:

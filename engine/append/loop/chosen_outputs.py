@@ -28,7 +28,7 @@ class OtherLoops(Protocol):
         """Start and stop loops, so that each of these outputs has one."""
 
     def wait_drained(self) -> None:
-        """Wait until they have written what they can."""
+        """Wait until they have written all they can."""
 
     def close(self) -> None:
         """End them."""
@@ -54,7 +54,7 @@ class BuiltInOutputs:
         return [output for output in declared if not loop_kind(output)]
 
     def wait_drained(self) -> None:
-        """Wait until the other loops have written what they can. Raises the error that ended one."""
+        """Wait until the other loops have written all they can. Raises the error that ended one."""
         if self._others is not None:
             self._others.wait_drained()
 

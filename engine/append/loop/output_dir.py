@@ -61,9 +61,9 @@ class OutputDir:
         fsync_dir(self.path.parent)
 
     def repair(self) -> None:
-        """Create what is missing: the folder with its lock, and the link. Cheap if nothing is missing; needs the lock.
+        """Create missing parts: the folder with its lock, and the link. Cheap if nothing is missing; needs the lock.
 
-        What fails is logged once, and tried again a second later.
+        A failure is logged once, and tried again a second later.
         """
         if self._lock_fd is None or time.monotonic() < self._retry_at:
             return

@@ -78,7 +78,7 @@ class CommandSender:
                 arguments = self._load_arguments()
                 self._process = subprocess.Popen(
                     arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-                )  # its stderr is that of the appender: its log
+                )  # its stderr is the appender's log
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 program = arguments[0] if arguments else "the program"
@@ -149,7 +149,7 @@ class _ProgramExchange:
                     deadline = time.monotonic() + self._limit
 
     def _write(self) -> bool:
-        """Write what the pipe takes; False: there is nothing left to write."""
+        """Write as much as the pipe takes; False: everything is written."""
         try:
             written = os.write(self._stdin.fileno(), self._left[:65_536])
         except BlockingIOError:

@@ -43,7 +43,7 @@ class DeliveryBatch(Struct, frozen=True):
         return [change.row for change in self.changes if not change.withdrawal]
 
     def first(self, count: int) -> "DeliveryBatch":
-        """The first changes, and the position behind them; 0 where it does not move."""
+        """The first changes, and the position behind them; 0: it does not move."""
         changes = self.changes[:count]
         row = max((change.row for change in changes if not change.withdrawal), default=0)
         return DeliveryBatch(changes, row, max((change.withdrawal for change in changes), default=0))
@@ -69,7 +69,7 @@ class StoredChanges(NamedTuple):
 
 
 def read_changes(db: Database, run: int, delivery: Delivery, data_def: str, limit: int) -> StoredChanges:
-    """At most `limit` rows and as many withdrawals behind what was acknowledged. Call it in a transaction."""
+    """At most `limit` rows and as many withdrawals behind the acknowledged position. Call it in a transaction."""
     own: Batch = rows.list_by_data_def(db, run, data_def, delivery.cursor, limit)
     withdrawals = deliveries.list_withdrawals(db, delivery.id, delivery.withdrawal, limit)
     end = max(delivery.cursor, rows.last_id(db, run))
@@ -85,7 +85,7 @@ def read_changes(db: Database, run: int, delivery: Delivery, data_def: str, limi
 
 
 def build_batch(run: str, data_def: str, stored: StoredChanges, sent: Batch) -> DeliveryBatch:
-    """The batch of changes. `sent`: those of the rows that the output gets."""
+    """The batch of changes. `sent`: the rows that the output gets."""
     head = f'"run":{json.dumps(run)},"dataDef":{json.dumps(data_def)}'
     changes: list[Change] = []
     for change in _in_order(sent, stored.withdrawals):

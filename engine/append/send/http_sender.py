@@ -122,7 +122,7 @@ def _describe(error: Exception) -> str:
 
 
 def _describe_refusal(response: httpx.Response) -> str:
-    # the phrase of the standard: a receiver's own may repeat what it was sent
+    # the phrase of the standard: a receiver's own may repeat our request
     said = f"answered {response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".strip()
     if response.has_redirect_location:
         return f"{said}, which is not followed: write the URL that takes rows"

@@ -73,7 +73,7 @@ class EncodedOutput:
 def class_spec(type_: str, declared: Sequence[Output], *, limit: float, memory: int) -> ClassSpec:
     """How the class of these outputs is created. They differ only in their dataDefs.
 
-    `limit`: seconds for one request where the defs set none.
+    `limit`: seconds for one request if the defs set none.
     """
     settings = declared[0].settings
     return ClassSpec(

@@ -118,7 +118,7 @@ def template_problem(pattern: str, template: str) -> str | None:
     try:
         compiled.sub(template, "x")  # for an empty text, it would not read the template
     except (regex.error, IndexError, ValueError) as error:
-        return f"the text {_shorten(template)} is no replacement: {error}; a backslash before a digit names a group"
+        return f"the text {_shorten(template)} is not a replacement: {error}; a backslash before a digit names a group"
     numbers = [int(number) for number in re.findall(r"\\(?:g<)?([0-9]+)", template.replace("\\\\", ""))]
     if max(numbers, default=0) > compiled.groups:
         return f"the text {_shorten(template)} names group {max(numbers)}, and the pattern has {compiled.groups}"

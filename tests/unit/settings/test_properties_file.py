@@ -42,8 +42,8 @@ def test_no_file_has_no_entries(tmp_path: Path) -> None:
     ("content", "place", "message"),
     [
         (b"a=1\nscoopi.web", "2:1", "'scoopi.web' has no value"),
-        (b"a=1\n\n b=x\\u12", "3:5", r"'\u12' is no character"),
-        (b"a=1\nb=x\\\n  \\u00g0", "3:3", r"is no character"),
+        (b"a=1\n\n b=x\\u12", "3:5", r"'\u12' is not a character"),
+        (b"a=1\nb=x\\\n  \\u00g0", "3:3", r"is not a character"),
         (b"a=1\nb=x\\\n  y\\", "3:4", "the file ends in the middle of 'b'"),
         (b"a=1\n" + b"\0" * 40, "2:1", "not text: a NUL byte"),
         ("a=1\n".encode("utf-16"), "1:1", "not text: a NUL byte"),

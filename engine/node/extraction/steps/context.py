@@ -112,5 +112,5 @@ def cut_text(text: object, limit: int = _MAX_TEXT) -> str:
 
 def _checked_key(key: str) -> str:
     if not isinstance(key, str) or not 0 < len(key) <= 200:
-        raise StepError(f"store: {quote_text(str(key))} is no key: a text of at most 200 characters", "bad-key")
+        raise StepError(f"store: {quote_text(str(key))} is not a key: a text of at most 200 characters", "bad-key")
     return key

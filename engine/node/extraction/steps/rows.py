@@ -62,7 +62,7 @@ class RowChecker:
         extra = next((key for key in row if key not in self._fields), None)
         if extra is not None:
             name = quote_text(str(extra))
-            text = f"row {number}: {name} is no field of {self._data_def.name}; declare it with `fromStep: true`"
+            text = f"row {number}: {name} is not a field of {self._data_def.name}; declare it with `fromStep: true`"
             raise RowInvalid(text)
         checked = {}
         for name, check in self._fields.items():
