@@ -12,10 +12,14 @@ from msgspec import Struct
 from engine import urls
 from engine.http.errors import FetchFailed
 from engine.http.request import expand, expand_url
+from engine.model.retry_policy import retryable_status
 
 _log = logging.getLogger(__name__)
 _FIRST_REST, _LONGEST_REST = 1.0, 300.0
 _MAX_DOUBLINGS = 16
+PROXY_REFUSES = 407
+_PROXY_FAILURES = frozenset({PROXY_REFUSES, 502, 503})
+"""Statuses of a CONNECT by which the proxy itself says that it cannot serve."""
 
 
 class Proxy(Struct, frozen=True):
@@ -36,6 +40,11 @@ class Proxy(Struct, frozen=True):
 
 class ProxyFailed(Exception):
     """A proxy did not serve: nothing was sent to the host. The text says why, without the name of the proxy."""
+
+    @classmethod
+    def by_status(cls, status: int) -> "ProxyFailed":
+        """The failure of a proxy that answers with this status itself."""
+        return cls(f"HTTP {status}, it refuses the credentials" if status == PROXY_REFUSES else f"HTTP {status}")
 
 
 class _ProxyState(Struct):
@@ -91,6 +100,14 @@ class ProxyRotation:
 
     def _state(self, proxy: Proxy) -> _ProxyState:
         return self._states.setdefault(proxy, _ProxyState())
+
+
+def tunnel_failure(proxy: Proxy, authority: str, status: int) -> Exception:
+    """The failure of a CONNECT to a host (`name:port`) by the status of its answer."""
+    if status in _PROXY_FAILURES:
+        return ProxyFailed.by_status(status)
+    text = f"proxy {proxy} refuses a tunnel to {authority}: HTTP {status}"
+    return FetchFailed(text, kind="proxy", retryable=retryable_status(status))
 
 
 def read_proxy(text: str) -> Proxy:

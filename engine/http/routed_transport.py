@@ -1,4 +1,4 @@
-"""The transport over httpcore, for hosts with a proxy, TLS settings or HTTP/2.
+"""The transport over httpcore's pools, for hosts with a proxy, TLS settings or HTTP/2.
 
 It is imported, with httpcore and h2, at the first request that needs it.
 """
@@ -11,18 +11,22 @@ from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from io import BytesIO
+from typing import NamedTuple
 
-import h2.errors
-import h2.events
-import h2.exceptions
+import aiohttp
 import httpcore
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from engine import urls
 from engine.errors import one_line
-from engine.http.address_guard import GuardedAddress, literal_address, refuse_guarded_literal, to_refusal
-from engine.http.connector import PROXY_REFUSES, ConnectionKey, Connector, Dialer, OpenConnection, describe_refusal
+from engine.http.address_guard import (
+    GuardedAddress,
+    GuardedResolver,
+    literal_address,
+    refuse_guarded_literal,
+    to_refusal,
+)
 from engine.http.decompress import Decompressor, body_too_large
 from engine.http.errors import (
     FetchFailed,
@@ -32,16 +36,17 @@ from engine.http.errors import (
     tls_failure,
     unresolved_host,
 )
-from engine.http.network_stream import FloodDetected, check_pieces
-from engine.http.proxies import Proxy, ProxyFailed, ProxyRotation, read_proxy
+from engine.http.guarded_backend import GuardedBackend, GuardedStream, ProxyBackend
+from engine.http.proxies import PROXY_REFUSES, Proxy, ProxyFailed, ProxyRotation, read_proxy, tunnel_failure
 from engine.http.request import OutgoingRequest
 from engine.http.tls import TlsContexts
 from engine.http.transport import HoldBytes, TransportResponse
-from engine.model.host import HostRoute
+from engine.model.host import HostRoute, TlsRule
 
 _IDLE_SECONDS = 15.0
 """For which an idle connection is kept, as in the other transport."""
 _ALERT_SECONDS = 1.0
+_MAX_PROXY_SECONDS = 10.0
 _MAX_HEADERS = 512
 _MAX_ROUTES = 1000
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
@@ -51,13 +56,38 @@ _NO_TLS_FAILURES = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLZeroRetu
 _BODY_CUT = "peer closed connection"
 _PIECES_BETWEEN_PAUSES = 256
 """After so many pieces other tasks run: a read may hold thousands of small ones."""
+_HEAD_END, _LAST_CHUNK = b"\r\n\r\n", b"0\r\n\r\n"
+
+
+class WireKey(NamedTuple):
+    """What a connection is for: it serves no request with another key."""
+
+    scheme: str
+    host: str
+    """As in a normalized URL."""
+    port: int | None
+    """As in a normalized URL."""
+    tls: TlsRule | None
+    http2: bool
+    exempt: bool
+    proxy: Proxy | None
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether the proxy reads the requests: those over http, which have no tunnel."""
+        return self.proxy is not None and self.scheme == "http"
+
+
+class Wire(NamedTuple):
+    """A pool of one connection: a request that ends early closes no other request's."""
+
+    key: WireKey
+    pool: httpcore.AsyncConnectionPool
+    backend: GuardedBackend
 
 
 class RoutedTransport:
-    """One request at a time on each connection, by HTTP/2 too: what ends early closes no other request's connection.
-
-    Up to `connections` are in use, and as many are kept idle. Use it from one event loop.
-    """
+    """Up to `connections` are in use, and as many are kept idle. Use it from one event loop."""
 
     def __init__(
         self,
@@ -67,21 +97,21 @@ class RoutedTransport:
         deadline: float,
         resolver: AbstractResolver | None = None,
     ) -> None:
-        """`headers`: of every request. `deadline`: seconds for a whole request, which the caller keeps."""
+        """`headers`: of every request. `deadline`: seconds for a whole request, which the caller keeps.
+
+        A proxy that has not served after a third of it has failed.
+        """
         self._headers = {name.lower(): (name.encode(), value.encode()) for name, value in headers.items()}
         self._connections = connections
-        self._dialer = Dialer(resolver)
-        self._connector = Connector(
-            self._dialer,
-            user_agent=headers.get("User-Agent", ""),
-            deadline=deadline,
-            idle_seconds=_IDLE_SECONDS,
-            contexts=TlsContexts(),
-        )
+        self._proxy_seconds = min(_MAX_PROXY_SECONDS, deadline / 3)
+        self._resolver = resolver
+        self._guarded_resolver: GuardedResolver | None = None
+        self._own_resolver: AbstractResolver | None = None
+        self._contexts = TlsContexts()
         self._rotation = ProxyRotation()
         self._proxies: dict[tuple[str, ...], tuple[Proxy, ...]] = {}
         self._slots = asyncio.Semaphore(connections)
-        self._idle: OrderedDict[int, OpenConnection] = OrderedDict()
+        self._idle: OrderedDict[int, Wire] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
     async def send(self, request: OutgoingRequest, route: HostRoute) -> TransportResponse:
@@ -106,12 +136,13 @@ class RoutedTransport:
         check_route(URL(url, encoded=True), route, exempt=False)
 
     async def aclose(self) -> None:
-        for connection in self._idle.values():
-            self._close_soon(connection)
+        for wire in self._idle.values():
+            self._close_soon(wire)
         self._idle.clear()
         if self._closing:
             await asyncio.wait(self._closing, timeout=1.0)
-        await self._dialer.aclose()
+        if self._own_resolver is not None:
+            await self._own_resolver.close()
 
     def _read_proxies(self, written: tuple[str, ...]) -> tuple[Proxy, ...]:
         proxies = self._proxies.get(written)
@@ -121,32 +152,33 @@ class RoutedTransport:
             proxies = self._proxies[written] = tuple(map(read_proxy, written))
         return proxies
 
-    async def _exchange(self, request: OutgoingRequest, key: ConnectionKey) -> TransportResponse:
+    async def _exchange(self, request: OutgoingRequest, key: WireKey) -> TransportResponse:
         """Send the request and read the head of its response. Raises FetchFailed, ProxyFailed."""
         await self._slots.acquire()
-        connection = reused = self._take_idle(key)
+        wire = reused = self._take_idle(key)
         try:
-            if connection is None:
-                connection = await self._connector.open(key)
-            connection.stream.meter.start_exchange()
-            response = await connection.http.handle_async_request(self._build(request, connection))
-            connection.stream.meter.end_head()
+            if wire is None:
+                wire = self._open(key)
+            async with asyncio.timeout(None) as limit:
+                wire.backend.limit = limit
+                response = await wire.pool.handle_async_request(self._build(request, key))
             if key.is_forwarded and response.status == PROXY_REFUSES:
-                raise ProxyFailed(describe_refusal(response.status))
+                raise ProxyFailed.by_status(response.status)
             if len(response.headers) > _MAX_HEADERS:
-                raise FetchFailed(
-                    f"invalid HTTP response: more than {_MAX_HEADERS} headers", kind="protocol", retryable=False
-                )
+                text = f"invalid HTTP response: more than {_MAX_HEADERS} headers"
+                raise FetchFailed(text, kind="protocol", retryable=False)
         except BaseException as error:
             self._slots.release()
-            if connection is not None:
-                self._close_soon(connection)
-            if isinstance(error, GuardedAddress):
-                raise to_refusal(URL(request.target, encoded=True), error.address, error.category) from error
+            if wire is not None:
+                self._close_soon(wire)
             if isinstance(error, ProxyFailed) or not isinstance(error, Exception):
                 raise
+            if key.proxy is not None and wire is not None and not wire.backend.has_served:
+                raise self._to_proxy_failure(error, key, key.proxy) from error
+            if isinstance(error, GuardedAddress):
+                raise to_refusal(URL(request.target, encoded=True), error.address, error.category) from error
             failure = to_fetch_failed(error, host=key.host)
-            if failure.kind == "connection" and connection is not None and reused is None and key.tls is not None:
+            if failure.kind == "connection" and wire is not None and reused is None and key.tls is not None:
                 failure = await self._find_alert(key) or failure
             if failure.kind == "protocol" and key.is_forwarded:
                 # not sent again at once, as it may have reached the host: the next attempt has another proxy
@@ -154,83 +186,113 @@ class RoutedTransport:
             raise failure from error
         body = StreamBody(
             response,
-            on_complete=partial(self._keep, connection),
-            on_abandoned=partial(self._abandon, connection),
+            on_complete=partial(self._keep, wire),
+            on_abandoned=partial(self._abandon, wire),
             to_failure=partial(to_fetch_failed, host=key.host, in_body=True),
         )
         return TransportResponse(response.status, tuple(response.headers), body, request)
 
-    def _build(self, request: OutgoingRequest, connection: OpenConnection) -> httpcore.Request:
+    def _to_proxy_failure(self, error: Exception, key: WireKey, proxy: Proxy) -> Exception:
+        """What became of a connection for which the proxy has not served."""
+        if isinstance(error, TimeoutError):
+            return ProxyFailed(f"no answer in {self._proxy_seconds:g} s")
+        if isinstance(error, httpcore.ProxyError):
+            return tunnel_failure(proxy, f"{key.host}:{key.port or 443}", int(str(error).partition(" ")[0]))
+        if isinstance(error, httpcore.NetworkError | httpcore.ProtocolError):
+            return ProxyFailed("no valid answer to CONNECT")
+        return to_fetch_failed(error, host=key.host)
+
+    def _open(self, key: WireKey) -> Wire:
+        """A pool for requests with this key. Raises FetchFailed if a file of its TLS rule cannot be used."""
+        tls = self._contexts.find(key.tls, http2=key.http2) if key.scheme == "https" else None
+        backend = self._create_backend(key)
+        if key.proxy is None:
+            pool = httpcore.AsyncConnectionPool(
+                tls, max_connections=1, keepalive_expiry=_IDLE_SECONDS, http2=key.http2, network_backend=backend
+            )
+        else:
+            headers = [self._headers["user-agent"]] if "user-agent" in self._headers else []
+            if key.proxy.authorization:
+                headers.append((b"Proxy-Authorization", key.proxy.authorization.encode()))
+            pool = httpcore.AsyncHTTPProxy(
+                httpcore.URL(scheme=b"http", host=key.proxy.host.encode(), port=key.proxy.port, target=b"/"),
+                proxy_headers=headers, ssl_context=tls, max_connections=1, keepalive_expiry=_IDLE_SECONDS,
+                http2=key.http2, network_backend=backend,
+            )  # fmt: skip
+        return Wire(key, pool, backend)
+
+    def _create_backend(self, key: WireKey) -> GuardedBackend:
+        resolver = self._resolver or self._own_resolver
+        if resolver is None:
+            resolver = self._own_resolver = aiohttp.DefaultResolver()
+        if key.proxy is not None:
+            tls = self._contexts.find(None, http2=False) if key.proxy.scheme == "https" else None
+            return ProxyBackend(resolver, tls, tunnels=not key.is_forwarded, seconds=self._proxy_seconds)
+        if key.exempt:
+            return GuardedBackend(resolver, exempt=True)
+        if self._guarded_resolver is None:
+            self._guarded_resolver = GuardedResolver(resolver)
+        return GuardedBackend(self._guarded_resolver, exempt=False)
+
+    def _build(self, request: OutgoingRequest, key: WireKey) -> httpcore.Request:
         """The request for httpcore, which adds no headers of its own, with the exact URL."""
-        key, origin, own = connection.key, connection.origin, request.headers
-        url = urls.origin(request.target)
+        own, url = request.headers, urls.origin(request.target)
         headers = [(b"Host", url.partition("://")[2].encode())]
         headers += [pair for name, pair in self._headers.items() if name not in own]
         if request.body or request.method not in _WITHOUT_BODY:
             headers.append((b"Content-Length", str(len(request.body)).encode()))
-        if key.is_forwarded:
-            target = request.target.encode()
-            if key.proxy is not None and key.proxy.authorization:
-                headers.append((b"Proxy-Authorization", key.proxy.authorization.encode()))
-        else:
-            target = request.target[len(url) :].encode() or b"/"
+        target = request.target[len(url) :].encode() or b"/"
         return httpcore.Request(
             request.method,
-            httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target),
+            httpcore.URL(scheme=key.scheme.encode(), host=key.host.encode(), port=key.port, target=target),
             headers=[*headers, *own.raw],
             content=request.body or None,
         )
 
-    async def _find_alert(self, key: ConnectionKey) -> FetchFailed | None:
+    async def _find_alert(self, key: WireKey) -> FetchFailed | None:
         """What a server says that does not accept our certificate, or misses one; None without an alert.
 
         By TLS 1.3 it does so after the handshake, and its reset, an answer to the request, overtakes the alert.
         """
+        if key.proxy is not None:
+            return None
         try:
             async with asyncio.timeout(_ALERT_SECONDS):
-                connection = await self._connector.open(key)
+                stream = await self._create_backend(key).connect_tcp(key.host, key.port or 443)
                 try:
-                    await connection.stream.read(1)
+                    await (await stream.start_tls(self._contexts.find(key.tls, http2=key.http2), key.host)).read(1)
                 finally:
-                    self._close_soon(connection)
+                    await stream.aclose()
         except Exception as error:
             failure = to_fetch_failed(error, host=key.host)
             return failure if failure.kind == "tls" else None
         return None
 
-    def _take_idle(self, key: ConnectionKey) -> OpenConnection | None:
-        """The idle connection with this key that was used last; closes those that cannot be used any more."""
-        for number, connection in reversed(self._idle.items()):
-            if connection.key == key:
-                del self._idle[number]
-                if connection.is_reusable:
-                    return connection
-                self._close_soon(connection)
-                return self._take_idle(key)
-        return None
+    def _take_idle(self, key: WireKey) -> Wire | None:
+        """The idle connection with this key that was used last. Its pool opens another one if it cannot be used."""
+        number = next((number for number, wire in reversed(self._idle.items()) if wire.key == key), None)
+        return None if number is None else self._idle.pop(number)
 
-    def _keep(self, connection: OpenConnection) -> None:
+    def _keep(self, wire: Wire) -> None:
         """Take back a connection whose response is complete."""
         self._slots.release()
-        if not connection.http.is_idle():
-            self._close_soon(connection)
-            return
-        self._idle[id(connection)] = connection
+        self._idle[id(wire)] = wire
         while self._idle:  # the oldest first: those behind it expire later
             number, oldest = next(iter(self._idle.items()))
-            if len(self._idle) <= self._connections and not oldest.http.has_expired():
+            has_expired = all(one.has_expired() for one in oldest.pool.connections)
+            if len(self._idle) <= self._connections and not has_expired:
                 break
             del self._idle[number]
             self._close_soon(oldest)
 
-    def _abandon(self, connection: OpenConnection) -> None:
+    def _abandon(self, wire: Wire) -> None:
         """Take back a connection whose response is not read to its end."""
         self._slots.release()
-        self._close_soon(connection)
+        self._close_soon(wire)
 
-    def _close_soon(self, connection: OpenConnection) -> None:
+    def _close_soon(self, wire: Wire) -> None:
         """Close in a task of its own: whoever ends a request early may be cancelled."""
-        closing = asyncio.ensure_future(_close(connection))
+        closing = asyncio.ensure_future(_close(wire))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -248,15 +310,14 @@ def check_route(url: URL, route: HostRoute, *, exempt: bool) -> None:
         raise ProxiedNameRefused(host, url.port or 0)
 
 
-def _key_of(url: URL, request: OutgoingRequest, route: HostRoute, proxy: Proxy | None) -> ConnectionKey:
+def _key_of(url: URL, request: OutgoingRequest, route: HostRoute, proxy: Proxy | None) -> WireKey:
     host = url.host_subcomponent or ""
-    return ConnectionKey(url.scheme, host, url.port or 0, route.tls, route.http2, request.exempt, proxy)
+    return WireKey(url.scheme, host, url.explicit_port, route.tls, route.http2, request.exempt, proxy)
 
 
-async def _close(connection: OpenConnection) -> None:
+async def _close(wire: Wire) -> None:
     with contextlib.suppress(Exception):  # a hostile server may have left it in any state
-        await connection.http.aclose()
-    await connection.stream.aclose()
+        await wire.pool.aclose()
 
 
 def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> FetchFailed:
@@ -269,14 +330,18 @@ def to_fetch_failed(error: Exception, *, host: str, in_body: bool = False) -> Fe
             return invalid_certificate(cause)
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _NO_TLS_FAILURES):
             return tls_failure(cause)
-        if isinstance(cause, FloodDetected):
-            return FetchFailed(f"invalid HTTP response: {cause}", kind="protocol", retryable=False)
         if isinstance(cause, socket.gaierror):
             return unresolved_host(host, cause)
     ended = _describe_end(chain, in_body=in_body)
     if ended is not None:
         return FetchFailed(ended, kind="connection", retryable=True)
-    return FetchFailed(f"invalid HTTP response: {_describe_protocol(chain)}", kind="protocol", retryable=False)
+    detail = error.args[0] if error.args else None
+    text = "it cannot be read"
+    if isinstance(detail, Exception):
+        text = "a violation of HTTP/2"
+    elif isinstance(error, httpcore.RemoteProtocolError):
+        text = one_line(str(detail).partition("(")[0].partition(":")[0])
+    return FetchFailed(f"invalid HTTP response: {text}", kind="protocol", retryable=False)
 
 
 def _describe_end(chain: list[BaseException], *, in_body: bool) -> str | None:
@@ -284,38 +349,16 @@ def _describe_end(chain: list[BaseException], *, in_body: bool) -> str | None:
     lost = "connection lost while reading the body" if in_body else None
     for cause in chain:
         detail = cause.args[0] if cause.args else None
-        if isinstance(cause, h2.exceptions.TooManyStreamsError):
-            return "the server accepts no further stream"
-        if isinstance(detail, h2.events.StreamReset):
-            return f"the server reset the stream ({_error_name(detail.error_code)})"
-        if isinstance(detail, h2.events.ConnectionTerminated):
-            return f"the server closed the connection ({_error_name(detail.error_code)})"
         if isinstance(cause, httpcore.RemoteProtocolError):
-            text = str(detail)
-            if text.startswith(("Server disconnected", _BODY_CUT)):
+            if not isinstance(detail, Exception) and hasattr(detail, "error_code"):  # an event of HTTP/2
+                return "the server ended the stream"
+            if str(detail).startswith(("Server disconnected", _BODY_CUT)):
                 return lost or "connection closed before a response"
         if isinstance(cause, OSError) and cause.errno is not None:
             return lost or describe_os_error(cause.errno)
     if isinstance(chain[0], httpcore.NetworkError | httpcore.ConnectionNotAvailable | OSError):
         return lost or "connection failed"
     return None
-
-
-def _describe_protocol(chain: list[BaseException]) -> str:
-    for cause in chain:
-        detail = cause.args[0] if cause.args else None
-        if isinstance(cause, h2.exceptions.H2Error) or isinstance(detail, h2.exceptions.H2Error):
-            return "a violation of HTTP/2"
-        if isinstance(cause, httpcore.RemoteProtocolError):
-            return one_line(str(detail).partition("(")[0].partition(":")[0])
-    return "it cannot be read"
-
-
-def _error_name(code: object) -> str:
-    try:
-        return h2.errors.ErrorCodes(code).name  # type: ignore[arg-type]
-    except ValueError:
-        return f"error {code}"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -347,6 +390,7 @@ class StreamBody:
         self._to_failure = to_failure
         self._ended = False
         self._count = 0
+        self._last_piece = b""
         self.received = 0
         """Bytes read, as sent."""
 
@@ -407,10 +451,10 @@ class StreamBody:
             await asyncio.sleep(0)
         try:
             piece = await anext(self._pieces, None)
-            check_pieces(self._count, self.received)
         except Exception as error:  # a hostile body may make the libraries raise anything
             raise self._to_failure(error) from error
         self.received += len(piece or b"")
+        self._last_piece = piece or self._last_piece
         if limit is not None and self.received > limit:
             raise body_too_large(limit)
         return piece
@@ -421,8 +465,22 @@ class StreamBody:
         except BaseException:
             self.close()
             raise
-        self._ended = True
-        self._on_complete()
+        if self._has_bytes_behind():
+            self.close()
+        else:
+            self._ended = True
+            self._on_complete()
+
+    def _has_bytes_behind(self) -> bool:
+        """Whether more was read than the response, which would be taken for the next one."""
+        stream = self._response.extensions["network_stream"]
+        if self._response.extensions["http_version"] == b"HTTP/2" or not isinstance(stream, GuardedStream):
+            return False
+        last = stream.last_read
+        if not self._last_piece:
+            return last.find(_HEAD_END) != len(last) - len(_HEAD_END)
+        is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in self._response.headers)
+        return bool(last) and not last.endswith(_LAST_CHUNK if is_chunked else self._last_piece)
 
 
 def _declared_length(response: httpcore.Response) -> int | None:

@@ -5,17 +5,14 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Protocol
 
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
-from aiohttp.helpers import set_exception
 from aiohttp.http import RawResponseMessage
 from aiohttp.tracing import Trace
 from yarl import URL
@@ -37,7 +34,7 @@ from engine.http.errors import (
     unresolved_host,
 )
 from engine.http.request import OutgoingRequest
-from engine.http.tls import TlsContexts, TlsFlood
+from engine.http.tls import TlsContexts
 
 HoldBytes = Callable[[int], Awaitable[None]]
 """Waits until that many further bytes may be kept in memory."""
@@ -96,42 +93,17 @@ class Download(Protocol):
         """Read a response of any status; returns the beginning of its content. `headers`: names in lower case."""
 
 
-class _CheckedHandler(ResponseHandler):
-    """Closes its connection when something arrives while it is idle."""
-
-    is_idle = False
-
-    def data_received(self, data: bytes) -> None:
-        if data and self.is_idle:  # without data aiohttp calls it itself
-            self.close()
-        else:
-            super().data_received(data)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        if isinstance(exc, TlsFlood) and self._payload is not None:
-            # aiohttp would raise an error of its own, about the body alone
-            set_exception(self._payload, exc)
-            self._payload = None
-        super().connection_lost(exc)
-
-
 class CheckedConnector(aiohttp.TCPConnector):
-    """Overrides private methods: pyproject.toml bounds the version, and tests send such responses."""
+    """Gives out no connection to which a response was sent while it was idle: it would be taken for the next one."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._factory = partial(_CheckedHandler, loop=self._loop)  # type: ignore[assignment]
-
-    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
-        connection = await super()._get(key, traces)
-        if connection is not None and isinstance(connection.protocol, _CheckedHandler):
-            connection.protocol.is_idle = False
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        while connection.protocol is not None and connection.protocol.should_close:
+            connection.close()
+            connection = await super().connect(req, traces, timeout)
         return connection
-
-    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        if isinstance(protocol, _CheckedHandler):
-            protocol.is_idle = True
-        super()._release(key, protocol, should_close=should_close)
 
 
 class TransportResponse(httpx.Response):
@@ -405,9 +377,6 @@ def _to_fetch_failed(error: Exception) -> FetchFailed:
         return invalid_certificate(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         return tls_failure(error.os_error)
-    for cause in (error, error.__cause__):
-        if isinstance(cause, TlsFlood):
-            return tls_failure(cause)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return FetchFailed("connection closed before a response", kind="connection", retryable=True)
     if isinstance(error, aiohttp.ClientPayloadError):

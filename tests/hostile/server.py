@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from tests.hostile.answer import Connection, HostileAnswer, MakeBody, make_body
-from tests.hostile.transports import HostileTransport, Http2Translator
-from tests.process.http2_connection import Http2Connection, Http2Stream
+from tests.hostile.transports import HostileTransport
 
 _PLAIN = HostileTransport("plain", None, "")
 
@@ -57,30 +56,17 @@ class HostileServer:
         self._thread.join(5)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tls = writer.get_extra_info("ssl_object")
-        if tls is not None and tls.selected_alpn_protocol() == "h2":
-            await Http2Connection(reader, writer, self._answer_by_http2).serve()
-            return
         # a hostile answer may not care what the crawl does with its connection
         with contextlib.suppress(
             OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError, ValueError
         ):
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split(b" ", 2)[1].decode("latin-1")
-            self._note(path)
+            self.requests += 1
+            self.asked.setdefault(path, time.time())
             await self._answer(Connection(path, writer, self._bodies))
         with contextlib.suppress(OSError):
             writer.close()
-
-    async def _answer_by_http2(self, stream: Http2Stream) -> None:
-        self._note(stream.path)
-        translator = Http2Translator(stream, self._bodies)
-        await self._answer(translator)
-        await translator.end()
-
-    def _note(self, path: str) -> None:
-        self.requests += 1
-        self.asked.setdefault(path, time.time())
 
     async def _answer(self, connection: Connection) -> None:
         if connection.path == "/robots.txt":

@@ -90,11 +90,6 @@ class Http2Connection:
         self.writer.write(self.state.data_to_send())
         await self.writer.drain()
 
-    async def send_raw(self, frames: bytes) -> None:
-        """Bytes that the library would not send."""
-        self.writer.write(frames)
-        await self.writer.drain()
-
     async def wait_for_window(self) -> None:
         if self.writer.is_closing():
             raise ConnectionResetError

@@ -59,7 +59,7 @@ def test_a_sample_of_hostile_answers_hurts_no_good_page(tmp_path: Path, good: Si
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", ["http2", "proxy", "tls", "tunnel"])
+@pytest.mark.parametrize("name", ["proxy", "tls", "tunnel"])
 def test_a_sample_over_each_transport_hurts_no_good_page(tmp_path: Path, good: Site, name: str) -> None:
     (tmp_path / "files").mkdir()
     with open_transport(name, tmp_path / "files") as transport, serve_hostile(ANSWERS, transport) as server:

@@ -1,0 +1,229 @@
+"""The network of httpcore's pools: connects to public addresses or a proxy, reads in small steps."""
+
+import asyncio
+import errno
+import select
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import httpcore
+from aiohappyeyeballs import start_connection
+from aiohttp.abc import AbstractResolver
+
+from engine.http.address_guard import literal_address, open_guarded_socket
+from engine.http.errors import describe_os_error, invalid_certificate, tls_failure
+from engine.http.proxies import ProxyFailed
+
+READ_BYTES = 16 * 1024
+"""Bytes of one read: a hostile server's messages in them are parsed without letting other tasks run."""
+_NEXT_ADDRESS_SECONDS = 0.25
+"""After which a further address of a name is tried beside the one before (RFC 8305)."""
+_T = TypeVar("_T")
+
+
+class GuardedStream(httpcore.AsyncNetworkStream):
+    """A connection with a part in TLS: a request has a deadline, so the timeouts of its reads and writes are unused."""
+
+    last_read = b""
+    """What the last read gave."""
+    on_tls: Callable[[], None] | None = None
+    """Called before TLS starts."""
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None  # noqa: ARG002
+    ) -> "TlsStream":  # fmt: skip
+        """The same connection with TLS. Raises OSError, of which ssl.SSLError is one; the connection is then closed."""
+        if self.on_tls is not None:
+            self.on_tls()
+        stream = TlsStream(self, ssl_context, (server_hostname or "").strip("[]").rstrip("."))
+        try:
+            await stream.shake_hands()
+        except BaseException:
+            await self.aclose()
+            raise
+        return stream
+
+
+class SocketStream(GuardedStream):
+    """Owns the socket. Used by one task at a time."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
+        """The next bytes; empty at the end. Raises httpcore.ReadError."""
+        await asyncio.sleep(0)  # a socket that is always readable must not keep the loop
+        try:
+            self.last_read = await asyncio.get_running_loop().sock_recv(self._socket, min(max_bytes, READ_BYTES))
+        except (OSError, ValueError) as error:  # a closed socket has no number
+            raise httpcore.ReadError from error
+        return self.last_read
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
+        """Send all bytes. Raises httpcore.WriteError."""
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._socket, buffer)
+        except (OSError, ValueError) as error:
+            raise httpcore.WriteError from error
+
+    async def aclose(self) -> None:
+        self._socket.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        """For `is_readable`: whether bytes, or the end, can be read now."""
+        if info != "is_readable":
+            return None
+        if self._socket.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+
+class TlsStream(GuardedStream):
+    """TLS over another stream."""
+
+    def __init__(self, inner: GuardedStream, context: ssl.SSLContext, hostname: str) -> None:
+        self._inner = inner
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=hostname)
+
+    async def shake_hands(self) -> None:
+        """Raises OSError, of which ssl.SSLError is one."""
+        try:
+            await self._run(self._tls.do_handshake)
+        except (httpcore.NetworkError, ssl.SSLEOFError) as error:
+            raise ConnectionResetError(errno.ECONNRESET, "closed during the handshake") from error
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002
+        """The next bytes; empty at the end. Raises httpcore.ReadError, ssl.SSLError."""
+        try:
+            self.last_read = await self._run(partial(self._tls.read, min(max_bytes, READ_BYTES)))
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            self.last_read = b""
+        return self.last_read
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
+        """Send all bytes. Raises httpcore.WriteError, ssl.SSLError."""
+        rest = memoryview(buffer)
+        while rest:
+            rest = rest[await self._run(partial(self._tls.write, rest)) :]
+
+    async def aclose(self) -> None:
+        """Close the connection without waiting for the other side."""
+        await self._inner.aclose()
+
+    def get_extra_info(self, info: str) -> Any:
+        """The TLS object, and whether bytes, or the end, can be read now."""
+        if info == "ssl_object":
+            return self._tls
+        if info == "is_readable":
+            return self._incoming.pending > 0 or self._tls.pending() > 0 or self._inner.get_extra_info(info)
+        return None
+
+    async def _run(self, step: Callable[[], _T]) -> _T:
+        """The result of a step of OpenSSL, which gets the bytes that it needs."""
+        while True:
+            try:
+                result = step()
+            except ssl.SSLWantReadError:
+                await self._send_outgoing()
+                if data := await self._inner.read(READ_BYTES):
+                    self._incoming.write(data)
+                else:
+                    self._incoming.write_eof()
+            else:
+                await self._send_outgoing()
+                return result
+
+    async def _send_outgoing(self) -> None:
+        if self._outgoing.pending:
+            await self._inner.write(self._outgoing.read())
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to public addresses only, as the other transport does, and to any for exempt hosts."""
+
+    def __init__(self, resolver: AbstractResolver, *, exempt: bool) -> None:
+        """`resolver`: a GuardedResolver unless `exempt`."""
+        self._resolver = resolver
+        self._socket_factory = None if exempt else open_guarded_socket
+        self.limit: asyncio.Timeout
+        """Of the request that may open a connection."""
+        self.has_served = True
+        """False until a proxy has done its part; what fails then is the fault of the host."""
+
+    async def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> GuardedStream:
+        """A connection. `host`: a name or an address as in a normalized URL, with brackets or without.
+
+        Raises OSError: GuardedAddress if all addresses of the host are guarded, socket.gaierror without an address.
+        """
+        address = literal_address(host)
+        connected = await start_connection(
+            [_to_addr_info(one, port) for one in ([address] if address else await self._resolve(host, port))],
+            happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS,
+            interleave=1,
+            socket_factory=self._socket_factory,
+        )
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return SocketStream(connected)
+
+    async def _resolve(self, host: str, port: int) -> list[str]:
+        found = [result["host"] for result in await self._resolver.resolve(host, port, socket.AF_UNSPEC)]
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "no address")
+        return found
+
+
+class ProxyBackend(GuardedBackend):
+    """Connects to a proxy, by TLS where its URL says so. Its pool has one connection."""
+
+    def __init__(
+        self, resolver: AbstractResolver, tls: ssl.SSLContext | None, *, tunnels: bool, seconds: float
+    ) -> None:
+        """`tunnels`: the requests go to hosts over https. `seconds`: in which the proxy must serve."""
+        super().__init__(resolver, exempt=True)
+        self._tls = tls
+        self._tunnels = tunnels
+        self._seconds = seconds
+
+    async def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> GuardedStream:
+        """A connection to the proxy. Raises ProxyFailed."""
+        self.has_served = False
+        self.limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
+        try:
+            stream = await super().connect_tcp(host, port)
+            if self._tls is not None:
+                stream = await stream.start_tls(self._tls, host)
+        except OSError as error:
+            raise ProxyFailed(_describe(error)) from error
+        if self._tunnels:
+            stream.on_tls = self._note_service
+        else:
+            self._note_service()
+        return stream
+
+    def _note_service(self) -> None:
+        self.has_served = True
+        self.limit.reschedule(None)
+
+
+def _to_addr_info(address: str, port: int) -> Any:
+    """The address as `getaddrinfo` gives it."""
+    if ":" not in address:
+        return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port)
+    bare, _, scope = address.partition("%")
+    number = int(scope) if scope.isdigit() else socket.if_nametoindex(scope) if scope else 0
+    return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (bare, port, 0, number)
+
+
+def _describe(error: OSError) -> str:
+    if isinstance(error, ssl.CertificateError):
+        return invalid_certificate(error).reason
+    if isinstance(error, ssl.SSLError):
+        return tls_failure(error).reason
+    return "its name cannot be resolved" if isinstance(error, socket.gaierror) else describe_os_error(error.errno)
