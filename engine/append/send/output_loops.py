@@ -93,7 +93,7 @@ class OutputLoops:
     def _run_loop(self, key: _Key, control: LoopControl) -> None:
         db = Database.open(self._data / CRAWL, busy_seconds=5)
         with contextlib.closing(db):
-            targets = _TargetFactory(db, self._run.seq, self._link, self._settings, control)
+            targets = _TargetFactory(self._data, db, self._run.seq, self._link, self._settings, control)
             if key[0] == "encoder":
                 chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
@@ -114,7 +114,10 @@ class OutputLoops:
 class _TargetFactory:
     """Creates processes of classes and targets of rows, with the plugin files of the current defs."""
 
-    def __init__(self, db: Database, run: int, link: TemplateLink, settings: Settings, control: LoopControl) -> None:
+    def __init__(
+        self, data: Path, db: Database, run: int, link: TemplateLink, settings: Settings, control: LoopControl
+    ) -> None:
+        self._data = data
         self._db = db
         self._run = run
         self._link = link
