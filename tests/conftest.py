@@ -1,10 +1,13 @@
 """Settings for all tests."""
 
+import contextlib
 import gc
+import importlib
 import os
 import shutil
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,6 +23,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STATE_HOME] = os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="crawl-console-tests-")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each worker and each process compiles every module
     sys.dont_write_bytecode = False
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker first imports its share of the modules, so that not every worker has to rewrite and compile all."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"))[first::step]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            importlib.import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
