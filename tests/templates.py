@@ -28,9 +28,8 @@ def template() -> OwnTemplate:
 def template_pid() -> int:
     own = template()
     own.share().close()
-    assert own._template is not None
-    assert own._template.pid is not None
-    return own._template.pid
+    assert own.pid is not None
+    return own.pid
 
 
 def children_of(parent: int) -> list[int]:

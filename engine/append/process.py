@@ -12,9 +12,8 @@ from engine.append.loop.heartbeat import AppenderHeartbeat
 from engine.append.loop.lifeline import Lifeline
 from engine.append.loop.output_dir import OutputDir
 from engine.errors import CrawlError, Fenced
-from engine.processes.launcher import TemplateLink
+from engine.processes.launcher import SupervisorSocket, TemplateLink
 from engine.processes.start import ChildStart
-from engine.processes.supervisor_socket import SupervisorSocket
 from engine.runtime import log_file
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings

@@ -11,8 +11,8 @@ import threading
 import time
 
 from engine.processes.child_limits import die_with_parent
+from engine.processes.launcher import SupervisorSocket
 from engine.processes.start import ChildStart
-from engine.processes.supervisor_socket import SupervisorSocket
 
 _CANNOT_RUN = 127
 _ORPHAN_SECONDS = 2.0

@@ -14,9 +14,8 @@ from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
-from engine.processes.launcher import TemplateLink
+from engine.processes.launcher import SupervisorSocket, TemplateLink
 from engine.processes.start import ChildStart
-from engine.processes.supervisor_socket import SupervisorSocket
 from engine.runtime import log_file
 from engine.settings import Settings
 

@@ -77,24 +77,12 @@ def tune_garbage_collection() -> None:
     gc.enable()
 
 
-def allowed_cpus() -> set[int]:
-    """The CPUs that this thread may use now; empty if the system does not say."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
-
-
-def let_run_on(pid: int, cpus: set[int]) -> None:
-    """Let a child use these CPUs, although the thread that started it may be pinned to one by now."""
-    if cpus:
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(pid, cpus)
-
-
 class CpuPinner:
     """Pins all threads of this process to the CPU on which the busiest one runs; unpins them under contention."""
 
     def __init__(self, busiest: threading.Thread) -> None:
         self._busiest = busiest
-        self._allowed_cpus = allowed_cpus()
+        self._allowed_cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
         self._pinned_since: float | None = None
         self._sampled_at = 0.0
         self._waited_ns = 0

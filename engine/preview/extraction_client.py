@@ -83,9 +83,9 @@ class ExtractionClient:
 
     def close(self) -> None:
         if self._runner is not None and self._pool is not None:
-            if self._worker is not None:
-                self._runner.run(self._worker.wait_closed())
-            self._runner.get_loop().call_soon(self._pool.close)
+            for part in (self._worker, self._pool):
+                if part is not None:
+                    self._runner.get_loop().call_soon(part.close)
             self._runner.run(asyncio.sleep(0))
             self._runner.close()
         self._runner = self._pool = self._worker = None

@@ -42,8 +42,7 @@ class Child:
         The group is killed first: until the leader is reaped, the kernel gives its pid to no other process.
         """
         if self._code is None and self.pid is not None and _has_ended(self.pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+            kill_group(self.pid)
             self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self._code
 
@@ -75,6 +74,12 @@ class Child:
             self.lifeline.close()
 
 
+def kill_group(pid: int) -> None:
+    """Kill the process group of this number, if it exists."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
 def become_subreaper() -> bool:
     """Become the parent of grandchildren whose parent ends (Linux); False where the system refuses."""
     return sys.platform == "linux" and not ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -97,8 +102,7 @@ def kill_leftover(identity: str, *, seconds: float = 5.0) -> None:
         return
     deadline = time.monotonic() + seconds
     while identity_of(pid) == identity and time.monotonic() < deadline:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
+        kill_group(pid)
         time.sleep(0.005)
 
 

@@ -1,16 +1,24 @@
 """A client's side of a template: starts and kills processes, hears of their ends."""
 
+import os
+import select
+import signal
 import socket
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.processes.child import Child
+from engine.processes.child import Child, kill_group
 from engine.processes.orders import AdoptOrder, Ended, KillOrder, ReportReader, Started, StartOrder, send_order
 from engine.processes.start import spawn
 
 _TEMPLATE = "engine.processes.template"
+_REPORT_SECONDS = 1.0
+"""The end of a process is reported so long after that of its sockets."""
+_END_SECONDS = 2.0
+"""A template ends so long after its last client is gone."""
 
 
 class TemplateLost(Exception):
@@ -43,6 +51,22 @@ class Launcher:
         except OSError as error:
             raise TemplateLost from error
         return self._last_number
+
+    def start_connected(
+        self, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int], *, leads_session: bool
+    ) -> tuple[socket.socket, int]:
+        """Order a process with a socket, its file `connection`; its output goes to stderr. Raises TemplateLost."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                number = self.start(
+                    entry, name, arguments, {"connection": theirs.fileno(), "output": 2, **files},
+                    leads_session=leads_session,
+                )  # fmt: skip
+            except TemplateLost:
+                ours.close()
+                raise
+        return ours, number
 
     def kill(self, number: int) -> None:
         """Kill a process, unless it has ended."""
@@ -95,43 +119,109 @@ class TemplateLink:
             self._control.close()
 
 
-class OwnTemplate(TemplateLink):
-    """A template for this process alone: started at the first need, and again after its death."""
+class ForkedProcess:
+    """A process with a client of its own. For one thread at a time."""
 
-    def __init__(self, entries: Sequence[str]) -> None:
-        """`entries`: as for `start_template`."""
-        self._entries = entries
-        self._template: Child | None = None
+    def __init__(
+        self, link: TemplateLink, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int]
+    ) -> None:
+        """Start it. `entry`, `name`, `arguments`: as in StartOrder. Raises TemplateLost, OSError."""
+        self._launcher = link.connect()
+        try:
+            self.connection, _ = self._launcher.start_connected(entry, name, arguments, files, leads_session=True)
+        except (OSError, TemplateLost):
+            self._launcher.close()
+            raise
+        self._pid: int | None = None
+        self._ended: Ended | None = None
+
+    def poll(self) -> Ended | None:
+        """How it ended; None while it runs."""
+        if self._ended is None:
+            try:
+                reports = self._launcher.receive()
+            except TemplateLost:
+                if self._pid is not None:
+                    kill_group(self._pid)  # the template cannot see to it
+                reports = [Ended(0, signal.SIGKILL, 0)]
+            for report in reports:
+                if isinstance(report, Started):
+                    self._pid = report.pid
+                else:
+                    self._ended = report
+        return self._ended
+
+    def wait(self, seconds: float = _REPORT_SECONDS) -> Ended | None:
+        """Wait for its end, at most so long; how it ended."""
+        deadline = time.monotonic() + seconds
+        while self.poll() is None and (left := deadline - time.monotonic()) > 0:
+            select.select([self._launcher.control], [], [], left)
+        return self._ended
+
+    def close(self) -> None:
+        """Have the template kill it with its session, unless it has ended: its client is gone."""
+        self._launcher.close()
+        self.connection.close()
+
+
+class SupervisorSocket:
+    """The lifeline of a supervised process: a socket to the supervisor, which sends the way to each new template."""
+
+    def __init__(self, fd: int, link: TemplateLink | None = None) -> None:
+        self._connection = socket.socket(fileno=fd)
+        self._link = link
+
+    def wait_for_end(self) -> None:
+        """Wait until the supervisor is gone."""
+        while True:
+            try:
+                data, files, _, _ = socket.recv_fds(self._connection, 1, 1)
+            except OSError:
+                return
+            if not data:
+                return
+            for fd in files:
+                os.set_inheritable(fd, False)
+                if self._link is not None:
+                    self._link.replace(socket.socket(fileno=fd))
+
+
+class OwnTemplate(TemplateLink):
+    """A template of this process: started at the first need, and again after its death."""
+
+    def __init__(self, entries: Sequence[str], data: Path | None = None) -> None:
+        """`entries`: modules that it imports, or `module:function` that it calls. `data`: the data dir, absolute."""
+        self._arguments = [*(["--data", str(data)] if data is not None else []), *entries]
+        self._process: Child | None = None
         self._lock = threading.RLock()
+
+    @property
+    def pid(self) -> int | None:
+        """None before its first start."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def share(self) -> socket.socket:
         """The socket of a further client. Raises TemplateLost, OSError."""
         with self._lock:
-            if self._template is None or self._template.poll() is not None:
+            if not self.is_running:
                 self.close()
-                pid, self._control = start_template(self._entries)
-                self._template = Child(pid=pid)
+                self._control, theirs = socket.socketpair()
+                with theirs:
+                    self._process = Child(pid=spawn(_TEMPLATE, self._arguments, theirs))
             return super().share()
 
     def close(self) -> None:
-        """End the template, if one runs; its clients must be closed before."""
+        """End the template, if one runs, with what it has forked for clients; they must be closed before."""
         with self._lock:
-            if self._template is not None:
-                self._control.close()
-                self._template.kill()
-                self._template = None
-
-
-def start_template(entries: Sequence[str], data: Path | None = None) -> tuple[int, socket.socket]:
-    """Start a template; returns its pid and the socket of its first client. Raises OSError.
-
-    `entries`: modules that it imports, or `module:function` that it calls. It ends when its last client is gone.
-    """
-    ours, theirs = socket.socketpair()
-    with theirs:
-        try:
-            pid = spawn(_TEMPLATE, [*(["--data", str(data)] if data is not None else []), *entries], theirs)
-        except OSError:
-            ours.close()
-            raise
-    return pid, ours
+            if self._process is None:
+                return
+            self._control.close()
+            deadline = time.monotonic() + _END_SECONDS
+            while self.is_running and time.monotonic() < deadline:
+                time.sleep(0.002)
+            self._process.kill()
+            self._process = None

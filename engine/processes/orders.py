@@ -65,6 +65,19 @@ class Ended(Struct, frozen=True):
     status: int
     memory: int
 
+    @property
+    def cause(self) -> str:
+        """`exit 3`, `signal 9`, or why it was not started."""
+        return describe_status(self.status)
+
+
+def describe_status(status: int) -> str:
+    """`exit 3`, `signal 9`, or why a process was not started, from its wait status."""
+    if status == NOT_FORKED:
+        return "no memory or processes left to start it"
+    code = os.waitstatus_to_exitcode(status)
+    return f"signal {-code}" if code < 0 else f"exit {code}"
+
 
 _decoder: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,10 @@ from typing import Any
 from engine.errors import CrawlError
 from engine.processes.child import Child, become_subreaper, reap_orphans
 from engine.processes.heartbeat import CRASH_LIMIT
-from engine.processes.launcher import Launcher, TemplateLink, TemplateLost, start_template
+from engine.processes.launcher import Launcher, OwnTemplate, TemplateLost
 from engine.processes.orders import Started, StartOrder
 from engine.processes.start import spawn_child
-from engine.processes.supervisor_socket import send_template
 from engine.runtime.log_file import open_log
-
-_END_SECONDS = 2.0
 
 
 class Spawner:
@@ -26,17 +22,15 @@ class Spawner:
     """
 
     def __init__(self, folder: Path, entries: Sequence[str], *, wakeup_fd: int | None = None) -> None:
-        """`folder`: the data dir, absolute. `entries`: what the template imports (see start_template).
+        """`folder`: the data dir, absolute. `entries`: what the template imports (see OwnTemplate).
 
         A node without work writes to `wakeup_fd` to wake the supervisor (engine.runtime.wakeup).
         """
         self._folder = folder
-        self._entries = list(entries)
         self._wakeup_fd = wakeup_fd
         self.adopts = become_subreaper()
         """Whether the template may fork for this process. Where the system refuses, each has its own interpreter."""
-        self._template: Child | None = None
-        self._link: TemplateLink | None = None
+        self._template = OwnTemplate(entries, folder)
         self._launcher: Launcher | None = None
         self._starting: dict[int, Child] = {}
         """Processes that the template has not reported yet, by number."""
@@ -51,17 +45,13 @@ class Spawner:
     def start_template(self) -> None:
         """Start the template; it imports while this process works. Raises CrawlError."""
         try:
-            pid, control = start_template(self._entries, self._folder)
-            self._link = TemplateLink(control)
-            self._launcher = self._link.connect()
+            self._launcher = self._template.connect()
         except (OSError, TemplateLost) as error:
             raise _cannot_start("the template", error) from error
-        self._template = Child(pid=pid)
 
     def check(self) -> None:
         """Hear of starts, reap what others left, follow a template that died by another. Never waits."""
-        self._hear()
-        if self._template is not None and self._template.poll() is not None and self.failure is None:
+        if not self._hear() and self.failure is None:
             with contextlib.suppress(CrawlError):  # the next check tries again
                 self._follow_template()
         self._children = [child for child in self._children if child.poll() is None]
@@ -74,14 +64,14 @@ class Spawner:
         `entry`: `module:function`, called with a ChildStart, whose files are `lifeline`, `template` and, if it `wakes`
         the supervisor, `wakeup`.
         """
-        if self._template is None or self._template.poll() is not None:
+        if not self._template.is_running:
             self._follow_template()
         ours, theirs = socket.socketpair()
         child = Child(ours)
         with contextlib.suppress(OSError):
             log.parent.mkdir(mode=0o700, exist_ok=True)
         try:
-            with theirs, open_log(log) as output, self._share() as template:
+            with theirs, open_log(log) as output, self._template.share() as template:
                 files = {"lifeline": theirs.fileno(), "output": output.fileno(), "template": template.fileno()}
                 if wakes and self._wakeup_fd is not None:
                     files["wakeup"] = self._wakeup_fd
@@ -94,15 +84,10 @@ class Spawner:
 
     def close(self) -> None:
         """End the template, and with it what it has forked for others."""
-        if self._link is not None and self._launcher is not None:
+        if self._launcher is not None:
             self._launcher.close()
-            self._link.close()
-        if self._template is not None:
-            deadline = time.monotonic() + _END_SECONDS
-            while self._template.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.002)  # it ends what its clients have left
-            self._template.kill()
-            self._template = None
+            self._launcher = None
+        self._template.close()
 
     def _start(
         self, child: Child, entry: str, name: str, arguments: Mapping[str, Any], files: Mapping[str, int]
@@ -114,18 +99,13 @@ class Spawner:
             order = StartOrder(number=0, entry=entry, name=name, arguments=arguments, files=tuple(files), own=True)
             child.on_started(spawn_child(order, list(files.values()), str(self._folder)))
 
-    def _share(self) -> socket.socket:
-        assert self._link is not None
-        return self._link.share()
-
-    def _hear(self) -> None:
-        if self._launcher is None:
-            return
+    def _hear(self) -> bool:
+        """Hear of starts; False: there is no template."""
         try:
-            reports = self._launcher.receive()
+            reports = self._launcher.receive() if self._launcher is not None else None
         except TemplateLost:
-            return
-        for report in reports:
+            reports = None
+        for report in reports or ():
             child = self._starting.pop(report.number, None)
             if child is None:
                 continue
@@ -134,20 +114,22 @@ class Spawner:
                 child.on_started(report.pid)
             else:
                 child.on_lost()
+        return reports is not None
 
     def _follow_template(self) -> None:
-        """Start a template in place of one that died; tell the processes that use it."""
-        if self._template is not None:
+        """Start a template, perhaps in place of one that died; tell the processes that used that."""
+        if self._launcher is not None:
             self._crashes += 1
-            self.close()
+            self._launcher.close()
+            self._launcher = None
             for child in self._starting.values():
                 child.on_lost()
             self._starting.clear()
         self.start_template()
         for child in self._children:
             if child.lifeline is not None and child.poll() is None:
-                with contextlib.suppress(OSError, TemplateLost):
-                    send_template(child.lifeline, self._share())
+                with contextlib.suppress(OSError, TemplateLost), self._template.share() as control:
+                    socket.send_fds(child.lifeline, [b"t"], [control.fileno()])
 
 
 def _cannot_start(name: str, error: Exception) -> CrawlError:

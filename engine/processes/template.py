@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from engine.processes.child import kill_group
 from engine.processes.child_limits import set_process_name
 from engine.processes.orders import (
     NOT_FORKED,
@@ -144,8 +145,7 @@ def _kill(pid: int, running: _Running) -> None:
 
 def _kill_session(pid: int, running: _Running) -> None:
     if running.leads_session:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
+        kill_group(pid)
 
 
 def _fork_for_client(order: StartOrder, files: dict[str, int]) -> int:

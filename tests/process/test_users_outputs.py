@@ -147,7 +147,7 @@ def test_a_class_with_a_fault_delays_its_own_output_alone(
     assert outputs["own/book"]["rows"] == 15
     texts = {
         "raise": "ValueError: no room left (plugins/out.py:16)", "hang": "longer than its limit of 1 s",
-        "exit": "its process exited with 7", "sysexit": "SystemExit: bye", "leak": "MemoryError",
+        "exit": "its process ended (exit 7)", "sysexit": "SystemExit: bye", "leak": "MemoryError",
     }  # fmt: skip
     if fault in texts:
         assert (project.folder / fault).read_text() == "2"

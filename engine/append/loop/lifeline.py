@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Literal, Protocol
 
-from engine.processes.supervisor_socket import SupervisorSocket
+from engine.processes.launcher import SupervisorSocket
 from engine.runtime.wakeup import Wakeup
 
 LoopState = Literal["STARTING", "READY", "DONE", "SHUTDOWN"]

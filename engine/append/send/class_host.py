@@ -66,7 +66,7 @@ class ClassHost:
 
     def serve(self) -> None:
         """Answer requests, one after another."""
-        while (frame := receive_frame(self._connection)) is not None:
+        while (frame := receive_frame(self._connection.recv_into)) is not None:
             header, body = frame
             operation = header["operation"]
             try:

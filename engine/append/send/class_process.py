@@ -2,24 +2,20 @@
 
 import contextlib
 import logging
-import os
 import selectors
-import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import orjson
 from msgspec import Struct
 
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.model.step import PluginFile
 from engine.plugins.files import encode_files
-from engine.processes.frames import PREFIX, encode_frame
-from engine.processes.launcher import Launcher, TemplateLink, TemplateLost
-from engine.processes.orders import NOT_FORKED, Ended
+from engine.processes.frames import FrameTooLarge, encode_frame, receive_frame
+from engine.processes.launcher import ForkedProcess, TemplateLink, TemplateLost
 
 START_SECONDS = 20.0
 """Seconds for the start of the interpreter and the creation of the class, besides its limit."""
@@ -60,9 +56,7 @@ class ClassProcess:
         self._output = output
         self._load_files = load_files
         self._stop = stop
-        self._launcher: Launcher | None = None
-        self._ended: Ended | None = None
-        self._connection: socket.socket | None = None
+        self._process: ForkedProcess | None = None
         self._header = b""
 
     def header(self) -> bytes:
@@ -82,7 +76,7 @@ class ClassProcess:
 
     def close(self) -> None:
         """Let the class release what it holds, and end the process; may be called again."""
-        if self._connection is not None and not self._stop.supervisor_gone:
+        if self._process is not None and not self._stop.supervisor_gone:
             try:
                 self._request({"operation": "close"}, b"", min(self._spec.limit, CLOSE_SECONDS))
             except OutputFailed as error:
@@ -92,25 +86,17 @@ class ClassProcess:
         self._kill()
 
     def _ensure_started(self) -> None:
-        if self._find_end() is not None:
+        if self._process is not None and self._process.poll() is not None:
             self._kill()  # it ended between two requests
-        if self._connection is not None:
+        if self._process is not None:
             return
         files = self._load_files()
-        ours, theirs = socket.socketpair()
         try:
-            with theirs:
-                self._launcher = self._link.connect()
-                self._launcher.start(
-                    "engine.append.send.class_host:main", "output", {}, {"connection": theirs.fileno(), "output": 2}
-                )
+            self._process = ForkedProcess(self._link, "engine.append.send.class_host:main", "output", {}, {})
         except (OSError, TemplateLost) as error:
-            ours.close()
-            self._kill()
             reason = getattr(error, "strerror", None) or str(error)
             raise OutputFailed(f"its process cannot be started: {reason}", "Free memory or processes.") from error
-        ours.setblocking(False)
-        self._connection = ours
+        self._process.connection.setblocking(False)
         spec = self._spec
         header = {
             "operation": "create", "class": spec.name, "kind": spec.kind, "options": dict(spec.options),
@@ -120,91 +106,65 @@ class ClassProcess:
 
     def _request(self, header: dict[str, Any], body: bytes, limit: float, more: float = 0.0) -> tuple[int, bytes]:
         """Send one request; returns the resident bytes of the process and the answer. A failure ends the process."""
-        assert self._connection is not None
-        exchange = _Exchange(self._connection, self._stop, time.monotonic() + limit + more)
+        assert self._process is not None
+        connection = _PatientSocket(self._process.connection, self._stop, time.monotonic() + limit + more)
         try:
             for piece in encode_frame(header, body):
-                exchange.send(piece)
-            header_size, body_size = PREFIX.unpack(exchange.receive(PREFIX.size))
-            if body_size > MAX_ANSWER_BYTES:
-                raise OutputFailed(f"it gave more than {MAX_ANSWER_BYTES / 1e6:,.0f} MB for one batch")
-            answer = orjson.loads(exchange.receive(header_size))
-            content = bytes(exchange.receive(body_size))
+                connection.sendall(piece)
+            frame = receive_frame(connection.recv_into, MAX_ANSWER_BYTES)
         except TimeoutError:
             self._kill()
             raise OutputFailed(f"it took longer than its limit of {limit:g} s; its process was ended") from None
-        except (EOFError, ConnectionError):
-            raise OutputFailed(self._describe_end()) from None
+        except FrameTooLarge:
+            self._kill()
+            raise OutputFailed(f"it gave more than {MAX_ANSWER_BYTES / 1e6:,.0f} MB for one batch") from None
+        except ConnectionError:
+            frame = None
         except BaseException:
             self._kill()
             raise
+        if frame is None:
+            raise OutputFailed(self._describe_end())
+        answer, content = frame
         if error := answer.get("error"):
             self._kill()  # what it left half done is lost with it
             raise OutputFailed(str(error))
         return int(answer["rss"]), content
 
     def _describe_end(self) -> str:
-        deadline = time.monotonic() + _SLICE_SECONDS
-        while self._find_end() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
-        ended = self._find_end()
+        assert self._process is not None
+        ended = self._process.wait()
         self._kill()
-        if ended is None:
-            return "it closed the connection to its process"
-        code = os.waitstatus_to_exitcode(ended.status) if ended.status != NOT_FORKED else -signal.SIGKILL
-        return (
-            f"its process was ended by {signal.Signals(-code).name}" if code < 0 else f"its process exited with {code}"
-        )
-
-    def _find_end(self) -> Ended | None:
-        """How the process ended; None while it runs."""
-        if self._launcher is not None and self._ended is None:
-            try:
-                reports = self._launcher.receive()
-            except TemplateLost:
-                reports = [Ended(0, signal.SIGKILL, 0)]
-            self._ended = next((report for report in reports if isinstance(report, Ended)), None)
-        return self._ended
+        return "it closed the connection to its process" if ended is None else f"its process ended ({ended.cause})"
 
     def _kill(self) -> None:
-        """Have the template end the process: its client is gone."""
-        for part in (self._connection, self._launcher):
-            if part is not None:
-                part.close()
-        self._connection = self._launcher = self._ended = None
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
 
-class _Exchange:
-    """One request and its answer, until a deadline."""
+class _PatientSocket:
+    """A socket that waits until a deadline. Its methods raise TimeoutError and SupervisorGone."""
 
     def __init__(self, connection: socket.socket, stop: StopSignal, deadline: float) -> None:
         self._connection = connection
         self._stop = stop
         self._deadline = deadline
 
-    def send(self, data: bytes) -> None:
+    def sendall(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
             self._wait(selectors.EVENT_WRITE)
             with contextlib.suppress(BlockingIOError):
                 rest = rest[self._connection.send(rest) :]
 
-    def receive(self, size: int) -> bytearray:
-        buffer = bytearray(size)
-        view, received = memoryview(buffer), 0
-        while received < size:
+    def recv_into(self, buffer: memoryview) -> int:
+        while True:
             self._wait(selectors.EVENT_READ)
-            try:
-                count = self._connection.recv_into(view[received:])
-            except BlockingIOError:
-                continue
-            if not count:
-                raise EOFError
-            received += count
-        return buffer
+            with contextlib.suppress(BlockingIOError):
+                return self._connection.recv_into(buffer)
 
     def _wait(self, event: int) -> None:
-        """Wait until the socket is ready. Raises TimeoutError, SupervisorGone."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, event)
             while not selector.select(max(0.0, min(_SLICE_SECONDS, self._deadline - time.monotonic()))):

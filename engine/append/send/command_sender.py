@@ -6,17 +6,18 @@ The program answers `{"ack": ID}`: it has that object, and all that it got befor
 import logging
 import os
 import selectors
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import IO, Any
+from typing import Any
 
 import orjson
 
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.append.send.delivery_batch import DeliveryBatch
+from engine.processes.launcher import TemplateLink, TemplateLost
+from engine.processes.program import Program, read_failure
 
 CLOSE_SECONDS = 5.0
 """A program has so long to end after its input has."""
@@ -30,14 +31,16 @@ class CommandSender:
     """A `DeliveryTarget` behind the pipes of a program, which is started when it is needed."""
 
     def __init__(
-        self, name: str, load_arguments: Callable[[], Sequence[str]], *, limit: float, stop: StopSignal
-    ) -> None:
+        self, name: str, link: TemplateLink, load_arguments: Callable[[], Sequence[str]], *, limit: float,
+        stop: StopSignal,
+    ) -> None:  # fmt: skip
         """`limit`: seconds without an answer. `load_arguments`: the program and its arguments; raises OSError."""
         self._name = name
+        self._link = link
         self._load_arguments = load_arguments
         self._limit = limit
         self._stop = stop
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Program | None = None
 
     def deliver(self, batch: DeliveryBatch, data_def: str) -> None:  # noqa: ARG002 - each object names its own
         """Write the batch, and wait until it is acknowledged. Raises OutputFailed, SupervisorGone."""
@@ -57,67 +60,47 @@ class CommandSender:
     def close(self) -> None:
         """Let the program end by itself; past a limit it is killed. May be called again."""
         process = self._process
-        if process is None:
-            return
-        if not self._stop.supervisor_gone:
-            assert process.stdin is not None
-            with suppress(OSError):
-                process.stdin.close()
-            try:
-                process.wait(CLOSE_SECONDS)
-            except subprocess.TimeoutExpired:
+        if process is not None and not self._stop.supervisor_gone:
+            process.stdin.close()
+            if process.wait(CLOSE_SECONDS) is None:
                 _log.warning("%s: the program did not end with its input; killed", self._name)
         self._kill()
 
-    def _ensure_started(self) -> subprocess.Popen[bytes]:
+    def _ensure_started(self) -> Program:
         if self._process is not None and self._process.poll() is not None:
             self._kill()  # it ended between two batches
         if self._process is None:
             arguments: Sequence[str] = ()
             try:
                 arguments = self._load_arguments()
-                self._process = subprocess.Popen(
-                    arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-                )  # its stderr is the appender's log
-            except (OSError, ValueError) as error:
+                self._process = Program(self._link, arguments, "sender")
+            except (OSError, TemplateLost) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 program = arguments[0] if arguments else "the program"
                 raise OutputFailed(f"cannot run {program}: {reason}") from error
             for pipe in (self._process.stdin, self._process.stdout):
-                assert pipe is not None
                 os.set_blocking(pipe.fileno(), False)
         return self._process
 
-    def _describe_end(self, process: subprocess.Popen[bytes]) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_SLICE_SECONDS)
-        code = process.poll()
+    def _describe_end(self, process: Program) -> str:
+        ended = process.wait()
+        failure = read_failure(process.connection) if ended is not None else ""
         self._kill()
-        if code is None:
+        if ended is None:
             return "the program closed its output"
-        return f"the program ended (exit {code}) before it acknowledged all; see `logs` for stderr"
+        return failure or f"the program ended ({ended.cause}) before it acknowledged all; see `logs` for stderr"
 
     def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(1.0)
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
 
 class _ProgramExchange:
     """One batch: its lines go out while answers come in, as neither side may wait for the other."""
 
-    def __init__(self, process: subprocess.Popen[bytes], batch: DeliveryBatch, limit: float, stop: StopSignal) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._stdin: IO[bytes] = process.stdin
-        self._stdout: IO[bytes] = process.stdout
+    def __init__(self, process: Program, batch: DeliveryBatch, limit: float, stop: StopSignal) -> None:
+        self._stdin, self._stdout = process.stdin, process.stdout
         self._left = memoryview(b"".join([line + b"\n" for line in batch.lines]))
         self._numbers = {change.row: number for number, change in enumerate(batch.changes, 1)}
         self._limit = limit

@@ -142,7 +142,7 @@ class _TargetFactory:
                 return HttpSender(settings["url"], settings["headers"], limit=limit, stop=self._control)
             case "command":
                 load = partial(self._load_arguments, settings["run"])
-                return CommandSender(output, load, limit=limit, stop=self._control)
+                return CommandSender(output, self._link, load, limit=limit, stop=self._control)
         return _ClassTarget(self.create_process(type_, output, declared))
 
     def _load_arguments(self, run: Sequence[str]) -> list[str]:

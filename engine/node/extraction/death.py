@@ -6,6 +6,7 @@ import signal
 from msgspec import Struct
 
 from engine.node.extraction.limits import WALL_FACTOR, ExtractionLimits
+from engine.processes.orders import describe_status
 
 _MEMORY_SHARE = 0.8
 """A crash at this share of the memory limit counts as want of memory: parsers seldom survive it."""
@@ -54,12 +55,7 @@ def judge_death(
     share = _ABORT_SHARE if signalled == signal.SIGABRT else _MEMORY_SHARE
     if signalled in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS) and memory > limits.memory * share:
         return DeathCause(f"needs more than {limits.memory / 1e6:,.0f} MB to parse; the limit is parse_memory", "died")
-    if garbage:
-        how = "invalid answer"
-    elif signalled is not None:
-        how = f"signal {signalled}"
-    else:
-        how = f"exit {os.waitstatus_to_exitcode(status) if status >= 0 else status}"
+    how = "invalid answer" if garbage else describe_status(status)
     detail = f"{how}; {progress}" if progress else how
     if deaths < (_MAX_KILLS if signalled == signal.SIGKILL and not garbage else _MAX_CRASHES):
         return DeathCause(None, f"died ({detail})")

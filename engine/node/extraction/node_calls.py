@@ -84,6 +84,6 @@ class CallReplies:
         except Exception as error:
             _log.warning("%s of plugin code failed: %s", call.call, error)
             problem = f"{call.call} failed: {error}"[:300]
-        if child.requests and child.requests[0] is request and child.is_open:
+        if child.requests and child.requests[0] is request and child.fork.is_open:
             child.clock.pause(paused=False)
             child.connection.write(encode_frame({"kind": "reply", "value": value, "problem": problem}))

@@ -23,7 +23,6 @@ from engine.node.extraction.steps.chain import BAD_ANSWER
 from engine.node.extraction.steps.command import CommandFailed, CommandPool
 from engine.node.extraction.task import PageTask
 from engine.node.extraction.wire import LinkColumns
-from engine.node.tuning import allowed_cpus
 from engine.plugins.files import resolve_arguments
 from engine.store.pages.body import Body
 
@@ -37,7 +36,6 @@ class PluginWorker:
         """`folder`: for plugin files of commands. `budget`: bytes that their answers may hold."""
         self._pool = pool
         self._folder = folder
-        self._cpus = allowed_cpus()
         self._budget = budget
         self._commands: dict[tuple[Any, ...], CommandPool] = {}
         self._arguments: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
@@ -75,12 +73,6 @@ class PluginWorker:
         for (unit, _), end in zip(answer.stops, finished, strict=True):
             answer = _merge(answer, unit, end)
         return replace(answer, results=(*answer.results, *died), stops=())
-
-    async def wait_closed(self) -> None:
-        """End the commands, and wait for that."""
-        for pool in self._commands.values():
-            await pool.wait_closed()
-        self._commands.clear()
 
     def close(self) -> None:
         """End the commands."""
@@ -192,7 +184,7 @@ class PluginWorker:
         pool = self._commands.get(key)
         if pool is None:
             pool = self._commands[key] = CommandPool(
-                run, workers=step.workers, limit=limit, max_bytes=self._pool.limits.answer, cpus=self._cpus
+                self._pool.link, run, workers=step.workers, limit=limit, max_bytes=self._pool.limits.answer
             )
         pool.version = max(pool.version, version)
         self._close_unused()

@@ -24,7 +24,6 @@ from engine.node.extraction.request import (
     raise_failure,
 )
 from engine.processes.forks import Forks
-from engine.processes.frame_connection import FrameConnection
 from engine.processes.frames import PREFIX, encode_frame
 from engine.processes.launcher import TemplateLink, TemplateLost
 from engine.processes.orders import NOT_FORKED, Ended
@@ -46,7 +45,7 @@ def choose_child(
     """
     if request.deaths > 0:  # a document that killed a process before is worked alone
         return "start"
-    alive = [child for child in children if child.is_open and not child.alone and child.code == request.code]
+    alive = [child for child in children if child.fork.is_open and not child.alone and child.code == request.code]
     alive.sort(key=lambda child: child.number)
     late = now - BUSY_SECONDS
     prompt = [child for child in alive if not child.requests or child.clock.began_at > late]
@@ -65,7 +64,7 @@ def children_to_retire(children: Sequence[ChildState], request: ExtractionReques
 
     `limit`: processes that the document's code may have.
     """
-    idle = [child for child in children if child.is_open and not child.requests]
+    idle = [child for child in children if child.fork.is_open and not child.requests]
     old = [child for child in idle if request.code and child.code not in ("", request.code)]
     if request.deaths and not has_room(children, request, limit):
         old += [child for child in idle if child.code == request.code][:1]
@@ -84,8 +83,6 @@ def free_slot(children: Sequence[ChildState]) -> int:
 
 _log = logging.getLogger(__name__)
 _RESTART_SECONDS = 0.2
-_KILL_SECONDS = 2.0
-"""A killed process must end within them; else the template is stuck."""
 _MAX_FAILED_STARTS = 10
 
 
@@ -93,7 +90,8 @@ class ExtractionPool:
     """Extraction processes, started when needed. For one event loop, which alone may call `close`."""
 
     def __init__(self, link: TemplateLink, limits: ExtractionLimits, *, max_children: int = MAX_CHILDREN) -> None:
-        self._forks = Forks(link, "engine.node.extraction.child:main", "extraction", on_lost=self._on_failed_start)
+        self.link = link
+        self._forks = Forks(link, "engine.node.extraction.child:main", "extraction")
         self._board = ProgressBoard()
         self.limits = limits
         self._max_children = max_children
@@ -132,7 +130,7 @@ class ExtractionPool:
             self._wake_up.cancel()
         for child in self._children:
             child.clock.stop()
-            child.connection.close()
+            child.fork.close()
         self._forks.close()
         for request in (*self._queue, *(request for child in self._children for request in child.requests)):
             request.answered.cancel()
@@ -170,7 +168,7 @@ class ExtractionPool:
             return None
         limit = request.workers if request.code else self._max_children
         for child in children_to_retire(self._children, request, limit):
-            self._retire(child)
+            child.fork.kill()
         if not has_room(self._children, request, limit):
             return None
         assert self._loop is not None
@@ -181,7 +179,7 @@ class ExtractionPool:
             child.fork = self._forks.start(
                 {"slot": child.slot, "limits": asdict(self.limits)},
                 {"board": self._board.fd},
-                lambda ended: self._on_ended(child, ended),
+                lambda ended: self._on_end(child, ended),
             )
         except (TemplateLost, OSError) as error:
             self._on_failed_start(str(error))
@@ -194,42 +192,12 @@ class ExtractionPool:
             received=lambda: child.connection.received,
             on_expired=lambda: self._on_expired(child),
         )
-        child.connection = FrameConnection(
-            self._loop,
-            child.fork.connection,
+        child.connection = child.fork.read_frames(
             max_bytes=self.limits.answer + PREFIX.size,
             on_size=lambda size: self._on_size(child, size),
             on_answer=lambda header, body: self._on_answer(child, header, body),
-            on_closed=lambda: self._on_closed(child),
         )
         return child
-
-    def _retire(self, child: ChildState) -> None:
-        """Kill a process; documents that it has not begun go to another."""
-        assert self._loop is not None
-        child.retired = True
-        child.fork.kill()
-        self._expect_end(child)
-
-    def _expect_end(self, child: ChildState) -> None:
-        assert self._loop is not None
-        due = self._loop.time() + _KILL_SECONDS
-        self._loop.call_at(due, self._abandon, child, due)
-
-    def _abandon(self, child: ChildState, due: float) -> None:
-        """Give up a process that should have ended, and a template that does not report the end."""
-        assert self._loop is not None
-        if child not in self._children:
-            return
-        if self._loop.time() - due > _KILL_SECONDS / 4:  # the loop stood still: its end may be reported
-            self._expect_end(child)
-            return
-        if child.ended is None:
-            self._forks.lose_template("the process that forks them does not answer")
-        child.closed = True
-        child.clock.stop()
-        child.connection.close()
-        self._on_end(child, child.ended or Ended(child.number, signal.SIGKILL, 0))
 
     def _on_failed_start(self, reason: str) -> None:
         """Start no process for a while; after many failures in a row, fail the waiting documents."""
@@ -256,8 +224,9 @@ class ExtractionPool:
         child.connection.write(pieces)
 
     def _on_expired(self, child: ChildState) -> None:
-        child.timed_out = self._board.slot(child.slot).document > child.answers
-        self._retire(child)
+        if child.fork.is_open:
+            child.timed_out = self._board.slot(child.slot).document > child.answers
+            child.fork.kill()
 
     def _on_size(self, child: ChildState, size: int) -> bool:
         """Whether the answer may be read now; otherwise it stays in the process until there is room."""
@@ -269,7 +238,7 @@ class ExtractionPool:
             child.connection.resume()
 
         child.clock.pause(paused=True)
-        child.requests[0].ask_room(RoomNeeded(size, resume, abandon=lambda: self._retire(child)))
+        child.requests[0].ask_room(RoomNeeded(size, resume, abandon=child.fork.kill))
         return False
 
     def _on_answer(self, child: ChildState, header: memoryview, body: memoryview) -> None:
@@ -288,7 +257,7 @@ class ExtractionPool:
         except wire.InvalidAnswer as error:
             _log.error("extraction process %s: invalid answer: %s", child.fork.pid, error)
             child.garbage = True
-            self._retire(child)
+            child.fork.kill()
             return
         request = child.requests.popleft()
         child.answers += 1
@@ -296,7 +265,7 @@ class ExtractionPool:
         self._failed_starts = 0
         if isinstance(answer, wire.Failure) and answer.kind == "memory" and child.answers > 1:
             # memory that earlier documents left may be the cause: a fresh process decides
-            self._retire(child)
+            child.fork.kill()
             self._work_again(request)
         else:
             request.answer(answer)
@@ -304,29 +273,12 @@ class ExtractionPool:
             child.clock.start(child.requests[0].step_seconds)
         self._dispatch()
 
-    def _on_closed(self, child: ChildState) -> None:
-        child.closed = True
-        child.clock.stop()
-        if child.ended is not None:
-            self._on_end(child, child.ended)
-        elif child in self._children:  # it closed its socket: its end is reported next, if it does end
-            child.fork.kill()
-            self._expect_end(child)
-
-    def _on_ended(self, child: ChildState, ended: Ended) -> None:
-        child.ended = ended
-        if child.closed:
-            self._on_end(child, ended)
-        else:  # what it still sent is read first; a process that it forked may hold its socket
-            self._expect_end(child)
-
     def _on_end(self, child: ChildState, ended: Ended) -> None:
         """Decide about the document in progress; requeue those that were not begun."""
-        if child not in self._children:
-            return
+        child.clock.stop()
         self._children.remove(child)
         slot = self._board.slot(child.slot)
-        by_us = child.retired and ended.status == signal.SIGKILL  # for the sake of another document
+        by_us = child.fork.is_killed and ended.status == signal.SIGKILL  # for the sake of another document
         begun = slot.document > child.answers and not by_us
         broke_down = ended.status not in (0, signal.SIGKILL, NOT_FORKED)
         if child.requests and (begun or broke_down or child.garbage or child.timed_out):
@@ -340,7 +292,7 @@ class ExtractionPool:
         self._queue.extendleft(reversed(child.requests))
         if ended.status == NOT_FORKED:
             self._on_failed_start("no memory or processes left")
-        elif not (slot.document or child.retired):
+        elif not (slot.document or child.fork.is_killed):
             self._on_failed_start("it ended before it began a document")
         self._dispatch()
 

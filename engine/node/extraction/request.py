@@ -19,7 +19,6 @@ from engine.node.extraction.clock import DocumentClock
 from engine.node.extraction.page_extraction import ExtractionUnavailable, UnreadablePage, UnsupportedContent
 from engine.processes.forks import Fork
 from engine.processes.frame_connection import FrameConnection
-from engine.processes.orders import Ended
 from engine.store.pages.body import Body
 
 
@@ -142,15 +141,6 @@ class ChildState:
         self.clock: DocumentClock
         self.timed_out = False
         self.garbage = False
-        self.retired = False
-        """Whether it gets no further document."""
-        self.closed = False
-        self.ended: Ended | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it may get a further document."""
-        return not (self.closed or self.retired or self.ended is not None)
 
     def learn_defs(self, key: int) -> bool:
         """Whether the process lacks these defs and must get them. It forgets the oldest beyond its limit."""

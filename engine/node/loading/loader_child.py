@@ -65,7 +65,7 @@ class LoaderChild:
 
     def serve(self) -> None:
         """Work until the node closes the socket."""
-        while (frame := receive_frame(self._connection)) is not None:
+        while (frame := receive_frame(self._connection.recv_into)) is not None:
             header, body = frame
             answer = self._prepare(header, body) if header["kind"] == "prepare" else self._load(header, body)
             del frame, header, body

@@ -2,18 +2,14 @@
 
 import asyncio
 import logging
-import os
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
 
 from engine.http.byte_budget import BodyShare, NoRoom
 from engine.node.extraction.wire import InvalidAnswer
 from engine.node.loading.messages import OTHER_BYTES, Answer, decode_answer
 from engine.processes.forks import Fork
-from engine.processes.frame_connection import FrameConnection
 from engine.processes.frames import PREFIX
-from engine.processes.orders import NOT_FORKED, Ended
+from engine.processes.orders import Ended
 from engine.runtime.beat_file import resident_bytes
 
 _log = logging.getLogger(__name__)
@@ -21,8 +17,6 @@ _WATCH_SECONDS = 0.05
 """Seconds between two looks at the memory of a working process."""
 _KEPT_SHARE = 0.5
 """Part of `parse_memory` that a process may keep between two pages; a process that keeps more is replaced."""
-_KILL_SECONDS = 2.0
-"""Seconds to wait for the end of a killed process."""
 
 
 class LoaderDied(Exception):
@@ -41,9 +35,6 @@ class LoaderProcess:
         self._answered: asyncio.Future[Answer] | None = None
         self._reason = ""
         """Why the process was killed."""
-        self._is_killed = False
-        self._ended: Ended | None = None
-        self._is_closed = False
         self._gone = asyncio.Event()
         self._share: BodyShare | None = None
         self._deadline: asyncio.Timeout | None = None
@@ -52,13 +43,8 @@ class LoaderProcess:
         self._watch: asyncio.TimerHandle
         self.waited = 0.0
         """Seconds that the last answer waited for room in the node."""
-        self._connection = FrameConnection(
-            self._loop,
-            fork.connection,
-            max_bytes=max_body + OTHER_BYTES + PREFIX.size,
-            on_size=self._admit,
-            on_answer=self._receive,
-            on_closed=self._on_closed,
+        self._connection = fork.read_frames(
+            max_bytes=max_body + OTHER_BYTES + PREFIX.size, on_size=self._admit, on_answer=self._receive
         )
 
     @property
@@ -68,7 +54,7 @@ class LoaderProcess:
     @property
     def is_usable(self) -> bool:
         """Whether it may load another page."""
-        return not (self._is_killed or self._is_closed or self._ended is not None or self._answered is not None)
+        return self._fork.is_open and self._answered is None
 
     @property
     def keeps_too_much(self) -> bool:
@@ -83,18 +69,19 @@ class LoaderProcess:
         self._answered = self._loop.create_future()
         self._share, self._seconds, self.waited = share, seconds, 0.0
         self._watch = self._loop.call_later(_WATCH_SECONDS, self._watch_memory)
-        self._check_end()  # it may have ended since it was reserved
+        if self._gone.is_set():  # it has ended since it was reserved
+            self._fail()
         try:
             async with asyncio.timeout(seconds) as self._deadline:
                 self._connection.write(pieces)
                 answer = await self._answered
         except TimeoutError:
             self.kill(f"takes longer than its limit of {seconds:g} s")
-            await self._wait_for_end()
+            await self._gone.wait()
             raise LoaderDied(self._reason) from None
         except LoaderDied:
-            await self._wait_for_end()
-            raise LoaderDied(self._reason or self._describe_end()) from None
+            await self._gone.wait()
+            raise LoaderDied(self._reason) from None
         except BaseException:  # its job was cancelled or got no room: the rest of its work is useless
             self.kill("is no longer needed")
             raise
@@ -107,26 +94,21 @@ class LoaderProcess:
 
     def kill(self, reason: str) -> None:
         """Kill it, unless it has ended."""
-        if not self._is_killed and self._ended is None:
-            self._is_killed, self._reason = True, reason
-            self._fork.kill()
+        self._reason = self._reason or reason
+        self._fork.kill()
 
     def close(self) -> None:
-        """Kill it, and ignore its end."""
-        self.kill("is no longer needed")
-        self._connection.close()
+        """Ignore its end."""
+        self._fork.close()
 
-    def on_ended(self, ended: Ended) -> None:
-        """Note its end; what is left of its session ends with it, also if the template died and could not see to it."""
-        if self.pid is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-        self._ended = ended
-        self._loop.call_later(_KILL_SECONDS, self._connection.close)
-        self._check_end()
+    def on_end(self, ended: Ended) -> None:
+        """Note its end, after what it sent before."""
+        self._reason = self._reason or f"its process ended ({ended.cause})"
+        self._gone.set()
+        self._fail()
 
     def _receive(self, header: memoryview, body: memoryview) -> None:
-        if self._is_killed or self._answered is None or self._answered.done():
+        if self._fork.is_killed or self._answered is None or self._answered.done():
             self.kill("its process sent what nobody asked for")
             return
         try:
@@ -171,33 +153,6 @@ class LoaderProcess:
     def _resident_bytes(self) -> int:
         return 0 if self.pid is None else resident_bytes(self.pid)
 
-    def _on_closed(self) -> None:
-        self._is_closed = True
-        if self._ended is None:
-            self._fork.kill()  # it closed its socket: its end is reported next, if it does end
-        self._check_end()
-
-    def _check_end(self) -> None:
-        """Handle the end of the process, after what it sent before."""
-        if self._ended is not None and self._is_closed:
-            self._gone.set()
-            self._fail()
-
     def _fail(self, error: Exception | None = None) -> None:
         if self._answered is not None and not self._answered.done():
             self._answered.set_exception(error or LoaderDied())
-
-    async def _wait_for_end(self) -> None:
-        try:
-            async with asyncio.timeout(_KILL_SECONDS):
-                await self._gone.wait()
-        except TimeoutError:
-            _log.warning("loader process %s has not ended %g s after it was killed", self.pid, _KILL_SECONDS)
-
-    def _describe_end(self) -> str:
-        status = signal.SIGKILL if self._ended is None else self._ended.status
-        if status == NOT_FORKED:
-            return "its process cannot be started: no memory or processes left"
-        if os.WIFSIGNALED(status):
-            return f"its process ended (signal {os.WTERMSIG(status)})"
-        return f"its process ended (exit {os.waitstatus_to_exitcode(status)})"

@@ -1,7 +1,6 @@
 """The loader processes of a node: started on demand, kept warm, replaced for new defs."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,8 +15,6 @@ from engine.processes.forks import Forks
 from engine.processes.launcher import TemplateLink, TemplateLost
 from engine.processes.orders import Ended
 from engine.settings import Settings
-
-_log = logging.getLogger(__name__)
 
 
 class LoaderUnavailable(Exception):
@@ -42,14 +39,11 @@ class LoaderPool:
     """For one event loop."""
 
     def __init__(self, link: TemplateLink, settings: Settings) -> None:
-        self._forks = Forks(
-            link, "engine.node.loading.loader_child:main", "loader", on_lost=self._on_lost, leads_session=True
-        )
+        self._forks = Forks(link, "engine.node.loading.loader_child:main", "loader", leads_session=True)
         self._memory = settings.parse_memory
         self._max_body = settings.max_body
         self._groups: dict[tuple[int, bytes], _Group] = {}
         self._processes: list[LoaderProcess] = []
-        self._template_losses = 0
         self._newest = 0
 
     @property
@@ -114,7 +108,7 @@ class LoaderPool:
         self, step: ChainStep, definitions: Definitions, limit: float, *, may_repeat: bool = True
     ) -> LoaderProcess:
         """A new process, whose loader has been created. Raises LoaderUnavailable."""
-        losses = self._template_losses
+        losses = self._forks.losses
         try:
             process = self._open()
         except (TemplateLost, OSError) as error:
@@ -124,7 +118,7 @@ class LoaderPool:
                 encode_preparation(step.class_name, step.options, definitions.plugins), seconds=limit
             )
         except LoaderDied as death:
-            if losses < self._template_losses and may_repeat:  # its template had ended, unnoticed so far
+            if losses < self._forks.losses and may_repeat:  # its template had ended, unnoticed so far
                 return await self._start(step, definitions, limit, may_repeat=False)
             raise LoaderUnavailable(f"{step.class_name} cannot be created: {death}", "died") from death
         if isinstance(answer, Ready):
@@ -138,19 +132,13 @@ class LoaderPool:
         """A new process. Raises TemplateLost and OSError."""
         process: LoaderProcess
 
-        def on_ended(ended: Ended) -> None:
+        def on_end(ended: Ended) -> None:
             self._processes.remove(process)
-            process.on_ended(ended)
+            process.on_end(ended)
 
-        fork = self._forks.start({}, {}, on_ended)
-        process = LoaderProcess(fork, memory=self._memory, max_body=self._max_body)
+        process = LoaderProcess(self._forks.start({}, {}, on_end), memory=self._memory, max_body=self._max_body)
         self._processes.append(process)
         return process
-
-    def _on_lost(self, reason: str) -> None:
-        """Note that all processes have ended; the next page has another one started."""
-        _log.warning("loader processes: %s", reason)
-        self._template_losses += 1
 
 
 def _take_idle(group: _Group) -> LoaderProcess | None:

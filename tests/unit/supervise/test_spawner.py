@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CrawlError
+from engine.processes import launcher as launcher_module
 from engine.processes import spawner as spawner_module
 from engine.processes.child import Child
 from engine.processes.heartbeat import CRASH_LIMIT
@@ -20,7 +21,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /
 KIND = """
 import os, signal, sys, time
 from engine.processes.launcher import TemplateLink
-from engine.processes.supervisor_socket import SupervisorSocket
+from engine.processes.launcher import SupervisorSocket
 import socket
 
 def main(start):
@@ -48,7 +49,7 @@ def spawner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
         pytest.skip("needs prctl")
     (tmp_path / "kind.py").write_text(KIND)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(spawner_module, "_END_SECONDS", 5.0)
+    monkeypatch.setattr(launcher_module, "_END_SECONDS", 5.0)
     spawner = Spawner(tmp_path / "data", ["kind"])
     yield spawner
     for child in list(spawner._children):
@@ -99,11 +100,10 @@ def test_a_process_that_is_killed_before_it_has_started_ends(spawner: Spawner, t
 @linux
 def test_a_template_that_died_is_followed_by_another_which_its_processes_use(spawner: Spawner, tmp_path: Path) -> None:
     child, _ = spawn(spawner, tmp_path, forks=True)
-    assert spawner._template is not None
     lost = spawner._template.pid
     assert lost is not None
     os.kill(lost, signal.SIGKILL)
-    until(spawner, lambda: spawner._template is not None and spawner._template.pid != lost)
+    until(spawner, lambda: spawner._template.pid not in (None, lost))
     assert child.poll() is None
     assert child.pid is not None
     time.sleep(0.3)  # the process has been told of the new one
@@ -158,6 +158,6 @@ def test_orphans_of_its_processes_are_reaped(tmp_path: Path, monkeypatch: pytest
     before = set(children_of(os.getpid())) - {child.pid}
     time.sleep(0.5)
     spawner.check()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in before if pid != spawner._template.pid)  # type: ignore[union-attr]
+    assert not any(Path(f"/proc/{pid}").exists() for pid in before if pid != spawner._template.pid)
     child.kill()
     spawner.close()

@@ -84,11 +84,11 @@ def test_an_appender_may_be_async_and_is_closed(create: Create, tmp_path: Path) 
         ("return 'text'", "`encode` must return bytes, not str"),
         ("return rows[5]", "IndexError: list index out of range (plugins/out.py:6)"),
         ("sys.exit(3)", "SystemExit: 3 (plugins/out.py:6)"),
-        ("os._exit(3)", "its process exited with 3"),
-        ("os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
+        ("os._exit(3)", "its process ended (exit 3)"),
+        ("os.kill(os.getpid(), 9)", "its process ended (signal 9)"),
         ("time.sleep(60)", "it took longer than its limit of 0.5 s; its process was ended"),
         ("return bytes(300_000_000)", "MemoryError"),
-        ("os.closerange(3, 10_000)", "its process exited with 1"),
+        ("os.closerange(3, 10_000)", "its process ended (exit 1)"),
     ],
 )
 def test_what_goes_wrong_is_named_and_the_next_request_works(create: Create, body: str, message: str) -> None:

@@ -18,6 +18,7 @@ from tests.contract.append.harness import books
 from tests.contract.append.send.class_harness import ClassHarness, run_until_delivered
 from tests.process.raw_server import serve_raw
 from tests.process.receiver import Receiver
+from tests.templates import template
 
 ACK = "import json, sys\nfor line in sys.stdin:\n    i = json.loads(line)['id']\n    "
 
@@ -40,7 +41,7 @@ def batch(*ids: int) -> DeliveryBatch:
 
 
 def command(control: LoopControl, program: str, limit: float = 5) -> CommandSender:
-    return CommandSender("x", lambda: [sys.executable, "-c", program], limit=limit, stop=control)
+    return CommandSender("x", template(), lambda: [sys.executable, "-c", program], limit=limit, stop=control)
 
 
 def http(control: LoopControl, url: str, limit: float = 1, **headers: str) -> HttpSender:

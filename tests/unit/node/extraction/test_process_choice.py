@@ -13,6 +13,7 @@ NOW = 100.0
 def child(number: int, documents: int = 0, *, busy: float = 0.0, code: str = "") -> ChildState:
     """A process with so many documents, which has worked on the first for `busy` seconds."""
     state = ChildState(number, number, alone=False, code=code)
+    state.fork = cast(Any, SimpleNamespace(is_open=True))
     state.clock = cast(Any, SimpleNamespace(began_at=NOW - busy))
     state.requests.extend([document()] * documents)
     return state
