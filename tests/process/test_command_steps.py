@@ -88,15 +88,15 @@ def write(shop: SteppedShop, run: list[str], *, workers: int = 1, limit: str = "
 
 
 def commands(project: Project) -> list[int]:
-    """Pids of the programs that nodes run."""
-    nodes = project.children("node")
-    return [pid for pid in (p for p in map(int, filter(str.isdigit, os.listdir("/proc")))) if is_command(pid, nodes)]
+    """Pids of the programs of `command` steps."""
+    templates = project.children("template")
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_command(pid, templates)]
 
 
-def is_command(pid: int, nodes: list[int]) -> bool:
+def is_command(pid: int, templates: list[int]) -> bool:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return parent_of(pid) in nodes and b"score." in file.read()
+            return parent_of(pid) in templates and b"score." in file.read()
     except OSError:
         return False
 
