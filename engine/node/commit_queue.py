@@ -4,7 +4,8 @@ import threading
 import time
 
 from engine.node.capacity import Capacity
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.outcome import JobOutcome
+from engine.store.transactions.next_page import leads_to_one_page
 
 MAX_WAIT_SECONDS = 0.05
 """Longest wait of a finished job for others."""
@@ -43,7 +44,7 @@ class CommitQueue:
                 self._pending_since = time.monotonic()
                 self._condition.notify()
             self._pending.append(outcome)
-            if outcome.leads_to_one_page and self._capacity.held - self._continued <= _MAX_SERIES:
+            if leads_to_one_page(outcome) and self._capacity.held - self._continued <= _MAX_SERIES:
                 self._leading.append(outcome)
                 self._condition.notify()
             elif self._is_batch_ready():

@@ -17,13 +17,14 @@ from engine.node.slice import Leaser
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.pages.documents import PageStore
+from engine.store.pages.documents import NewDocument, PageStore
 from engine.store.tables.host import host_speeds
 from engine.store.tables.host.host_speeds import NO_ANSWER, HostTraffic
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.children import commit_children
 from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.next_page import lease_next_page
-from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
@@ -52,13 +53,13 @@ class HostMeter:
 
     def add(self, outcomes: Iterable[JobOutcome]) -> None:
         for outcome in outcomes:
-            if not outcome.answers:
+            if not outcome.stats.answers:
                 continue
             traffic = self._traffic.get(outcome.job.host)
             if traffic is None:
                 traffic = self._traffic[outcome.job.host] = HostTraffic()
-            traffic.bytes += outcome.received_bytes
-            for status, seconds in outcome.answers:
+            traffic.bytes += outcome.stats.received
+            for status, seconds in outcome.stats.answers:
                 if status != NO_ANSWER:
                     bucket = bucket_of(seconds)
                     traffic.latencies[bucket] = traffic.latencies.get(bucket, 0) + 1
@@ -160,8 +161,8 @@ class Committer(threading.Thread):
             if result is None:
                 return False
             leaser.dispatch(db, result.leased)
-        self._seen_set.add(child.identity for child in outcome.children)
-        outcome.children = ()
+        self._note_children(outcome)
+        outcome.remove(Children)
         self._ringer.ring(result.ring)
         if result.due is not None:
             self._ringer.arm(result.due)
@@ -189,26 +190,27 @@ class Committer(threading.Thread):
 
     def _commit_many_children(self, db: Database, batch: list[JobOutcome]) -> None:
         """Commit the children of a batch in pieces until so few are left that one transaction is short."""
-        excess = sum(len(outcome.children) for outcome in batch) - MAX_CHILDREN
-        for outcome in batch:
-            while (excess > 0 or outcome.later_children is not None) and outcome.children:
-                count = min(len(outcome.children), MAX_CHILDREN)
+        found = [(outcome, children) for outcome in batch for children in outcome.find_all(Children)]
+        excess = sum(len(children.jobs) for _, children in found) - MAX_CHILDREN
+        for outcome, children in found:
+            while (excess > 0 or children.later is not None) and children.jobs:
+                count = min(len(children.jobs), MAX_CHILDREN)
                 try:
                     result = commit_children(db, self._node, self._run, outcome, count, self._placements, boottime())
                 except (Fenced, DatabaseBusy):
                     raise
                 except Exception as error:
                     _log.error("child jobs cannot be written; the commit of their page tries again", exc_info=error)
-                    while outcome.next_children():
+                    while children.make_next():
                         pass
                     break
                 self.ticked_at = time.monotonic()
                 excess -= count
                 if result is None:  # the lease is lost: the commit will reject the outcome
-                    outcome.children, outcome.later_children = (), None
+                    children.jobs, children.later = (), None
                     break
-                if not outcome.children:
-                    excess += outcome.next_children()
+                if not children.jobs:
+                    excess += children.make_next()
                 self._seen_set.add(child.identity for child in result.committed)
                 self._ringer.ring(result.ring)
                 time.sleep(_PIECE_PAUSE)
@@ -240,18 +242,25 @@ class Committer(threading.Thread):
                 if outcome.job.kind is JobKind.PAGE:
                     self.done += outcome.state is JobState.DONE
                     self.failed += outcome.state is JobState.FAILED
-                self._seen_set.add(child.identity for child in outcome.children)
+                self._note_children(outcome)
         self._ringer.ring(result.ring)
         for due in result.due:
             self._ringer.arm(due)
 
+    def _note_children(self, outcome: JobOutcome) -> None:
+        """Remember the children of an outcome, which have jobs now."""
+        for children in outcome.find_all(Children):
+            self._seen_set.add(child.identity for child in children.jobs)
+
 
 def _store_bodies(pages: PageStore, batch: list[JobOutcome]) -> None:
     """Write the new documents of a batch to pages.db, only once if the commit is retried."""
-    unstored = [outcome for outcome in batch if outcome.document is not None and outcome.page is None]
+    unstored = [
+        (outcome, document) for outcome in batch if outcome.page is None for document in outcome.find_all(NewDocument)
+    ]
     if unstored:
-        page_ids = pages.add([outcome.document for outcome in unstored if outcome.document])
-        for outcome, page_id in zip(unstored, page_ids, strict=True):
+        page_ids = pages.add([document for _, document in unstored])
+        for (outcome, document), page_id in zip(unstored, page_ids, strict=True):
             outcome.page = page_id
-            if outcome.document is not None and outcome.document.size > _LARGE_BODY_BYTES:
-                outcome.document.body.forget()
+            if document.size > _LARGE_BODY_BYTES:
+                document.body.forget()

@@ -14,8 +14,9 @@ from engine import urls
 from engine.errors import CrawlError
 from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
+from engine.store.tables.host.hosts import HostFailure
+from engine.store.tables.outcome import AttemptStats, JobOutcome
 from engine.store.tables.run.events import Event
-from engine.store.transactions.outcome import JobOutcome
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
@@ -170,8 +171,8 @@ class FetchLoop(threading.Thread):
             reason = f"internal error: {type(error).__name__}: {error}"[:300]
             event = Event(time.time(), "ERROR", self._source, "page", f"FAILED: {reason}  {job.url}", job.id)
             outcome = JobOutcome(
-                job=job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,), host_failed=True,
-                requests=int(slot.sending),
+                job=job, state=JobState.FAILED, reason=reason, attempts=1, effects=(event, HostFailure()),
+                stats=AttemptStats(requests=int(slot.sending)),
             )  # fmt: skip
         finally:
             self._pipeline.forget(job)
@@ -191,8 +192,8 @@ class FetchLoop(threading.Thread):
         detail = f"{reason}; in progress for {time.monotonic() - slot.started_at:.1f} s"
         event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {detail}", job.id)
         return JobOutcome(
-            job=job, state=JobState.INCOMPLETE, reason=detail, hops=job.hops, target=job.target, events=(event,),
-            requests=1,
+            job=job, state=JobState.INCOMPLETE, reason=detail, hops=job.hops, target=job.target, effects=(event,),
+            stats=AttemptStats(requests=1),
         )  # fmt: skip
 
     def _release_slots(self, reason: str | None) -> None:

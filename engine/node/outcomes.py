@@ -13,9 +13,15 @@ from engine.model.retry_policy import OVERLOAD_STATUSES, retry_wait
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED
 from engine.node.extraction.result import PageExtraction
 from engine.runtime.clock import boottime
+from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.job.jobs import PRIORITY_RANGE
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.job.results import UnitResult
+from engine.store.tables.job.step_values import PluginRun
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run.events import Event, Level
-from engine.store.transactions.outcome import JobOutcome, UnitResult
+from engine.store.transactions.logins import LoginNews
 
 _MAX_REJECTION_EVENTS = 5
 _POSTPONED_SECONDS = 10.0
@@ -70,18 +76,16 @@ class OutcomeBuilder:
             state=JobState.DONE if reason is None or job.page_job is not None else JobState.FAILED,
             reason=reason,
             hops=hops,
-            rows=extraction.rows,
-            held=extraction.held,
-            children=extraction.children,
-            later_children=extraction.later_children,
-            rejected=extraction.rejected_counts,
-            counts=extraction.counts,
-            results=extraction.results,
-            ran_plugins=extraction.ran_plugins,
-            stored_values=extraction.stored_values if reason is None else {},  # a retry would store them again
-            events=tuple(events),
-            noindex=extraction.noindex,
+            effects=(*extraction.rows, *extraction.held, *extraction.counts, *extraction.results, *events),
         )
+        # a re-extraction is not counted again
+        outcome.stats.noindex = extraction.noindex and job.page_job is None
+        if extraction.rejected_counts:
+            outcome.add(*[RejectedRecords(name, count) for name, count in extraction.rejected_counts])
+        if extraction.children or extraction.later_children is not None:
+            outcome.add(Children(extraction.children, extraction.later_children))
+        if extraction.ran_plugins:
+            outcome.add(PluginRun(extraction.stored_values if reason is None else {}))  # a retry would store them again
         if extraction.share is not None:
             outcome.release_when_settled(extraction.share.release)
         return outcome
@@ -89,14 +93,13 @@ class OutcomeBuilder:
     def _repeated(self, job: LeasedJob, url: str, hops: int) -> JobOutcome:
         """DONE without rows: the page has the same blocks as the one before it and ends its series."""
         event = self.event(job, "INFO", f"the same records as on the page before: the last page  {url}")
-        return JobOutcome(job=job, state=JobState.DONE, hops=hops, events=(event,))
+        return JobOutcome(job=job, state=JobState.DONE, hops=hops, effects=(event,))
 
     def _replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
         """SKIPPED in favour of the canonical URL; a re-extraction deletes the page's rows and leaves it DONE."""
         state = JobState.DONE if job.page_job is not None else JobState.SKIPPED
         outcome = self.ended(job, state, f"its canonical URL is {extraction.replaced_by}", url, hops=hops)
-        outcome.children = extraction.children
-        return outcome
+        return outcome.add(Children(extraction.children))
 
     def logged_out(
         self, job: LeasedJob, url: str, why: str, on_lost: Literal["relogin", "pause"] = "relogin"
@@ -106,7 +109,7 @@ class OutcomeBuilder:
         event = self.event(job, "INFO", f"{reason}  {urls.without_credentials(url)}")
         moved = job.target is not None and urls.host_key(job.target) != urls.host_key(job.url)
         return JobOutcome(
-            job=job, state=JobState.READY, reason=reason, logged_out=on_lost, events=(event,),
+            job=job, state=JobState.READY, reason=reason, effects=(LoginNews(on_lost), event),
             next_host=(urls.host_key(job.url), urls.origin(job.url)) if moved else None,
         )  # fmt: skip
 
@@ -121,8 +124,7 @@ class OutcomeBuilder:
         if isinstance(failure, AddressRefused):
             skipped = self.ended(job, JobState.SKIPPED, failure.reason, url, hops=job.hops)
             skipped.target = job.target  # where the job continues if the defs name the host later
-            skipped.refused_host = failure.host_key
-            return skipped
+            return skipped.add(HostFailure(failed=False, guarded=failure.host_key))
         # all pages of a host wait for its robots.txt: one garbled answer must not end them
         garbled = job.kind is JobKind.ROBOTS and failure.kind in ("protocol", "encoding")
         if failure.retryable or garbled:
@@ -140,7 +142,7 @@ class OutcomeBuilder:
         event = self.event(job, "WARNING", f"{reason}; attempt {attempt + 1} {when}  {shown}")
         return JobOutcome(
             job=job, state=JobState.READY, reason=reason, attempts=1, not_before=None if at_once else boottime() + wait,
-            hops=job.hops, target=job.target, events=(event,), host_failed=True,
+            hops=job.hops, target=job.target, effects=(event, HostFailure()),
         )  # fmt: skip
 
     def retry_status(self, job: LeasedJob, url: str, response: FetchResponse) -> JobOutcome:
@@ -154,7 +156,8 @@ class OutcomeBuilder:
         outcome = self.retry(
             job, url, f"blocked: {response.refusal}", at_once=not response.refuses_host, when=when
         )  # fmt: skip
-        outcome.host_failed, outcome.blocked = False, True
+        outcome.remove(HostFailure)
+        outcome.stats.blocked = True
         if outcome.state is JobState.READY:
             outcome.priority = job.priority - PRIORITY_RANGE
         return outcome
@@ -169,14 +172,14 @@ class OutcomeBuilder:
     def failed(self, job: LeasedJob, reason: str, url: str, hops: int = 0) -> JobOutcome:
         """FAILED: a fetch that was sent and failed."""
         failed = self.ended(job, JobState.FAILED, reason, url, hops=hops)
-        failed.attempts, failed.host_failed = 1, True
-        return failed
+        failed.attempts = 1
+        return failed.add(HostFailure())
 
     def ended(self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
         """The job ends in this state, for this reason."""
         level: Level = "ERROR" if state is JobState.FAILED else "INFO"
         event = self.event(job, level, f"{state}: {reason}  {urls.without_credentials(url)}")
-        return JobOutcome(job=job, state=state, reason=reason, hops=hops, events=(event,))
+        return JobOutcome(job=job, state=state, reason=reason, hops=hops, effects=(event,))
 
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
         """A new event about the job; for a re-extraction, about the job of its page."""
@@ -185,7 +188,7 @@ class OutcomeBuilder:
 
 def describe_step_errors(results: Sequence[UnitResult]) -> str | None:
     """`TASK/STEP: text` of the first error, and the number of further ones; None: no step failed."""
-    errors = [result for _, _, result in results if result.outcome == "error"]
+    errors = [unit.result for unit in results if unit.result.outcome == "error"]
     if not errors:
         return None
     more = f" (+{len(errors) - 1} more)" if len(errors) > 1 else ""

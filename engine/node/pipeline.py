@@ -32,7 +32,15 @@ from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from engine.node.requests.request_sender import RequestSender
 from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.pages.documents import NewDocument
+from engine.store.pages.temporary import DocumentUse
+from engine.store.tables.host.hosts import HostFailure
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.row.held_rows import HeldRows
+from engine.store.tables.row.rows import NewRows
+
+_HOLDING = (NewDocument, NewRows, HeldRows)
+"""Effects that hold the bytes of a body until they are committed."""
 
 
 class Pipeline:
@@ -152,18 +160,17 @@ class Pipeline:
             outcome = self._outcomes.postponed(job)
         except ExtractionUnavailable as error:
             outcome = self._outcomes.retry(job, job.url, str(error))
-            outcome.host_failed = False
+            outcome.remove(HostFailure)
         finally:
             share = self._sender.take_share(job)
             if share is not None:
-                if outcome is not None and (outcome.document is not None or outcome.rows or outcome.held):
+                if outcome is not None and any(isinstance(effect, _HOLDING) for effect in outcome.effects):
                     outcome.release_when_settled(share.release)
                 else:
                     share.release()
         self._sender.complete(outcome)
-        if job.kind is JobKind.PAGE:
-            outcome.keeps_document = self._def_cache.keeps_documents(job)
-        return outcome
+        keeps = self._def_cache.keeps_documents(job) if job.kind is JobKind.PAGE else None
+        return outcome if keeps is None else outcome.add(DocumentUse(keeps))
 
     def forget(self, job: LeasedJob) -> None:
         """Free the state of a job, however it ended."""

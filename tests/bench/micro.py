@@ -21,11 +21,12 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.read import snapshot
 from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import nodes, runs, supervisors
 from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import commit
 from engine.store.transactions.lease import LeaseRequest, lease
-from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from engine.store.transactions.placement import PlacementCache
 from tests.bench.contest import CONCURRENCY, console
 from tests.bench.filled import Filled, begin, fill, run, spread
@@ -102,8 +103,10 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
             finished = [
                 JobOutcome(
                     job=job, state=JobState.DONE, attempts=1,
-                    rows=(ExtractedRows("page", 1, (f'{{"url":"{job.url}"}}',)),),
-                    events=(Event(time.time(), "INFO", "n1", "page", f"200 {job.url} 1 ms 28 kB 1 rows", job.id),),
+                    effects=(
+                        NewRows("page", 1, (f'{{"url":"{job.url}"}}',)),
+                        Event(time.time(), "INFO", "n1", "page", f"200 {job.url} 1 ms 28 kB 1 rows", job.id),
+                    ),
                 )
                 for job in result.jobs
             ]  # fmt: skip

@@ -106,7 +106,9 @@ def _last_events(db: "Database", run: int, filter_: "EventFilter", size: int, be
 
 
 def _write_json(events_: "Iterable[tuple[int, Event]]") -> None:
-    write_json(*({"id": id_, **event._asdict()} for id_, event in events_))
+    from msgspec.structs import asdict
+
+    write_json(*({"id": id_, **asdict(event)} for id_, event in events_))
 
 
 def _write_lines(events_: "Iterable[tuple[int, Event]]") -> None:

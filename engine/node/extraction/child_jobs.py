@@ -13,7 +13,7 @@ from engine.node.extraction.page_extraction import within_depth
 from engine.node.extraction.wire import LinkColumns
 from engine.node.lines import cut_in_pieces
 from engine.node.seen_set import SeenSet
-from engine.store.transactions.outcome import ChildJob
+from engine.store.tables.job.linked_jobs import ChildJob
 
 CHILDREN_PER_PIECE = 2_000
 """Links turned into jobs at once; the committing thread makes all pieces but the first."""

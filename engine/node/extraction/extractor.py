@@ -41,7 +41,10 @@ from engine.node.seen_set import SeenSet
 from engine.node.tuning import LARGE_PAGE_BYTES, HeapTrimmer
 from engine.settings import Settings
 from engine.store.pages.body import Body
-from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
+from engine.store.tables.job.linked_jobs import ChildJob
+from engine.store.tables.job.results import UnitResult
+from engine.store.tables.row.health import PageCounts
+from engine.store.tables.row.rows import NewRows
 
 
 class SelectorWarnings:
@@ -310,10 +313,8 @@ async def _pack_large(body: Body) -> None:
         await asyncio.to_thread(body.pack)
 
 
-def _stored_rows(compiled: Sequence[CompiledDataDef], rows: Sequence[tuple[int, Texts]]) -> tuple[ExtractedRows, ...]:
-    return tuple(
-        [ExtractedRows(compiled[index].data_def, compiled[index].id, texts) for index, texts in rows if len(texts)]
-    )
+def _stored_rows(compiled: Sequence[CompiledDataDef], rows: Sequence[tuple[int, Texts]]) -> tuple[NewRows, ...]:
+    return tuple([NewRows(compiled[index].data_def, compiled[index].id, texts) for index, texts in rows if len(texts)])
 
 
 def _page_counts(

@@ -6,13 +6,17 @@ from msgspec import Struct, field
 
 from engine.http.byte_budget import BodyShare
 from engine.model.record import Rejection, Texts
-from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows, PageCounts, UnitResult
+from engine.store.tables.job.linked_jobs import ChildJob
+from engine.store.tables.job.results import UnitResult
+from engine.store.tables.row.health import PageCounts
+from engine.store.tables.row.held_rows import HeldRows
+from engine.store.tables.row.rows import NewRows
 
 
 class PageExtraction(Struct):
     """The results of all dataDefs of a group on one page."""
 
-    rows: tuple[ExtractedRows, ...]
+    rows: tuple[NewRows, ...]
     """Rows by dataDef; no dataDef has an empty list."""
     children: tuple[ChildJob, ...]
     """The first child jobs."""

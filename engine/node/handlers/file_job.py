@@ -16,7 +16,9 @@ from engine.node.db_access import DbAccess
 from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.host.hosts import HostFailure
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.row.files import Download
 
 
 class FileHandler:
@@ -40,7 +42,7 @@ class FileHandler:
         except (OSError, StorageError) as error:
             outcome = self._disk_failed(job, error)
         finally:
-            is_over = outcome is not None and outcome.state not in OPEN_STATES and outcome.file is None
+            is_over = outcome is not None and outcome.state not in OPEN_STATES and outcome.find(Download) is None
             self._parts.close(job, discard=is_over)
         return outcome
 
@@ -72,8 +74,8 @@ class FileHandler:
         match classify_status(response.status):
             case "gone":
                 outcome = self._outcomes.ended(job, JobState.SKIPPED, f"{status} (gone)", url, hops=hops)
-                outcome.attempts, outcome.gone = 1, True
-                return outcome
+                outcome.attempts = 1
+                return outcome.add(HostFailure(failed=False, gone=True))
             case "retry":
                 return self._outcomes.retry_status(job, url, response)
             case _:
@@ -91,7 +93,7 @@ class FileHandler:
     def _downloaded(self, job: LeasedJob, part: FilePart, stored: StoredFile, url: str, time: str) -> JobOutcome:
         text = f"file {time:>7} {stored.size / 1000:4.0f} kB  {urls.without_credentials(url)} → {stored.path}"
         event = self._outcomes.event(job, "INFO", text)
-        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, file=stored, events=(event,))
+        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(Download(stored), event))
         outcome.release_when_settled(part.forget_note)
         return outcome
 
@@ -99,5 +101,5 @@ class FileHandler:
         text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
         failure = FetchFailed(f"cannot write the file: {text}", kind="file", retryable=True)
         outcome = self._outcomes.fetch_failed(job, job.url, failure)
-        outcome.host_failed = False
+        outcome.remove(HostFailure)
         return outcome

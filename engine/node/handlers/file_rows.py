@@ -15,7 +15,9 @@ from engine.node.def_cache import DefCache
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE
 from engine.node.extraction.result import PageExtraction
 from engine.node.lines import LineWriter, cut_in_pieces, take_first
-from engine.store.transactions.outcome import ChildJob, ExtractedRows, HeldRows
+from engine.store.tables.job.linked_jobs import ChildJob
+from engine.store.tables.row.held_rows import HeldRows
+from engine.store.tables.row.rows import NewRows
 from engine.urls import QueryStripper
 
 _MAX_VERSIONS = 8
@@ -97,15 +99,15 @@ class FileRows:
             return
         limit = min(self._def_cache.max_links, MAX_FILES)
         files = _PageFiles(url, limit, self._def_cache.query_stripper(job.defs_version))
-        rows = list[ExtractedRows]()
-        waiting = list[tuple[ExtractedRows, Texts, Texts]]()
+        rows = list[NewRows]()
+        waiting = list[tuple[NewRows, Texts, Texts]]()
         for made in extraction.rows:
             if made.data_def not in fields:
                 rows.append(made)
                 continue
             others, texts, places = await _split(made.texts, fields[made.data_def], files)
             if len(others):
-                rows.append(ExtractedRows(made.data_def, made.data_def_id, others))
+                rows.append(NewRows(made.data_def, made.data_def_id, others))
             if len(texts):
                 waiting.append((made, texts, places))
         file_urls, keys = files.finish()

@@ -29,9 +29,10 @@ from engine.node.requests.request_sender import RequestSender
 from engine.robots.host_policy import resolve_host_policy
 from engine.settings import Settings
 from engine.store.pages.body import Body
-from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.host.hosts import Backoff, HostPolicy
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.run.events import Event
 from engine.store.transactions.logins import login_page_url
-from engine.store.transactions.outcome import JobOutcome
 
 _MAX_REFUSED = 2
 """Attempts at a login that the site refuses: many lock an account after a few wrong passwords."""
@@ -190,7 +191,7 @@ class LoginHandler:
         except RobotsPending:
             return JobOutcome(job=job, state=JobState.READY)
         except HostBackingOff as backoff:
-            return JobOutcome(job=job, state=JobState.READY, backoff_until=backoff.until)
+            return JobOutcome(job=job, state=JobState.READY, effects=(Backoff(backoff.until),))
         except FetchFailed as failure:
             return self._failed(job, failure.reason, is_final=not failure.retryable)
         except (UnreadablePage, UnsupportedContent) as error:
@@ -199,14 +200,14 @@ class LoginHandler:
             is_final = error.refused and job.attempts + 1 >= _MAX_REFUSED
             return self._failed(job, str(error), is_final=is_final)
         event = self._outcomes.event(job, "INFO", f"logged in to {host.key}", "host")
-        return JobOutcome(job=job, state=JobState.DONE, attempts=1, events=(event,))
+        return JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(event,))
 
     def _failed(self, job: LeasedJob, reason: str, *, is_final: bool) -> JobOutcome:
         outcome = (
             self._outcomes.failed(job, reason, job.url) if is_final else self._outcomes.retry(job, job.url, reason)
         )
         if outcome.state is JobState.FAILED:
-            outcome.events = ()  # the commit says it once for the host
+            outcome.remove(Event)  # the commit says it once for the host
         return outcome
 
     async def _require_robots(self, job: LeasedJob) -> None:

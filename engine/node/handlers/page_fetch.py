@@ -22,7 +22,9 @@ from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import RedirectRule
 from engine.node.requests.request_sender import RequestSender
 from engine.settings import Settings
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.host.hosts import Backoff
+from engine.store.tables.outcome import JobOutcome
+from engine.store.transactions.robots import RobotsWanted
 
 _BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
 
@@ -99,9 +101,7 @@ class PageFetcher:
                     return await self._follow_loader(job, chain, response, response.loaded_url)
                 chain.advance(response)
             except HostBackingOff as backoff:
-                outcome = self._continue_later(job, chain)
-                outcome.backoff_until = backoff.until
-                return outcome
+                return self._continue_later(job, chain).add(Backoff(backoff.until))
             except RequestLimitReached:
                 return self._continue_later(job, chain)  # when a limit is lifted
             except FetchFailed as failure:
@@ -227,5 +227,5 @@ class PageFetcher:
         if job.attempts >= self._settings.max_attempts:
             return self._outcomes.ended(job, JobState.FAILED, _UNSTABLE_ADDRESS, chain.url, hops=chain.hops)
         outcome = self._continue_later(job, chain)
-        outcome.asks_robots, outcome.attempts = True, 1
-        return outcome
+        outcome.attempts = 1
+        return outcome.add(RobotsWanted())

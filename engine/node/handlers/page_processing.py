@@ -17,7 +17,9 @@ from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
 from engine.store.pages.documents import CheckedDocument, NewDocument, StoredBody, robots_tags
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.host.hosts import HostFailure
+from engine.store.tables.outcome import JobOutcome
+from engine.store.transactions.logins import LoginNews
 
 _MAX_ANSWER_KEPT = 64 * 1024
 """Bytes of a failed answer that are kept."""
@@ -71,25 +73,24 @@ class PageProcessor:
                     status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
                     check=login.check or "" if login else "",
                 )  # fmt: skip
-                if outcome.logged_out and login is not None:
-                    outcome.logged_out = login.on_lost
+                lost = outcome.find(LoginNews)
+                if lost is not None and login is not None:
+                    lost.on_lost = login.on_lost
                     return outcome  # this page is what anonymous visitors see: it is not stored
-                outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
-                return outcome
+                outcome.attempts, outcome.target = 1, url if hops else None
+                return outcome.add(document)
             case "no-page":
                 empty = self._outcomes.not_a_page(job, no_page_reason(status), url, hops=hops)
-                empty.document, empty.attempts = document, 1
-                return empty
+                empty.attempts = 1
+                return empty.add(document)
             case "gone":
                 gone = self._outcomes.not_a_page(job, f"HTTP {status} (gone)", url, hops=hops)
-                gone.document, gone.attempts, gone.gone = document, 1, True
-                return gone
+                gone.attempts = 1
+                return gone.add(document, HostFailure(failed=False, gone=True))
             case "retry":
                 return _keep_answer(self._outcomes.retry_status(job, url, response), document)
             case _:
-                refused = self._outcomes.failed(job, refused_reason(status), url, hops)
-                refused.document = document
-                return refused
+                return self._outcomes.failed(job, refused_reason(status), url, hops).add(document)
 
     async def _process_unchanged(self, job: LeasedJob, fetched: FetchedPage, before: StoredVersion) -> JobOutcome:
         """The outcome of a job whose stored document is the newest version, as the site says."""
@@ -100,8 +101,7 @@ class PageProcessor:
         )  # fmt: skip
         after = self._revalidation.recrawl_after(job, before, None)
         outcome.attempts = 1
-        outcome.checked = CheckedDocument(before.stored.page, time.time(), after, tuple(chain.keys[:-1]))
-        return outcome
+        return outcome.add(CheckedDocument(before.stored.page, time.time(), after, tuple(chain.keys[:-1])))
 
     async def process_stored(
         self,
@@ -174,5 +174,5 @@ def _keep_answer(outcome: JobOutcome, document: NewDocument) -> JobOutcome:
     """Add the beginning of the answer to a FAILED outcome, for people to read: no job uses it."""
     if outcome.state is JobState.FAILED:
         document.keys, document.body = (), Body(document.body.read()[:_MAX_ANSWER_KEPT])
-        outcome.document = document
+        outcome.add(document)
     return outcome

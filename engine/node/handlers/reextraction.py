@@ -8,7 +8,8 @@ from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.handlers.file_rows import FileRows
 from engine.node.outcomes import OutcomeBuilder
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.outcome import JobOutcome
+from engine.store.transactions.supersede import OldRows
 
 
 class Reextractor:
@@ -50,11 +51,9 @@ class Reextractor:
         outcome = self._outcomes.extracted(
             job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=content.body.size, hops=0
         )
-        outcome.noindex = False  # the page was counted when it was fetched
-        outcome.kept_data_defs = self._page_extractor.unchanged_data_defs(job)
-        return outcome
+        return outcome.add(OldRows(self._page_extractor.unchanged_data_defs(job)))
 
     def _failed(self, job: LeasedJob, reason: str) -> JobOutcome:
         text = f"{urls.without_credentials(job.url)}: {reason}; it keeps its old rows"
         event = self._outcomes.event(job, "WARNING", text)
-        return JobOutcome(job=job, state=JobState.FAILED, reason=reason, events=(event,))
+        return JobOutcome(job=job, state=JobState.FAILED, reason=reason, effects=(event,))

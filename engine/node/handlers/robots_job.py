@@ -11,7 +11,9 @@ from engine.model.retry_policy import classify_status
 from engine.node.handlers.page_fetch import PageFetcher, StoredTarget
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.outcomes import OutcomeBuilder
-from engine.store.transactions.outcome import JobOutcome, RobotsResult
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.run.events import Event
+from engine.store.transactions.robots import RobotsResult
 
 _NOTABLE_CRAWL_DELAY = 30.0
 
@@ -58,14 +60,14 @@ class RobotsHandler:
             events.append(self._outcomes.event(job, "WARNING", note, "host"))
         result = RobotsResult(response.status, text, delay, self._agent, fetched_at)
         return JobOutcome(
-            job=job, state=JobState.DONE, attempts=1, hops=chain.hops, target=job.target, robots=result,
-            events=tuple(events),
+            job=job, state=JobState.DONE, attempts=1, hops=chain.hops, target=job.target, effects=(result, *events)
         )  # fmt: skip
 
     def _close_host(self, outcome: JobOutcome, status: int) -> JobOutcome:
         """End the last attempt: no page of the host is fetched, or the last copy stays in force."""
         job, reason = outcome.job, outcome.reason or ""
         text = f"{job.url}: {reason}; no page of this host is fetched without it, unless an earlier copy allows it"
-        outcome.robots = RobotsResult(status, reason, 0.0, self._agent)
-        outcome.events = (self._outcomes.event(job, "WARNING", text, "host"),)
-        return outcome
+        outcome.remove(Event)
+        return outcome.add(
+            RobotsResult(status, reason, 0.0, self._agent), self._outcomes.event(job, "WARNING", text, "host")
+        )

@@ -30,7 +30,8 @@ from engine.node.handlers.page_fetch import FetchedPage
 from engine.node.lines import cut_in_pieces, take_first
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.pages.body import Body
-from engine.store.transactions.outcome import ChildJob, JobOutcome
+from engine.store.tables.job.linked_jobs import ChildJob, Children
+from engine.store.tables.outcome import JobOutcome
 from engine.urls import QueryStripper
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -181,8 +182,8 @@ class SitemapHandler:
         is_whole = children.entries and not dropped and not children.is_cut_short
         event = self._outcomes.event(job, "INFO" if is_whole else "WARNING", text)
         outcome = JobOutcome(
-            job=job, state=JobState.DONE, attempts=1, hops=hops, children=children.first, later_children=children.later,
-            events=(event,),
+            job=job, state=JobState.DONE, attempts=1, hops=hops,
+            effects=(Children(children.first, children.later), event),
         )  # fmt: skip
         if children.share is not None:
             outcome.release_when_settled(children.share.release)

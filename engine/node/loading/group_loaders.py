@@ -10,7 +10,7 @@ from engine.model.step import StepResult
 from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostGates
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
-from engine.store.transactions.outcome import UnitResult
+from engine.store.tables.job.results import UnitResult
 
 _MAX_CACHED_GROUPS = 1_000
 

@@ -27,8 +27,10 @@ from engine.node.requests.shared_jars import SharedJars
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.tables.host.answers import LAST_ANSWERS
+from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.host.host_speeds import NO_ANSWER
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.host.hosts import Backoff
+from engine.store.tables.outcome import JobOutcome
 
 _FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
 """Only in these states does a plugin loader's result count: other attempts are repeated."""
@@ -315,17 +317,17 @@ class RequestSender:
         if stats is None:
             return
         if stats.loaded and self._group_loaders is not None and outcome.state in _FINAL_STATES:
-            outcome.results = (*self._group_loaders.to_unit_results(outcome.job, stats.loaded), *outcome.results)
+            outcome.effects = (*self._group_loaders.to_unit_results(outcome.job, stats.loaded), *outcome.effects)
         if stats.changed_sites and self._shared_jars is not None:
-            outcome.changed_jars = tuple(map(self._shared_jars.jar, stats.changed_sites))
-        outcome.requests = stats.requests - stats.reserved
-        outcome.fetches, outcome.fetch_seconds = stats.responses, stats.seconds
-        outcome.received_bytes = stats.received
+            outcome.add(*[CookiesChanged(self._shared_jars.jar(site)) for site in stats.changed_sites])
+        outcome.stats.requests = stats.requests - stats.reserved
+        outcome.stats.responses, outcome.stats.seconds = stats.responses, stats.seconds
+        outcome.stats.received = stats.received
         if outcome.job.kind is not JobKind.ROBOTS:
             unanswered = stats.requests - stats.responses
-            outcome.answers = (*stats.answers, *((NO_ANSWER, 0.0),) * unanswered)
-        outcome.throttled, outcome.strike = stats.throttled, stats.strike
-        outcome.backoff_until = outcome.backoff_until or stats.backoff_until
+            outcome.stats.answers = (*stats.answers, *((NO_ANSWER, 0.0),) * unanswered)
+        if stats.backoff_until is not None:
+            outcome.add(Backoff(stats.backoff_until, stats.throttled, stats.strike))
 
     def forget(self, job: LeasedJob) -> None:
         """Free the state of a job, however it ended."""
@@ -353,4 +355,6 @@ class RequestSender:
 
 def _give_back(job: LeasedJob, refusal: HostBackingOff) -> JobOutcome:
     """READY, to be leased when the backoff is over."""
-    return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target, backoff_until=refusal.until)
+    return JobOutcome(
+        job=job, state=JobState.READY, hops=job.hops, target=job.target, effects=(Backoff(refusal.until),)
+    )

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
-from msgspec import Struct
 
 from engine.model.content_digest import document_digest
 from engine.model.job import StoredPage
@@ -15,6 +14,7 @@ from engine.store.db.connector import BUSY_SECONDS, Database, id_list, placehold
 from engine.store.db.schema import PAGES
 from engine.store.pages.body import Body
 from engine.store.pages.packing import BodyCompressor
+from engine.store.tables.outcome import Commit, JobOutcome, Served
 from engine.store.tables.run import events
 from engine.store.tables.run.events import Event
 
@@ -72,7 +72,7 @@ _WAL_PAGES = 256
 """Of 16 kB: the write-ahead log stays small, so that little is left to copy at the end of a run."""
 
 
-class NewDocument(Struct, dict=True):
+class NewDocument(Served, dict=True):
     """A fetched page, not yet stored. `keys`: that of its URL first, then those of URLs redirected to it.
 
     Without keys it is kept for people to read, and never reused.
@@ -98,7 +98,7 @@ class NewDocument(Struct, dict=True):
         return document_digest(self.url, self.status, self.body.digest)
 
 
-class CheckedDocument(NamedTuple):
+class CheckedDocument(Served):
     """A stored document of which the site said that it is unchanged."""
 
     page: int
@@ -285,8 +285,17 @@ def to_stored_page(columns: Sequence[Any], *, of_this_run: bool = False) -> Stor
     )  # fmt: skip
 
 
-def mark_checked(db: Database, run: int, checked: Sequence[CheckedDocument]) -> None:
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, NewDocument]]) -> None:
+    """Add fetched documents, whose bodies are stored."""
+    add(commit.db, commit.run, [(outcome.page, document) for outcome, document in made if outcome.page])
+
+
+def write_checked(commit: Commit, made: Sequence[tuple[JobOutcome, CheckedDocument]]) -> None:
     """Record that the site has no newer version of these documents: they count as fetched now."""
+    mark_checked(commit.db, commit.run, [checked for _, checked in made])
+
+
+def mark_checked(db: Database, run: int, checked: Sequence[CheckedDocument]) -> None:
     db.execute_values(_MARK_CHECKED, [(c.page, c.checked_at, run, c.recrawl_after) for c in checked])
     db.execute_values(_ADD_ALIAS, [(key, c.page) for c in checked for key in c.earlier_keys])
 

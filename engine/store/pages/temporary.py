@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from engine.store.db.connector import Database, id_list
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.documents import NewDocument, PageStore
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.run import supervisors, versions
 
 _BATCH = 500
@@ -18,9 +19,21 @@ WHERE t.run = (SELECT min(run) FROM temporary_documents WHERE run <= ?) LIMIT +?
 """
 
 
-def add(db: Database, run: int, fetched: Sequence[tuple[int, str]]) -> None:
-    """Record documents, each with the group they were fetched for, whose bodies are deleted when the run ends."""
-    db.execute_values(_ADD, [(run, document, group) for document, group in fetched])
+class DocumentUse(Effect):
+    """A page of a group used a document: `keeps` says whether the group keeps its documents beyond the run."""
+
+    keeps: bool
+
+
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, DocumentUse]]) -> None:
+    """Mark the documents of groups with `documents: false`; unmark those that other groups use, too."""
+    fetched, used = list[tuple[int, int, str]](), list[tuple[int, int, str]]()
+    for outcome, use in made:
+        is_new = outcome.find(NewDocument) is not None
+        if outcome.page and use.keeps is not is_new:
+            (used if use.keeps else fetched).append((commit.run, outcome.page, outcome.job.group))
+    commit.db.execute_values(_ADD, fetched)
+    keep(commit.db, commit.run, [page for _, page, _ in used])
 
 
 def keep(db: Database, run: int, used: Sequence[int]) -> None:

@@ -9,10 +9,10 @@ from engine.model.job import LeasedJob
 from engine.model.link import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.tables.job import extracts, jobs, linked_jobs, rings
-from engine.store.tables.job.linked_jobs import NewLink
+from engine.store.tables.job.linked_jobs import ChildJob, Children, NewLink
+from engine.store.tables.outcome import Commit, JobOutcome
 from engine.store.tables.run import nodes
 from engine.store.transactions import supersede
-from engine.store.transactions.outcome import ChildJob, JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
 
@@ -29,49 +29,50 @@ def commit_children(
 ) -> ChildrenResult | None:
     """Create jobs for the first `count` children of an outcome, in a transaction before that of its commit.
 
-    They leave `outcome.children`. A repeated attempt at the job creates them once: their identity is unique.
+    They leave its children. A repeated attempt at the job creates them once: their identity is unique.
     None if the lease is no longer valid: nothing is written. Raises Fenced, DatabaseBusy or StorageError.
     """
-    piece = replace(outcome, children=outcome.children[:count])
-    touched_hosts: set[int] = set()
+    children = outcome.find(Children)
+    assert children is not None
+    piece = Children(children.jobs[:count])
+    part, commit = replace(outcome, effects=(piece,)), Commit(db, run, now, places, reextract_stale=False)
     try:
         with db.transaction():
             nodes.check_live(db, node)
             if not jobs.is_held(db, outcome.job):
                 return None
-            supersede.resolve_outdated(db, run, [piece], reextract_stale=False)
-            add_child_jobs(db, run, [piece], places, touched_hosts)
-            ring = rings.ring_hosts(db, touched_hosts, now)
+            supersede.settle_outdated(commit, [part])
+            write(commit, [(part, piece)])
+            ring = rings.ring_hosts(db, commit.touched_hosts, now)
     except BaseException:
         places.rollback_cache()
         raise
     places.commit_cache()
-    outcome.children = outcome.children[count:]
-    outcome.links_dropped |= piece.links_dropped
-    return ChildrenResult(piece.children, tuple(ring))
+    children.jobs = children.jobs[count:]
+    outcome.links_dropped |= part.links_dropped
+    return ChildrenResult(piece.jobs, tuple(ring))
 
 
-def add_child_jobs(
-    db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, touched_hosts: set[int]
-) -> None:
-    """Create the missing jobs of children in the open transaction; adds their hosts to `touched_hosts`.
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, Children]]) -> None:
+    """Create the missing jobs of children.
 
     Done pages that carry something else from now on are queued for re-extraction.
     """
+    db = commit.db
     links: dict[bytes, NewLink] = {}
     next_pages: dict[bytes, NewLink] = {}
     series_pages: dict[bytes, NewLink] = {}
     carrying: dict[tuple[bytes, int | None], NewLink] = {}
-    for outcome in outcomes:
-        for child in outcome.children:
+    for outcome, children in made:
+        for child in children.jobs:
             kept = series_pages if child.in_series else links if child.page_key is None else next_pages
             is_new = child.identity not in kept
             carries = child.carried is not None or outcome.job.links_stale  # a link may carry nothing now
             if not is_new and not carries:
                 continue
-            place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
-            touched_hosts.add(place.host)
-            link = to_link(run, outcome.job, child, place.sequence)
+            place = commit.places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
+            commit.touched_hosts.add(place.host)
+            link = to_link(commit.run, outcome.job, child, place.sequence)
             if is_new:
                 kept[child.identity] = link
             if carries:  # of two records of a page, the first counts
@@ -81,10 +82,12 @@ def add_child_jobs(
     again = linked_jobs.carry(db, existing) if existing else []
     if again:
         extracts.queue_again(db, again)
-    relinked = [outcome for outcome in outcomes if outcome.job.links_stale]
-    for version in {outcome.job.defs_version for outcome in relinked}:
-        children = (child for outcome in relinked if outcome.job.defs_version == version for child in outcome.children)
-        linked_jobs.mark_linked(db, run, version, {child.identity for child in children})
+    linked: dict[int, set[bytes]] = {}
+    for outcome, children in made:
+        if outcome.job.links_stale:
+            linked.setdefault(outcome.job.defs_version, set()).update(child.identity for child in children.jobs)
+    for version, identities in linked.items():
+        linked_jobs.mark_linked(db, commit.run, version, identities)
 
 
 def to_link(run: int, job: LeasedJob, child: ChildJob, sequence: int) -> NewLink:

@@ -7,29 +7,20 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from engine.errors import CrawlError, Fenced
-from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job import JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.pages import documents, temporary
 from engine.store.read import candidates
-from engine.store.tables.host import answers, host_speeds, hosts
-from engine.store.tables.host.answers import Answer
-from engine.store.tables.job import jobs, results, rings, step_values
+from engine.store.tables.job import jobs, rings
 from engine.store.tables.job.jobs import JobUpdate
-from engine.store.tables.job.results import NewResult
-from engine.store.tables.row import health, rows
-from engine.store.tables.row.health import PageHealth
-from engine.store.tables.row.rows import NewRows
-from engine.store.tables.run import events, nodes
+from engine.store.tables.outcome import Commit, JobOutcome
+from engine.store.tables.run import nodes
 from engine.store.tables.run.events import Event
-from engine.store.transactions import logins, release, robots, statistics, supersede
-from engine.store.transactions.children import add_child_jobs
+from engine.store.transactions import effects
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
-from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
 
-_ANSWERED_KINDS = (JobKind.PAGE, JobKind.SITEMAP, JobKind.FILE)
 _MAX_REFILL_SEQUENCES = 4
 """Rung sequences from which a commit leases by itself; the queue keeps the order of more."""
 
@@ -64,51 +55,47 @@ def commit(
 
     Raises Fenced (the node's epoch is over), DatabaseBusy (nothing was written: retry) or StorageError.
     """
-    statistics.hash_rows(outcomes)
+    for outcome in outcomes:
+        for effect in outcome.effects:
+            effect.prepare()
     # two outcomes of one job: only one has the valid lease, and writing them one by one tells them apart
     has_duplicates = len({outcome.job.id for outcome in outcomes}) < len(outcomes)
+    transaction = Commit(db, run, now, places, reextract_stale)
     try:
-        return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, one_by_one=has_duplicates)
+        return _write_group(transaction, node, outcomes, places, request, one_by_one=has_duplicates)
     except (Fenced, DatabaseBusy):
         raise
     except Exception as error:
         _log.error("a group of results cannot be written; writing them one by one", exc_info=error)
-        return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, one_by_one=True)
+        transaction = Commit(db, run, now, places, reextract_stale)
+        return _write_group(transaction, node, outcomes, places, request, one_by_one=True)
 
 
 def _write_group(
-    db: Database,
-    node: int,
-    run: int,
-    outcomes: Sequence[JobOutcome],
-    places: PlacementCache,
-    now: float,
-    reextract_stale: bool,
-    request: LeaseRequest | None,
-    *,
+    commit: Commit, node: int, outcomes: Sequence[JobOutcome], places: PlacementCache, request: LeaseRequest | None, *,
     one_by_one: bool,
-) -> CommitResult:
-    leases: list[Lease] = []
+) -> CommitResult:  # fmt: skip
+    db, leases, accepted = commit.db, list[Lease](), set[int]()
     try:
         with db.transaction():
             nodes.check_live(db, node)
             if one_by_one:
-                parts = [_apply_alone(db, run, outcome, places, now, reextract_stale) for outcome in outcomes]
-                accepted = frozenset().union(*(part[0] for part in parts))
-                touched_hosts = set().union(*(part[1] for part in parts))
+                for outcome in outcomes:
+                    accepted |= _apply_alone(commit, outcome, places)
             else:
-                accepted, touched_hosts = _apply(db, run, outcomes, places, now, reextract_stale)
-            ring = rings.ring_hosts(db, touched_hosts, now)
+                accepted = _apply(commit, outcomes)
+            ring = rings.ring_hosts(db, commit.touched_hosts, commit.now)
             if request is not None:
-                leases, ring = _lease_next(db, run, request, ring, now)
+                leases, ring = _lease_next(db, commit.run, request, ring, commit.now)
     except BaseException:
         places.rollback_cache()
         raise
     places.commit_cache()
-    due = {moment for outcome in outcomes for moment in (outcome.not_before, outcome.backoff_until) if moment}
+    due = commit.due | {outcome.not_before for outcome in outcomes if outcome.not_before}
     due |= {lease.due for lease in leases if lease.due is not None}
     return CommitResult(
-        accepted, tuple(ring), tuple(sorted(due)), leased=tuple(job for lease in leases for job in lease.jobs),
+        frozenset(accepted), tuple(ring), tuple(sorted(due)),
+        leased=tuple(job for lease in leases for job in lease.jobs),
         left_for_others=any(lease.left_for_others for lease in leases),
     )  # fmt: skip
 
@@ -148,127 +135,42 @@ def _lease_next(
     return leases, list(unanswered)
 
 
-def _apply_alone(
-    db: Database, run: int, outcome: JobOutcome, places: PlacementCache, now: float, reextract_stale: bool
-) -> tuple[frozenset[int], set[int]]:
+def _apply_alone(commit: Commit, outcome: JobOutcome, places: PlacementCache) -> set[int]:
     """Write one outcome in a savepoint; if it cannot be written, the job is FAILED instead."""
     try:
-        with db.savepoint():
-            return _apply(db, run, [outcome], places, now, reextract_stale)
+        with commit.db.savepoint():
+            return _apply(commit, [outcome])
     except DatabaseBusy:
         raise
     except Exception as error:
-        if not db.in_transaction:
+        if not commit.db.in_transaction:
             raise
         _log.error("the result of a job cannot be written; the job has failed", exc_info=error)
         text = error.message if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
         reason = f"its result cannot be stored: {text}"[:500].encode("utf-8", "replace").decode()
         event = Event(time.time(), "ERROR", "store", "page", reason, outcome.job.id)
         failed = JobOutcome(
-            job=outcome.job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,),
-            requests=outcome.requests, fetches=outcome.fetches, fetch_seconds=outcome.fetch_seconds,
-            received_bytes=outcome.received_bytes, answers=outcome.answers,
-        )  # fmt: skip
+            job=outcome.job, state=JobState.FAILED, reason=reason, attempts=1, stats=outcome.stats, effects=(event,)
+        )
         places.rollback_cache()
-        return _apply(db, run, [failed], places, now, reextract_stale)
+        return _apply(commit, [failed])
 
 
-def _apply(
-    db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, now: float, reextract_stale: bool
-) -> tuple[frozenset[int], set[int]]:
-    """Update the jobs, then write the results of those whose lease was valid. Returns their ids, and touched hosts."""
-    touched_hosts = {outcome.job.host for outcome in outcomes}
-    _readmit_named(db, run, outcomes)
-    logins.settle_states(db, outcomes)
-    stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
-    changed = supersede.resolve_carried(db, outcomes)
+def _apply(commit: Commit, outcomes: Sequence[JobOutcome]) -> set[int]:
+    """Update the jobs, then write the effects of those whose lease was valid. Returns their ids."""
+    commit.touched_hosts |= {outcome.job.host for outcome in outcomes}
+    settled = effects.settle(commit, outcomes)
     completed_extracts = {outcome.job.id for outcome in outcomes if outcome.is_reextracted}
-    updates = [_to_update(db, outcome, places, touched_hosts) for outcome in outcomes]
-    replaced_documents = statistics.list_replaced_documents(db, outcomes)
-    accepted_ids = jobs.finish(db, updates, completed_extracts)
-    accepted = [outcome for outcome in outcomes if outcome.job.id in accepted_ids]
-    documents.add(db, run, [(one.page, one.document) for one in accepted if one.document and one.page])
-    documents.mark_checked(db, run, [outcome.checked for outcome in accepted if outcome.checked is not None])
-    _mark_temporary(db, run, [outcome for outcome in accepted if outcome.keeps_document is not None])
-    if completed_extracts:
-        supersede.delete_old_rows(db, run, [outcome for outcome in accepted if outcome.job.id in completed_extracts])
-    new_rows = [(one.job.page_id, new) for one in accepted for new in one.rows]
-    rows.add(db, run, [NewRows(page, new.data_def_id, new.texts, new.digests) for page, new in new_rows])
-    statistics.add_sums(db, run, accepted, replaced_documents)
-    rows.add_rejected(db, [(outcome.job.page_id, *counted) for outcome in accepted for counted in outcome.rejected])
-    statistics.add_row_counts(db, run, accepted)
-    health.add(
-        db, run, [PageHealth(one.job.page_id, one.job.host, *counts) for one in accepted for counts in one.counts]
-    )
-    _add_results(db, run, accepted)
-    if stale:
-        supersede.queue_reextraction(db, run, [outcome for outcome in accepted if outcome.job.id in stale])
-    if changed:
-        supersede.queue_carried(db, changed, accepted)
-    statistics.add_fetch_stats(db, run, accepted)
-    host_speeds.count_answers(db, statistics.count_answers(accepted))
-    add_child_jobs(db, run, accepted, places, touched_hosts)
-    release.settle_files(db, run, accepted)
-    for outcome in accepted:
-        if outcome.backoff_until is not None:
-            until = outcome.backoff_until
-            hosts.set_backoff(db, outcome.job.host, until, answered=outcome.throttled, strike=outcome.strike)
-        if outcome.unused_turn:
-            hosts.return_turn(db, outcome.job.host, outcome.unused_turn, now)
-        if outcome.asks_robots:
-            robots.ask_guarded_host(db, run, outcome.job.host)
-        if outcome.host_failed or outcome.gone:
-            hosts.count_failure(db, outcome.job.host, failed=outcome.host_failed, gone=outcome.gone)
-        if outcome.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, outcome)) is not None:
-            touched_hosts.add(host)
-    logins.apply_outcomes(db, run, accepted)
-    for jar in dict.fromkeys(jar for outcome in accepted for jar in outcome.changed_jars):
-        jar.write(db, run)
-    fetched = [one for one in accepted if one.fetches and one.job.kind in _ANSWERED_KINDS]
-    answers.add(db, [Answer(one.job.host, one.job.attempts == 0, one.blocked) for one in fetched])
-    done = [one for one in accepted if one.state is JobState.DONE]
-    answered = {one.job.host for one in done if one.document or one.checked or one.file}
-    hosts.reset_strikes(db, answered, now)
-    if any(outcome.job.throttled for outcome in accepted):
-        hosts.adapt_paces(db, statistics.host_latencies(accepted))
-    events.add(db, run, [event for outcome in accepted for event in outcome.events])
-    return frozenset(accepted_ids), touched_hosts
+    accepted_ids = jobs.finish(commit.db, [_to_update(commit, outcome) for outcome in outcomes], completed_extracts)
+    effects.write(commit, [outcome for outcome in outcomes if outcome.job.id in accepted_ids], settled)
+    return accepted_ids
 
 
-def _add_results(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Write what plugin steps reported and stored; other pages cost nothing."""
-    reporting = [outcome for outcome in outcomes if outcome.results or outcome.ran_plugins]
-    if reporting:
-        new = [NewResult(outcome.job.page_id, *result) for outcome in reporting for result in outcome.results]
-        results.add(db, run, new)
-        for outcome in reporting:
-            step_values.set_values(db, run, outcome.stored_values)
-        step_values.delete_checkpoints(db, [outcome.job.page_id for outcome in reporting if outcome.ran_plugins])
-    reextracted = [outcome.job.page_id for outcome in outcomes if outcome.is_reextracted]
-    if reextracted:
-        supersede.update_step_failures(db, reextracted)
-
-
-def _mark_temporary(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Mark the documents of groups with `documents: false`; unmark those that other groups use, too."""
-    fetched = [one for one in outcomes if not one.keeps_document and one.document]
-    temporary.add(db, run, [(one.page, one.job.group) for one in fetched if one.page])
-    temporary.keep(db, run, [one.page for one in outcomes if one.keeps_document and not one.document and one.page])
-
-
-def _readmit_named(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Requeue the jobs of a host that was named while its refusal was on its way here: naming it did not see them."""
-    for outcome in outcomes:
-        refused = outcome.refused_host if outcome.state is JobState.SKIPPED else None
-        if refused is not None and hosts.is_named(db, run, refused):
-            outcome.state, outcome.reason, outcome.events = JobState.READY, None, ()
-
-
-def _to_update(db: Database, outcome: JobOutcome, places: PlacementCache, touched_hosts: set[int]) -> JobUpdate:
+def _to_update(commit: Commit, outcome: JobOutcome) -> JobUpdate:
     sequence = None
     if outcome.next_host is not None:
-        place = places.find_or_create(db, outcome.job.group, *outcome.next_host, outcome.job.kind)
-        touched_hosts.add(place.host)
+        place = commit.places.find_or_create(commit.db, outcome.job.group, *outcome.next_host, outcome.job.kind)
+        commit.touched_hosts.add(place.host)
         sequence = place.sequence
     return JobUpdate(
         id=outcome.job.id, lease=outcome.job.lease, state=outcome.state, attempts=outcome.attempts,

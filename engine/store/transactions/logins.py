@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from engine import urls
 from engine.model.host import LoginRule
@@ -9,9 +10,9 @@ from engine.model.job import JobKind, JobState, login_key
 from engine.store.db.connector import Database
 from engine.store.tables.host import cookie_jars, host_logins
 from engine.store.tables.job import jobs, sequences
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.run import events
 from engine.store.tables.run.events import Event, Level
-from engine.store.transactions.outcome import JobOutcome
 
 LOST_REASON = "logged out again after a new login"
 _MAX_LOST_IN_ROW = 3
@@ -59,39 +60,53 @@ def abandon_failed(db: Database, run: int) -> None:
         _add_event(db, run, "WARNING", _describe_failure(key, "its node ended during the login"))
 
 
-def settle_states(db: Database, outcomes: Sequence[JobOutcome]) -> None:
-    """Before the jobs are written: FAILED where a page was lost twice, READY where a login is outdated."""
-    lost = [outcome for outcome in outcomes if outcome.logged_out]
-    if lost:
-        before = host_logins.read_losses(db, [outcome.job.id for outcome in lost])
-        for outcome in lost:
-            if before.get(outcome.job.id, outcome.job.login_number) < outcome.job.login_number:
-                outcome.state, outcome.reason = JobState.FAILED, LOST_REASON
-                outcome.attempts, outcome.next_host = 1, None
-                text = f"FAILED: {LOST_REASON}  {urls.without_credentials(outcome.job.url)}"
-                outcome.events = (*outcome.events, Event(time.time(), "ERROR", "store", "page", text, outcome.job.id))
-    for outcome in outcomes:
-        if outcome.job.kind is JobKind.LOGIN and outcome.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
-            login = host_logins.read(db, outcome.job.host)
-            if login.state == "WANTED" and login.number != outcome.job.login_number:  # the defs have changed meanwhile
-                outcome.state, outcome.reason, outcome.attempts, outcome.events = JobState.READY, None, 0, ()
+class LoginNews(Effect):
+    """What an outcome says about the login of its host.
+
+    `on_lost`: what follows a page that was answered without a login, while the login is in force; empty: it was not.
+    """
+
+    on_lost: Literal["", "relogin", "pause"] = ""
 
 
-def apply_outcomes(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Record what accepted outcomes say about logins: one that was made or failed, pages that were lost."""
-    good: set[int] = set()
+def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
+    """FAILED where a page was lost twice, READY where a login is outdated; news of those that serve."""
+    db = commit.db
+    lost = [outcome for outcome in outcomes if outcome.job.login_number and outcome.find(LoginNews)]
+    before = host_logins.read_losses(db, [outcome.job.id for outcome in lost]) if lost else {}
+    for outcome in lost:
+        if before.get(outcome.job.id, outcome.job.login_number) < outcome.job.login_number:
+            outcome.state, outcome.reason = JobState.FAILED, LOST_REASON
+            outcome.attempts, outcome.next_host = 1, None
+            text = f"FAILED: {LOST_REASON}  {urls.without_credentials(outcome.job.url)}"
+            yield outcome, Event(time.time(), "ERROR", "store", "page", text, outcome.job.id)
     for outcome in outcomes:
         if outcome.job.kind is JobKind.LOGIN:
-            _apply_login(db, run, outcome)
-        elif outcome.logged_out:
+            if outcome.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
+                login = host_logins.read(db, outcome.job.host)
+                if login.state == "WANTED" and login.number != outcome.job.login_number:  # the defs have changed
+                    outcome.state, outcome.reason, outcome.attempts = JobState.READY, None, 0
+                    outcome.remove(Event)
+            yield outcome, LoginNews()
+        elif outcome.job.login_number and outcome.stats.responses and outcome.state is JobState.DONE:
+            yield outcome, LoginNews()
+
+
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, LoginNews]]) -> None:
+    """Record, in their order, logins that were made or failed, pages that were lost, and logins that served a page."""
+    good: set[int] = set()
+    for outcome, news in made:
+        if outcome.job.kind is JobKind.LOGIN:
+            _apply_login(commit.db, commit.run, outcome)
+        elif news.on_lost:
             if outcome.job.host in good:
-                host_logins.reset_lost(db, good)
+                host_logins.reset_lost(commit.db, good)
                 good.clear()
-            _apply_loss(db, run, outcome)
-        elif outcome.job.login_number and outcome.fetches and outcome.state is JobState.DONE:
+            _apply_loss(commit.db, commit.run, outcome, news.on_lost)
+        else:
             good.add(outcome.job.host)
     if good:
-        host_logins.reset_lost(db, good)
+        host_logins.reset_lost(commit.db, good)
 
 
 def _apply_login(db: Database, run: int, outcome: JobOutcome) -> None:
@@ -104,7 +119,7 @@ def _apply_login(db: Database, run: int, outcome: JobOutcome) -> None:
             _add_event(db, run, "WARNING", _describe_failure(key, reason), outcome.job.id)
 
 
-def _apply_loss(db: Database, run: int, outcome: JobOutcome) -> None:
+def _apply_loss(db: Database, run: int, outcome: JobOutcome, on_lost: str) -> None:
     job, host = outcome.job, outcome.job.host
     if outcome.state is JobState.FAILED:
         host_logins.remove_losses(db, [job.id])
@@ -115,7 +130,7 @@ def _apply_loss(db: Database, run: int, outcome: JobOutcome) -> None:
     login = host_logins.read(db, host)
     if login.state != "DONE" or login.number != job.login_number:
         return  # sent with an older login: the newer one may last
-    if outcome.logged_out == "pause":
+    if on_lost == "pause":
         _pause(db, run, host, "its login was lost")
         return
     _ask(db, run, [host])

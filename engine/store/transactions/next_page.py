@@ -4,16 +4,21 @@ The pages of a series follow one another: if each waited for the commit of the o
 own. A node's death undoes nothing of this: the finished page is worked again, and leads to a job that exists.
 """
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
-from engine.model.job import LeasedJob
+from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.link import LinkRequest
 from engine.store.db.connector import Database
 from engine.store.read import candidates
+from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.job import jobs, linked_jobs, rings
+from engine.store.tables.job.linked_jobs import ChildJob, Children
+from engine.store.tables.job.step_values import PluginRun
+from engine.store.tables.outcome import Commit, JobOutcome
 from engine.store.tables.run import nodes
-from engine.store.transactions import supersede
-from engine.store.transactions.children import add_child_jobs, to_link
+from engine.store.transactions import children, supersede
 from engine.store.transactions.lease import (
     Lease,
     LeaseRequest,
@@ -22,7 +27,6 @@ from engine.store.transactions.lease import (
     read_sequence,
     to_leased_job,
 )
-from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
 
@@ -43,24 +47,26 @@ def lease_next_page(
     valid. Not durable before that commit. Raises Fenced, DatabaseBusy or StorageError.
     """
     got, ring = Lease(), []
+    commit = Commit(db, run, now, places, reextract_stale=False)
+    made = [(outcome, created) for created in outcome.find_all(Children)]
     try:
         with db.light_transaction():
             nodes.check_live(db, request.node)
             if not jobs.is_held(db, outcome.job):
                 return None
-            supersede.resolve_outdated(db, run, [outcome], reextract_stale=False)
-            job = _create_taken(db, run, outcome, places, now, request)
+            supersede.settle_outdated(commit, [outcome])
+            listed = [child for _, created in made for child in created.jobs]
+            job = _create_taken(commit, outcome, listed, request)
             if job is not None:
                 got = Lease((job,))
             else:
-                touched_hosts: set[int] = set()
-                add_child_jobs(db, run, [outcome], places, touched_hosts)
-                for child in outcome.children:
+                children.write(commit, made)
+                for child in listed:
                     place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
                     if not candidates.has_suspect(db, [place.sequence]):  # a suspect goes to a node that holds nothing
                         (got,) = lease_sequences(db, request, [place.sequence], now, _leave_ring)
                 if not got.jobs or got.ring:
-                    ring = rings.ring_hosts(db, touched_hosts, now)
+                    ring = rings.ring_hosts(db, commit.touched_hosts, now)
     except BaseException:
         places.rollback_cache()
         raise
@@ -68,23 +74,44 @@ def lease_next_page(
     return NextPageLease(leased=got.jobs, ring=tuple(ring), due=got.due)
 
 
+def leads_to_one_page(outcome: JobOutcome) -> bool:
+    """Whether its page leads to one further page, as those of a series do, and to nothing else.
+
+    False if that page needs what the commit of this one writes: shared cookies, values that plugin steps stored,
+    or the next send time of its host.
+    """
+    found, plugins = outcome.find(Children), outcome.find(PluginRun)
+    return (
+        found is not None
+        and len(found.jobs) == 1
+        and found.jobs[0].kind is JobKind.PAGE
+        and outcome.state is JobState.DONE
+        and outcome.job.kind is JobKind.PAGE
+        and found.later is None
+        and outcome.find(CookiesChanged) is None
+        and (plugins is None or not plugins.stored_values)
+        and not outcome.job.delay
+    )
+
+
 def _create_taken(
-    db: Database, run: int, outcome: JobOutcome, places: PlacementCache, now: float, request: LeaseRequest
+    commit: Commit, outcome: JobOutcome, listed: Sequence[ChildJob], request: LeaseRequest
 ) -> LeasedJob | None:
     """Create the only child as a leased job, in one statement.
 
     Returns None and writes nothing if that page has a job, other jobs come first, or a limit has to be counted.
     """
-    if len(outcome.children) != 1 or outcome.job.links_stale:
+    if len(listed) != 1 or outcome.job.links_stale:
         return None
-    (child,) = outcome.children
+    (child,) = listed
     if LinkRequest.from_json(child.request).relation == "canonical":
         return None  # an existing job of that page has to change
-    place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
+    db = commit.db
+    place = commit.places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
     state = read_sequence(db, place.sequence)
-    if state is None or not may_take_new_job(state, request, now):
+    if state is None or not may_take_new_job(state, request, commit.now):
         return None
-    page = to_link(run, outcome.job, child, place.sequence)
+    page = children.to_link(commit.run, outcome.job, child, place.sequence)
     row = linked_jobs.add_taken(db, page, in_series=child.in_series, lease=request.lease_id, node=request.node)
     return None if row is None else to_leased_job(state, request, place.sequence, row, None)
 

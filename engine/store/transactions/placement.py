@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from engine.model.job import JobKind
 from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import sequences
+from engine.store.tables.outcome import Placement
 from engine.store.transactions import logins
 from engine.store.transactions.robots import add_robots_job
 
@@ -29,11 +28,6 @@ def apply_host_policy(db: Database, run: int, host_key: str, policy: HostPolicy)
 def readmit_host(db: Database, run: int, host_key: str, policy: HostPolicy) -> None:
     """Requeue what the address guard skipped on a host that the defs name now; its robots.txt is asked for again."""
     sequences.recheck_skipped_of_host(db, apply_host_policy(db, run, host_key, policy))
-
-
-class Placement(Struct, frozen=True):
-    sequence: int
-    host: int
 
 
 class PlacementCache:

@@ -1,6 +1,6 @@
 """Holds rows until their files have ended, and releases them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 
@@ -9,11 +9,11 @@ from engine.model.file import fill_row
 from engine.model.job import KEY_BYTES, OPEN_STATES, JobKind
 from engine.model.record import as_text
 from engine.store.db.connector import Database
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.row import content_sums, files, held_rows, rows
 from engine.store.tables.row.content_sums import ContentSum
-from engine.store.tables.row.held_rows import CompleteRow, NewHeldRow
+from engine.store.tables.row.held_rows import CompleteRow, HeldRows, NewHeldRow
 from engine.store.tables.row.rows import NewRows
-from engine.store.transactions.outcome import JobOutcome
 
 _BATCH = 1_000
 """Rows that are released in one piece, so that memory stays flat."""
@@ -21,34 +21,38 @@ _MAX_RELEASED = 5_000
 """Rows that one transaction releases. If more rows name a file, the rest follow at the end of the run."""
 
 
-def settle_files(db: Database, run: int, accepted: Sequence[JobOutcome]) -> None:
+class EndedFile(Effect):
+    """The job of a file has ended: rows may have waited for it."""
+
+
+def settle(_: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
+    for outcome in outcomes:
+        if outcome.job.kind is JobKind.FILE and outcome.state not in OPEN_STATES:
+            yield outcome, EndedFile()
+
+
+def write_held(commit: Commit, made: Sequence[tuple[JobOutcome, HeldRows]]) -> None:
     """After the jobs of files were created: hold the rows that name some, and release those whose files have ended.
 
-    A row is written once, by the last of its files to end; a file that was not downloaded leaves null. Outcomes without
-    files cost nothing.
+    A row is written once, by the last of its files to end; a file that was not downloaded leaves null.
     """
-    if not any(outcome.held or outcome.job.kind is JobKind.FILE for outcome in accepted):
-        return
-    for outcome in accepted:
-        for held in outcome.held:
-            rows.add_counts(db, run, held.data_def, waiting=len(held.texts))
-    ids = held_rows.add(db, run, _new_rows(accepted))[:_MAX_RELEASED]
-    files.add(db, run, [(outcome.job.id, outcome.file) for outcome in accepted if outcome.file is not None])
-    ended = [
-        outcome.job.id for outcome in accepted if outcome.job.kind is JobKind.FILE and outcome.state not in OPEN_STATES
-    ]
-    if ended:
-        ids += held_rows.list_waiting_for(db, ended)
-    _release(db, run, list(dict.fromkeys(ids))[:_MAX_RELEASED])
+    for _, held in made:
+        rows.add_counts(commit.db, commit.run, held.data_def, waiting=len(held.texts))
+    _release(commit.db, commit.run, held_rows.add(commit.db, commit.run, _new_rows(made))[:_MAX_RELEASED])
 
 
-def _new_rows(accepted: Sequence[JobOutcome]) -> Iterator[NewHeldRow]:
+def write_ended(commit: Commit, made: Sequence[tuple[JobOutcome, EndedFile]]) -> None:
+    """Release the rows that wait for no further file."""
+    waiting = held_rows.list_waiting_for(commit.db, [outcome.job.id for outcome, _ in made])
+    _release(commit.db, commit.run, waiting[:_MAX_RELEASED])
+
+
+def _new_rows(made: Sequence[tuple[JobOutcome, HeldRows]]) -> Iterator[NewHeldRow]:
     """The rows to hold, one by one: a page may have very many."""
-    for outcome in accepted:
-        for held in outcome.held:
-            for text, places in zip(held.texts, held.places, strict=True):
-                files = [(place, _identity(held.files, number)) for place, number in orjson.loads(places)]
-                yield NewHeldRow(outcome.job.page_id, held.data_def_id, as_text(text), files)
+    for outcome, held in made:
+        for text, places in zip(held.texts, held.places, strict=True):
+            files = [(place, _identity(held.files, number)) for place, number in orjson.loads(places)]
+            yield NewHeldRow(outcome.job.page_id, held.data_def_id, as_text(text), files)
 
 
 def _identity(files: bytes, number: int) -> bytes:
@@ -77,11 +81,11 @@ def _write(db: Database, run: int, complete: Sequence[CompleteRow]) -> None:
     """Write rows the way a commit does: with their digests, counts and sums."""
     downloaded = files.list_of_jobs(db, {job for row in complete for _, job in row.files if job is not None})
     values = {job: file.to_value() for job, file in downloaded.items()}
-    new, counts, sums = [], dict[str, int](), dict[str, ContentSum]()
+    new, counts, sums = list[tuple[int, NewRows]](), dict[str, int](), dict[str, ContentSum]()
     for row in complete:
         text = fill_row(row.text, {tuple(place): None if job is None else values.get(job) for place, job in row.files})
         digests = row_digests(row.data_def_name, [text])
-        new.append(NewRows(row.job, row.data_def, (text,), digests))
+        new.append((row.job, NewRows(row.data_def_name, row.data_def, (text,), digests)))
         counts[row.data_def_name] = counts.get(row.data_def_name, 0) + 1
         sums.setdefault(row.group, ContentSum()).add_rows(digests, 1)
     rows.add(db, run, new)

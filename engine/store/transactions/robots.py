@@ -1,13 +1,30 @@
 """Asks for the robots.txt of hosts, once or again, and stores the results."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from engine import urls
 from engine.model.job import OPEN_STATES, JobKind, JobState, robots_key
 from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs, sequences
-from engine.store.transactions.outcome import JobOutcome, RobotsResult
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
+
+
+class RobotsResult(Effect):
+    """A host's robots.txt: HTTP status (0: no answer; GUARDED), text, and its crawl delay in seconds."""
+
+    status: int
+    text: str
+    """Of the file, or why it cannot be read."""
+    crawl_delay: float
+    agent: str = ""
+    """The product token it was read for."""
+    fetched_at: float | None = None
+    """Wall clock, seconds since 1970; None: it could not be read."""
+
+
+class RobotsWanted(Effect):
+    """The robots.txt of the host must be asked for first: the address guard refused that, and now it would not."""
 
 
 def add_robots_job(db: Database, run: int, host: int, host_key: str, origin: str) -> None:
@@ -30,29 +47,36 @@ def ask_hosts_of_jobs(db: Database, run: int, ids: Iterable[int]) -> None:
     _ask_again(db, run, hosts.want_robots_of_jobs(db, ids))
 
 
-def ask_guarded_host(db: Database, run: int, host: int) -> None:
-    """Ask for the robots.txt of a host whose address is no longer guarded; its pages wait for the answer."""
-    _ask_again(db, run, hosts.want_guarded_robots(db, host))
+def write_wanted(commit: Commit, made: Sequence[tuple[JobOutcome, RobotsWanted]]) -> None:
+    """Ask for the robots.txt of hosts whose addresses are no longer guarded; their pages wait for the answers."""
+    for host in {outcome.job.host for outcome, _ in made}:
+        _ask_again(commit.db, commit.run, hosts.want_guarded_robots(commit.db, host))
 
 
-def apply_result(db: Database, run: int, outcome: JobOutcome) -> int | None:
-    """Store the result of a robots job; returns the host whose robots.txt it is."""
-    robots = outcome.robots
-    if outcome.job.kind is JobKind.ROBOTS and outcome.state is JobState.SKIPPED:
-        hosts.mark_guarded(db, outcome.job.host)
-        return None
-    if robots is None and outcome.job.kind is JobKind.ROBOTS and outcome.state not in OPEN_STATES:
-        # a robots job that failed must not hold back the pages of its host forever
-        robots = RobotsResult(0, outcome.reason or "its job failed", 0.0)
-    if robots is None:
-        return None
-    host = outcome.job.host
-    if outcome.job.target is not None:  # a redirect moved the job to another host
-        host = hosts.find(db, run, urls.host_key(outcome.job.url)) or host
-    hosts.set_robots(
-        db, host, robots.status, robots.text, robots.crawl_delay, agent=robots.agent, fetched_at=robots.fetched_at
-    )
-    return host
+def settle(_: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
+    """A job of a robots.txt that ended without one must not hold back the pages of its host forever."""
+    for outcome in outcomes:
+        if outcome.job.kind is not JobKind.ROBOTS or outcome.state in OPEN_STATES:
+            continue
+        if outcome.state is JobState.SKIPPED:
+            yield outcome, RobotsResult(hosts.GUARDED, "", 0.0)
+        elif outcome.find(RobotsResult) is None:
+            yield outcome, RobotsResult(0, outcome.reason or "its job failed", 0.0)
+
+
+def write_results(commit: Commit, made: Sequence[tuple[JobOutcome, RobotsResult]]) -> None:
+    for outcome, robots in made:
+        host = outcome.job.host
+        if robots.status == hosts.GUARDED:
+            hosts.mark_guarded(commit.db, host)
+            continue
+        if outcome.job.target is not None:  # a redirect moved the job to another host
+            host = hosts.find(commit.db, commit.run, urls.host_key(outcome.job.url)) or host
+        hosts.set_robots(
+            commit.db, host, robots.status, robots.text, robots.crawl_delay,
+            agent=robots.agent, fetched_at=robots.fetched_at,
+        )  # fmt: skip
+        commit.touched_hosts.add(host)
 
 
 def _ask_again(db: Database, run: int, wanted: list[tuple[int, str, str]]) -> int:

@@ -5,34 +5,56 @@ from collections.abc import Iterable, Sequence
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.job import extracts, linked_jobs, results
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.job.results import UnitResult
+from engine.store.tables.job.step_values import PluginRun
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.row import health, held_rows, rows
+from engine.store.tables.row.held_rows import HeldRows
+from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import runs, versions
-from engine.store.transactions.outcome import JobOutcome
 
 _PAGES = (JobKind.PAGE, JobKind.EXTRACT)
 
 
-def resolve_outdated(
-    db: Database, run: int, outcomes: Sequence[JobOutcome], *, reextract_stale: bool
-) -> frozenset[int]:
-    """Compare the defs of the outcomes with the current ones. Returns the jobs of pages that are already stale.
+class OldRows(Effect):
+    """A re-extraction replaces the rows of its page, except those of these dataDefs (ids)."""
+
+    kept_data_defs: tuple[int, ...] = ()
+
+
+class Outdated(Effect):
+    """The page of an outcome is stale by now: its defs changed, or what it carries (`is_carried`)."""
+
+    is_carried: bool = False
+
+
+class FailedSteps(Effect):
+    """The state of a re-extracted page follows from its plugin steps."""
+
+
+def settle_outdated(commit: Commit, outcomes: Sequence[JobOutcome]) -> list[tuple[JobOutcome, Effect]]:
+    """Compare the defs of the outcomes with the current ones. Returns those whose pages are already stale.
 
     Links into groups that the current defs lack create no job, and their page gets no def version: if the group comes
     back, the page is re-extracted for its links. The outcome of a stale re-extraction is dropped and the job is READY
-    again. `reextract_stale`: False if pages keep the rows of the defs they were fetched under.
+    again.
     """
-    current = versions.current(db, run)
+    db = commit.db
+    current = versions.current(db, commit.run)
     outdated = [outcome for outcome in outcomes if outcome.job.defs_version != current]
     if not outdated:
-        return frozenset()
+        return []
     present = versions.get_page_hashes(db, current)
     earlier: dict[int, dict[str, str]] = {}
-    stale = set()
+    stale = list[tuple[JobOutcome, Effect]]()
     for outcome in outdated:
-        kept = tuple(child for child in outcome.children if child.group in present)
-        outcome.links_dropped |= len(kept) < len(outcome.children)
-        outcome.children = kept
+        children = outcome.find(Children)
+        if children is not None:
+            kept = tuple(child for child in children.jobs if child.group in present)
+            outcome.links_dropped |= len(kept) < len(children.jobs)
+            children.jobs = kept
         version, group = outcome.job.defs_version, outcome.job.group
         if version not in earlier:
             earlier[version] = versions.get_page_hashes(db, version)
@@ -40,64 +62,70 @@ def resolve_outdated(
             continue
         if outcome.job.kind is JobKind.EXTRACT:
             _drop_extraction(outcome)
-        elif (
-            outcome.job.kind is JobKind.PAGE
-            and (outcome.state is JobState.DONE or outcome.step_failed)
-            and reextract_stale
-            and group in present
-        ):
-            stale.add(outcome.job.id)
-    return frozenset(stale)
+        elif outcome.job.kind is JobKind.PAGE and _is_done(outcome) and commit.reextract_stale and group in present:
+            stale.append((outcome, Outdated()))
+    return stale
 
 
-def resolve_carried(db: Database, outcomes: Sequence[JobOutcome]) -> frozenset[int]:
+def settle_carried(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
     """The pages that carry something else by now than what they were worked with: their parent was processed again.
 
     A re-extraction of such a page is dropped, and its job is READY again.
     """
     leased = {outcome.job.page_id: outcome.job.carried for outcome in outcomes if outcome.job.kind in _PAGES}
-    changed = frozenset(linked_jobs.list_otherwise_carried(db, list(leased.items())))
+    changed = frozenset(linked_jobs.list_otherwise_carried(commit.db, list(leased.items())))
     for outcome in outcomes if changed else ():
         if outcome.job.page_job in changed:
             _drop_extraction(outcome)
-    return changed
+        elif outcome.job.id in changed and _is_done(outcome):
+            yield outcome, Outdated(is_carried=True)
+
+
+def settle_reextracted(_: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
+    """Re-extracted pages may have other failed steps than before."""
+    return [(outcome, FailedSteps()) for outcome in outcomes if outcome.is_reextracted]
+
+
+def _is_done(outcome: JobOutcome) -> bool:
+    """Whether its page was extracted. A page whose plugin step failed is FAILED, and keeps the rows of other tasks."""
+    if outcome.state is not JobState.FAILED or outcome.page is None:
+        return outcome.state is JobState.DONE
+    return any(unit.result.outcome == "error" for unit in outcome.find_all(UnitResult))
 
 
 def _drop_extraction(outcome: JobOutcome) -> None:
     """Drop what a re-extraction gave: it is READY again."""
-    outcome.state, outcome.stored_values, outcome.later_children = JobState.READY, {}, None
-    outcome.rows = outcome.children = outcome.rejected = outcome.counts = outcome.results = outcome.held = ()
-    outcome.events = ()
+    outcome.state = JobState.READY
+    outcome.effects = tuple(PluginRun({}) for _ in outcome.find_all(PluginRun))
 
 
-def queue_reextraction(db: Database, run: int, stale: Sequence[JobOutcome]) -> None:
+def write_outdated(commit: Commit, made: Sequence[tuple[JobOutcome, Outdated]]) -> None:
     """Queue the re-extraction of pages done with old defs, and mark their output files to be rebuilt."""
+    stale = [outcome for outcome, outdated in made if not outdated.is_carried]
     if stale:
-        outputs.mark_stale(db, run, {name for outcome in stale for name in outcome.row_data_defs})
-        extracts.queue(db, [outcome.job.id for outcome in stale])
+        found = [effect for outcome in stale for effect in outcome.effects]
+        names = {effect.data_def for effect in found if isinstance(effect, NewRows | HeldRows)}
+        outputs.mark_stale(commit.db, commit.run, names)
+        extracts.queue(commit.db, [outcome.job.id for outcome in stale])
+    extracts.queue_again(commit.db, [outcome.job.id for outcome, outdated in made if outdated.is_carried])
 
 
-def queue_carried(db: Database, changed: frozenset[int], accepted: Sequence[JobOutcome]) -> None:
-    """Queue the re-extraction of pages that were done with what they carried before."""
-    done = [
-        outcome.job.id
-        for outcome in accepted
-        if outcome.job.id in changed and (outcome.state is JobState.DONE or outcome.step_failed)
-    ]
-    extracts.queue_again(db, done)
-
-
-def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
-    """Delete the old rows of re-extracted pages, except those of unchanged dataDefs; new rows are written next."""
+def write_old_rows(commit: Commit, made: Sequence[tuple[JobOutcome, OldRows]]) -> None:
+    """Delete the old rows of re-extracted pages; new rows are written next."""
     groups: dict[tuple[tuple[int, ...], int], list[int]] = {}
-    for outcome in outcomes:
-        assert outcome.job.page_job is not None
-        groups.setdefault((outcome.kept_data_defs, outcome.job.defs_version), []).append(outcome.job.page_job)
+    for outcome, old in made:
+        groups.setdefault((old.kept_data_defs, outcome.job.defs_version), []).append(outcome.job.page_id)
     for (kept, version), pages in groups.items():
-        take_back_pages(db, run, pages, kept)
-        extracts.set_defs_version(db, version, pages)
-    if outcomes:
-        runs.add_reextracted(db, run, len(outcomes))
+        take_back_pages(commit.db, commit.run, pages, kept)
+        extracts.set_defs_version(commit.db, version, pages)
+    runs.add_reextracted(commit.db, commit.run, len(made))
+
+
+def write_failed_steps(commit: Commit, made: Sequence[tuple[JobOutcome, FailedSteps]]) -> None:
+    """Pages with a failed step are FAILED, others that a step had failed are DONE."""
+    pages = [outcome.job.page_id for outcome, _ in made]
+    failed = results.list_errors(commit.db, pages)
+    extracts.set_step_failures(commit.db, failed, [page for page in pages if page not in failed])
 
 
 def take_back_pages(db: Database, run: int, pages: Iterable[int], kept_ids: Iterable[int] = ()) -> None:
@@ -113,9 +141,3 @@ def take_back_pages(db: Database, run: int, pages: Iterable[int], kept_ids: Iter
         rows.add_counts(db, run, name, rejected=-count)
     health.take_back(db, run, listed, kept)
     results.take_back(db, run, listed, kept)
-
-
-def update_step_failures(db: Database, pages: Sequence[int]) -> None:
-    """After their re-extraction: pages with a failed step are FAILED, others that a step had failed are DONE."""
-    failed = results.list_errors(db, pages)
-    extracts.set_step_failures(db, failed, [page for page in pages if page not in failed])

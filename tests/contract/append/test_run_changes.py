@@ -91,7 +91,7 @@ class TwoRuns:
             ] or [0]  # fmt: skip
             if texts:
                 made = row_digests(data_def, texts) if digests else Digests()
-                rows.add(self.db, self.run, [NewRows(job, unit, texts, made)])
+                rows.add(self.db, self.run, [(job, NewRows(data_def, unit, texts, made))])
                 rows.add_counts(self.db, self.run, data_def, rows=len(texts))
         return int(job)
 

@@ -31,8 +31,8 @@ def crawled(store: StoreHarness) -> StoreHarness:
     one, two = pages.add([text, binary])
     pages.close()
     store.commit(
-        replace(store.done(first, data=['{"title":"Příběh"}']), document=text, page=one),
-        replace(store.done(second), document=binary, page=two),
+        store.done(first, text, data=['{"title":"Příběh"}'], page=one),
+        store.done(second, binary, page=two),
     )
     return store
 

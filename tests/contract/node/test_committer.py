@@ -22,8 +22,8 @@ from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument, PageStore
 from engine.store.tables.job import jobs, linked_jobs, sequences
 from engine.store.tables.job.linked_jobs import NewLink
+from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.commit import commit
-from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child
 
 SITE = 60
@@ -174,7 +174,7 @@ def test_an_outcome_is_settled_when_committed_and_when_its_lease_is_lost(
     outcome.release_when_settled(lambda: settled.append(1))
     parts.commit(outcome)
     assert settled == [1]
-    assert outcome.document is None
+    assert not outcome.effects
 
 
 def test_a_large_body_is_dropped_before_its_rows_are_committed(
@@ -183,7 +183,7 @@ def test_a_large_body_is_dropped_before_its_rows_are_committed(
     held: list[bytes | None] = []
 
     def record(*args: object, **more: object) -> object:
-        held.extend(outcome.document.body.plain for outcome in args[3])  # type: ignore[attr-defined]
+        held.extend(outcome.find(NewDocument).body.plain for outcome in args[3])  # type: ignore[attr-defined]
         return commit(*args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(committer, "commit", record)
@@ -191,7 +191,7 @@ def test_a_large_body_is_dropped_before_its_rows_are_committed(
     (job,) = store.take("http://a/")
     body = b"<p>x</p>" * 200_000
     document = NewDocument((b"k" * 16,), "http://a/", 200, "text/html", 0.0, (), Body(body))
-    parts.commit(store.done(job, document=document))
+    parts.commit(store.done(job, document))
     assert held == [None]
     assert store.db.all("SELECT size FROM documents") == [(len(body),)]
     [(page,)] = store.db.all("SELECT id FROM documents")

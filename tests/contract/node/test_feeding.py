@@ -19,7 +19,8 @@ from engine.node.slice import Leaser
 from engine.queue import Doorbells
 from engine.runtime.clock import boottime
 from engine.store.tables.host.hosts import HostPolicy
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child
 
 SITE = 200
@@ -68,7 +69,9 @@ class Node:
             number = int(job.url.rpartition("/")[2])
             links = [Page(f"http://a/{n}") for n in (2 * number + 1, 2 * number + 2) if n < SITE]
             self.commits.put(
-                JobOutcome(job=job, state=JobState.DONE, attempts=1, children=tuple(child(link) for link in links))
+                JobOutcome(
+                    job=job, state=JobState.DONE, attempts=1, effects=(Children(tuple(child(link) for link in links)),)
+                )
             )
 
 
@@ -111,7 +114,7 @@ def work_series(node: Node, last: int) -> None:
             node.jobs.completed += 1
         number = int(job.url.rpartition("/")[2])
         links = [child(Page(f"http://a/{number + 1}"))] if number < last else []
-        node.commits.put(JobOutcome(job=job, state=JobState.DONE, attempts=1, children=tuple(links)))
+        node.commits.put(JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(Children(tuple(links)),)))
 
 
 def test_a_series_is_worked_page_by_page_and_committed_in_groups(store: StoreHarness, node: Node) -> None:
@@ -131,7 +134,7 @@ def test_a_next_page_that_cannot_be_written_fails_its_page_alone(store: StoreHar
     (bad, good), node.working = node.working, []
     node.jobs.completed += 2
     unwritable = child(Page("http://a/1"))._replace(url="http://a/\ud800")
-    node.commits.put(JobOutcome(job=bad, state=JobState.DONE, attempts=1, children=(unwritable,)))
+    node.commits.put(JobOutcome(job=bad, state=JobState.DONE, attempts=1, effects=(Children((unwritable,)),)))
     node.commits.put(JobOutcome(job=good, state=JobState.DONE, attempts=1))
     node.committer.stop()
     node.committer.join(5)

@@ -14,6 +14,7 @@ from engine.node.requests.shared_jars import SharedJars
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
+from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.run import runs, versions
 from tests.contract.store.harness import StoreHarness
 
@@ -37,7 +38,7 @@ class Node:
 
     def commit(self, job: LeasedJob) -> None:
         """Commit a page whose answer changed the cookies."""
-        outcome = self.store.done(job, changed_jars=(self.jars.jar("shop.example"), self.jars.jar("shop.example")))
+        outcome = self.store.done(job, *[CookiesChanged(self.jars.jar("shop.example")) for _ in range(2)])
         self.store.commit(outcome, node=self.epoch)
 
     def load(self, job: LeasedJob) -> None:

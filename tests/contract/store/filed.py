@@ -9,8 +9,11 @@ import orjson
 from engine import urls
 from engine.model.file import StoredFile, number_urls
 from engine.model.job import JobKind, JobState, LeasedJob, file_key
-from engine.store.transactions.outcome import ChildJob, HeldRows, JobOutcome
-from tests.contract.store.harness import StoreHarness
+from engine.store.tables.job.linked_jobs import ChildJob, Children
+from engine.store.tables.outcome import Effect, JobOutcome
+from engine.store.tables.row.files import Download
+from engine.store.tables.row.held_rows import HeldRows
+from tests.contract.store.harness import StoreHarness, sent
 
 PATHS = (("file",), ("more",))
 
@@ -47,11 +50,14 @@ def file_child(url: str, group: str = "g") -> ChildJob:
     )
 
 
-def page(store: StoreHarness, job: LeasedJob, *rows: str, data: Iterable[str] = (), **more: Any) -> JobOutcome:
+def page(
+    store: StoreHarness, job: LeasedJob, *rows: str, data: Iterable[str] = (), effects: Iterable[Effect] = (),
+    **more: Any,
+) -> JobOutcome:  # fmt: skip
     """A page with rows that wait, and others."""
-    outcome = store.done(job, data=data, held=(held_rows("book", store.book, rows),) if rows else (), **more)
-    outcome.children = tuple({url: file_child(url) for url in named(*rows)}.values())
-    return outcome
+    held = (held_rows("book", store.book, rows),) if rows else ()
+    children = Children(tuple({url: file_child(url) for url in named(*rows)}.values()))
+    return store.done(job, *held, children, *effects, data=data, **more)
 
 
 def stored(url: str) -> StoredFile:
@@ -66,7 +72,7 @@ def take_files(store: StoreHarness, group: str = "g") -> dict[str, LeasedJob]:
 
 
 def downloaded(store: StoreHarness, job: LeasedJob) -> JobOutcome:
-    return JobOutcome(job=job, state=JobState.DONE, attempts=1, requests=1, file=stored(job.url))
+    return JobOutcome(job=job, state=JobState.DONE, attempts=1, stats=sent(), effects=(Download(stored(job.url)),))
 
 
 def values(store: StoreHarness) -> list[Any]:

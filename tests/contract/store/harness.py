@@ -19,15 +19,17 @@ from engine.store.db.schema import CRAWL, create_databases
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostFailure, HostPolicy
 from engine.store.tables.job import jobs, locators, rings
 from engine.store.tables.job.jobs import NewLocator
+from engine.store.tables.job.linked_jobs import ChildJob, Children
+from engine.store.tables.outcome import AttemptStats, Effect, JobOutcome, Placement
+from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import events, nodes, runs, supervisors, versions
 from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.lease import Lease, LeaseRequest, lease
-from engine.store.transactions.outcome import ChildJob, ExtractedRows, JobOutcome
-from engine.store.transactions.placement import Placement, PlacementCache
+from engine.store.transactions.placement import PlacementCache
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
 DEFAULT_POLICY = HostPolicy(delay=0.0, concurrency=8, robots=False)
@@ -156,16 +158,13 @@ class StoreHarness:
         request = replace(self.lease_request(node=epoch, free=free, held=held), **share) if free else None
         return commit(self.db, epoch, self.run, outcomes, self.places, self.now, request=request)
 
-    def done(self, job: LeasedJob, *, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any) -> JobOutcome:
-        return JobOutcome(
-            job=job,
-            state=JobState.DONE,
-            attempts=1,
-            requests=1,
-            rows=tuple(ExtractedRows("book", self.book, (text,)) for text in data),
-            children=tuple(child(link) for link in links),
-            **more,
-        )
+    def done(
+        self, job: LeasedJob, *effects: Effect, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any
+    ) -> JobOutcome:
+        children = tuple(child(link) for link in links)
+        rows = [NewRows("book", self.book, (text,)) for text in data]
+        made = (*rows, *((Children(children),) if children else ()), *effects)
+        return JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=made, **{"stats": sent(), **more})
 
     def finish_all(self, url: str, group: str = "g") -> None:
         """Lease and finish all jobs of a sequence."""
@@ -286,14 +285,19 @@ def document(
     )
 
 
+def sent(**more: Any) -> AttemptStats:
+    """One request; `responses=1`: it was answered."""
+    return AttemptStats(requests=1, **more)
+
+
 def failed(job: LeasedJob, reason: str = "it broke") -> JobOutcome:
-    return JobOutcome(job=job, state=JobState.FAILED, attempts=1, requests=1, reason=reason, host_failed=True)
+    return JobOutcome(job=job, state=JobState.FAILED, attempts=1, stats=sent(), reason=reason, effects=(HostFailure(),))
 
 
 def again(job: LeasedJob, not_before: float | None = None) -> JobOutcome:
     return JobOutcome(
-        job=job, state=JobState.READY, attempts=1, requests=1, not_before=not_before, reason="timeout",
-        host_failed=True,
+        job=job, state=JobState.READY, attempts=1, stats=sent(), not_before=not_before, reason="timeout",
+        effects=(HostFailure(),),
     )  # fmt: skip
 
 
@@ -311,16 +315,16 @@ def unwritable(store: StoreHarness, job: LeasedJob, how: str) -> JobOutcome:
         case "row":
             return store.done(job, data=['{"title":"\ud800"}'], links=[Page("http://never/1")])
         case "event":
-            return store.done(job, events=(Event(1.0, "INFO", "n1", "page", "\udfff", job.id),))
+            return store.done(job, Event(1.0, "INFO", "n1", "page", "\udfff", job.id))
         case "reason":
             return failed(job, "no such page: \udc80")
         case "number":
             return replace(store.done(job), page=2**70)
         case "level":
-            return store.done(job, events=(Event(1.0, "LOUD", "n1", "page", "x", job.id),))  # type: ignore[arg-type]
+            return store.done(job, Event(1.0, "LOUD", "n1", "page", "x", job.id))  # type: ignore[arg-type]
         case "document":
-            return replace(store.done(job), document=replace(document("http://a/x"), url="\ud800"), page=1)
+            return store.done(job, replace(document("http://a/x"), url="\ud800"), page=1)
         case "link":
             bad = child(Page("http://a/9"))._replace(url="http://a/\ud800")
-            return replace(store.done(job), children=(bad,))
+            return store.done(job, Children((bad,)))
     raise AssertionError(how)

@@ -14,11 +14,14 @@ from engine.errors import Fenced
 from engine.model.job import JobKind, JobState, LeasedJob, link_key, quota
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.row.rows import NewRows, RejectedRecords
 from engine.store.tables.run import nodes, runs
 from engine.store.transactions.next_page import lease_next_page
-from engine.store.transactions.outcome import JobOutcome, RobotsResult
+from engine.store.transactions.robots import RobotsResult
 from tests.contract.store.harness import Page, StoreHarness, again, failed, moved
 
 HOSTS = {
@@ -146,9 +149,8 @@ class Model(RuleBasedStateMachine):
 
     def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> JobOutcome:
         if job.kind is JobKind.ROBOTS:
-            return JobOutcome(
-                job=job, state=JobState.DONE, attempts=1, robots=RobotsResult(404, "", 0.0, fetched_at=1.0)
-            )
+            result = RobotsResult(404, "", 0.0, fetched_at=1.0)
+            return JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(result,))
         later = self.store.now + 0.7
         match outcome:
             case "failed":
@@ -164,9 +166,9 @@ class Model(RuleBasedStateMachine):
             case "cut":
                 return JobOutcome(job=job, state=JobState.INCOMPLETE, reason="cut off")
             case "backoff":
-                return JobOutcome(job=job, state=JobState.READY, not_before=later, backoff_until=later)
+                return JobOutcome(job=job, state=JobState.READY, not_before=later, effects=(Backoff(later),))
         words = [f'"{next(self.words)}"' for _ in range(job.id % 3)]
-        return self.store.done(job, data=words, links=links, rejected=(("book", 1),))
+        return self.store.done(job, RejectedRecords("book", 1), data=words, links=links)
 
     def commit_all(self, node: int, links: list[Page]) -> None:
         if mine := [job for epoch, job in self.results if epoch == node]:
@@ -187,9 +189,9 @@ class Model(RuleBasedStateMachine):
             del self.live[f.job.id]
             if f.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
                 self.finished[f.job.id] += 1
-            self.truth += [(f.job.id, text) for new in f.rows for text in new.texts]
-            self.rejected += sum(count for _, count in f.rejected)
-            self.expected_pages |= {(c.group, c.url) for c in f.children}
+            self.truth += [(f.job.id, text) for new in f.find_all(NewRows) for text in new.texts]
+            self.rejected += sum(rejected.records for rejected in f.find_all(RejectedRecords))
+            self.expects(f)
             if f.unused_turn:
                 self.returns_turn(f.job)
         if not keep:
@@ -218,12 +220,15 @@ class Model(RuleBasedStateMachine):
             assert self.all_tables() == before
             return
         assert result is not None
-        self.expected_pages |= {(child.group, child.url) for child in outcome.children}
-        outcome.children = ()
+        self.expects(outcome)
+        outcome.remove(Children)
         self.ring(result.ring)
         self.takes(node, result.leased)
         if commits:
             self.commit(node, [outcome], keep=False)
+
+    def expects(self, outcome: JobOutcome) -> None:
+        self.expected_pages |= {(c.group, c.url) for made in outcome.find_all(Children) for c in made.jobs}
 
     def release(self, node: int, *, crashed: bool) -> None:
         with self.db.transaction():

@@ -1,19 +1,19 @@
 """A run with done pages of two dataDefs, whose defs can be changed."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import orjson
-from msgspec.structs import replace
 
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup, definition_hash
 from engine.model.job import JobState, LeasedJob
 from engine.model.link import Link
 from engine.store.read import stale_pages
 from engine.store.tables.job import extracts, sequences
+from engine.store.tables.outcome import Effect, JobOutcome
+from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run import runs, versions
 from engine.store.transactions.lease import Lease
-from engine.store.transactions.outcome import ExtractedRows, JobOutcome
+from engine.store.transactions.supersede import OldRows
 from tests.contract.store.harness import StoreHarness, document
 
 NewStore = Callable[..., StoreHarness]
@@ -56,17 +56,12 @@ class Shop:
             taken += got
         return [job.id for job in taken]
 
-    def rows(self, job: LeasedJob, *names: str) -> tuple[ExtractedRows, ...]:
-        return tuple(
-            ExtractedRows(name, self.ids[name], (f'{{"v":{job.defs_version},"d":"{name}"}}',)) for name in names
-        )
+    def rows(self, job: LeasedJob, *names: str) -> tuple[NewRows, ...]:
+        return tuple(NewRows(name, self.ids[name], (f'{{"v":{job.defs_version},"d":"{name}"}}',)) for name in names)
 
-    def fetched(self, job: LeasedJob, **more: Any) -> JobOutcome:
+    def fetched(self, job: LeasedJob, *effects: Effect) -> JobOutcome:
         self.page = getattr(self, "page", 0) + 1
-        return replace(
-            self.store.done(job), rows=self.rows(job, "book", "shelf"), document=document(job.url),
-            page=self.page, **more,
-        )  # fmt: skip
+        return self.store.done(job, *self.rows(job, "book", "shelf"), document(job.url), *effects, page=self.page)
 
     def queue(self) -> None:
         """Queue the re-extraction of all stale pages."""
@@ -81,11 +76,11 @@ class Shop:
     def sequence(self) -> int:
         return int(self.store.db.value("SELECT id FROM sequences WHERE kind = 'extract'"))
 
-    def extracted(self, job: LeasedJob, **more: Any) -> JobOutcome:
+    def extracted(self, job: LeasedJob, *effects: Effect) -> JobOutcome:
         """The outcome of a re-extraction that leaves `shelf` unchanged."""
         kept = tuple(id_ for id_ in job.extracted_with if id_ in self.ids.values())
         names = [name for name, id_ in self.ids.items() if id_ not in kept]
-        return JobOutcome(job=job, state=JobState.DONE, rows=self.rows(job, *names), kept_data_defs=kept, **more)
+        return JobOutcome(job=job, state=JobState.DONE, effects=(*self.rows(job, *names), OldRows(kept), *effects))
 
     def row_versions(self) -> list[tuple[int, str, int]]:
         """Job, dataDef and version of every row, in order."""

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import JobState
 from engine.model.step import ChainStep, Outcome, StepResult
+from engine.store.tables.job.results import UnitResult
 from engine.store.tables.run import runs, versions
-from engine.store.transactions.outcome import UnitResult
 from tests.contract.store.harness import StoreHarness
 
 DEFS = Definitions(
@@ -40,7 +40,7 @@ def report(
     results = tuple(
         UnitResult(store.book, group, StepResult("list", "mark", outcome, code, 1.25, text)) for outcome in outcomes
     )
-    outcome = replace(store.done(job), results=results)
+    outcome = store.done(job, *results)
     if "error" in outcomes:
         outcome = replace(outcome, state=JobState.FAILED, reason=f"list/mark: {text}")
     store.commit(outcome)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from msgspec.structs import replace
 
+from engine.store.tables.job.linked_jobs import Children
 from tests.contract.store.harness import Page, StoreHarness, again, child, unwritable
 
 NewStore = Callable[..., StoreHarness]
@@ -43,7 +43,7 @@ def test_placements_of_an_unwritable_result_are_not_cached(store: StoreHarness) 
     """The host it named was rolled back: the next job for it must create it."""
     store.seed("http://a/1", "http://a/2")
     bad, good = store.take("http://a/")
-    store.commit(replace(unwritable(store, bad, "event"), children=(child(Page("http://b/1")),)))
+    store.commit(unwritable(store, bad, "event").add(Children((child(Page("http://b/1")),))))
     assert store.db.all("SELECT key FROM hosts") == [("a:80",)]
     store.commit(store.done(good, links=[Page("http://b/2")]))
     assert [j.url for j in store.take("http://b/")] == ["http://b/2"]

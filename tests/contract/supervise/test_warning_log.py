@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from engine.model.definition import Task, TaskGroup
 from engine.model.record import RecordCounts
-from engine.store.tables.row import health
-from engine.store.tables.row.health import PageHealth
+from engine.store.tables.row.health import PageCounts
 from engine.store.tables.run import events, runs, versions
 from engine.supervise.analysis.run_stats import WarningLog
 from tests.contract.store.harness import DEFS, StoreHarness
@@ -22,9 +21,7 @@ def count_pages(store: StoreHarness, *, missing: tuple[tuple[str, int], ...]) ->
         runs.set_version(store.db, store.run, versions.publish(store.db, replace(DEFS, task_groups=(group,)), 1.0))
     store.seed("http://a/1")
     (job,) = store.take("http://a/1")
-    store.commit(store.done(job))
-    with store.db.transaction():
-        health.add(store.db, store.run, [PageHealth(job.id, job.host, store.book, RecordCounts(30, 0, missing))])
+    store.commit(store.done(job, PageCounts(store.book, RecordCounts(30, 0, missing))))
 
 
 def test_fields_that_differ_by_a_digit_have_their_own_warnings(store: StoreHarness) -> None:

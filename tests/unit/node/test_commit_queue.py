@@ -8,7 +8,8 @@ import pytest
 from engine.model.job import JobState
 from engine.node.capacity import ActiveJobs, Capacity
 from engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
-from engine.store.transactions.outcome import ChildJob, JobOutcome
+from engine.store.tables.job.linked_jobs import ChildJob, Children
+from engine.store.tables.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 
@@ -70,7 +71,7 @@ def outcome_leading_on(number: int, pages: int = 1) -> JobOutcome:
         ChildJob("g", "a:80", "http://a", f"http://a/{number}/{page}", 0, 0, b"%d %d" % (number, page))
         for page in range(pages)
     )
-    return JobOutcome(job=leased(number), state=JobState.DONE, children=children)
+    return JobOutcome(job=leased(number), state=JobState.DONE, effects=(Children(children),))
 
 
 def test_a_page_that_leads_to_one_page_is_offered_first_and_its_commit_waits_for_later_ones() -> None:

@@ -9,7 +9,7 @@ import pytest
 from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
 from engine.node.fetch_loop import FetchLoop
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 

@@ -6,6 +6,7 @@ from engine.http.response import FetchResponse
 from engine.model.record import Rejection
 from engine.node.extraction.result import PageExtraction
 from engine.node.outcomes import OutcomeBuilder, describe_rejections
+from engine.store.tables.run.events import Event
 from tests.unit.node.leased_jobs import leased
 
 
@@ -32,5 +33,6 @@ def test_a_retry_says_when_it_comes(status: int, retry_after: float | None, when
         url="http://a/1", status=status, headers=(), body=b"", received=0, elapsed=0.0, content_type="",
         location=None, location_problem="", retry_after=retry_after,
     )  # fmt: skip
-    [event] = OutcomeBuilder(source="n1", max_attempts=3).retry_status(leased(1), "http://a/1", response).events
+    outcome = OutcomeBuilder(source="n1", max_attempts=3).retry_status(leased(1), "http://a/1", response)
+    [event] = outcome.find_all(Event)
     assert event.text.startswith(f"HTTP {status}; attempt 2 {when}")

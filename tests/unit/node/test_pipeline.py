@@ -14,7 +14,8 @@ from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.host.hosts import HostFailure
+from engine.store.tables.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 DOCUMENT = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), Body(b"x" * 500_000))
@@ -45,12 +46,12 @@ def process(budget: ByteBudget, end: Callable[[LeasedJob], JobOutcome]) -> JobOu
 
 
 def test_a_document_holds_its_share_until_it_is_settled(budget: ByteBudget) -> None:
-    outcome = process(budget, lambda job: JobOutcome(job=job, state=JobState.DONE, document=DOCUMENT))
+    outcome = process(budget, lambda job: JobOutcome(job=job, state=JobState.DONE, effects=(DOCUMENT,)))
     assert budget.used > 400_000
     outcome.settle()
     outcome.settle()
     assert budget.used == 0
-    assert outcome.document is None
+    assert not outcome.effects
 
 
 def test_an_outcome_without_a_document_holds_nothing(budget: ByteBudget) -> None:
@@ -73,7 +74,7 @@ def test_a_body_without_room_is_tried_again_later_and_costs_no_attempt(budget: B
         raise NoRoom
 
     outcome = process(budget, end)
-    assert (outcome.state, outcome.attempts, outcome.host_failed) == (JobState.READY, 0, False)
+    assert (outcome.state, outcome.attempts, outcome.find(HostFailure)) == (JobState.READY, 0, None)
     assert outcome.not_before is not None
     assert outcome.not_before > boottime()
     assert budget.used == 0
@@ -84,6 +85,6 @@ def test_a_page_for_which_no_process_can_be_started_is_retried_and_its_host_is_n
         raise ExtractionUnavailable("no process")
 
     outcome = process(budget, end)
-    assert (outcome.state, outcome.attempts, outcome.host_failed) == (JobState.READY, 1, False)
+    assert (outcome.state, outcome.attempts, outcome.find(HostFailure)) == (JobState.READY, 1, None)
     assert outcome.reason == "no process"
     assert budget.used == 0

@@ -1,8 +1,10 @@
 """Writes the table `cookie_jars`: the cookies of sites, which the nodes of a run share."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from engine.store.db.connector import Database
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
 _PUT = """
 INSERT INTO cookie_jars (run, site, version, node, jar)
@@ -26,6 +28,25 @@ class NewerJar(NamedTuple):
     version: int
     site: str
     jar: StoredJar
+
+
+class ChangedJar(Protocol):
+    """The cookies of a site, which all nodes share."""
+
+    def write(self, db: Database, run: int) -> None:
+        """Write them in the open transaction, merged with what other nodes have written."""
+
+
+class CookiesChanged(Effect):
+    """A site changed cookies that nodes share."""
+
+    jar: ChangedJar
+
+
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, CookiesChanged]]) -> None:
+    """Write each changed jar once."""
+    for jar in dict.fromkeys(changed.jar for _, changed in made):
+        jar.write(commit.db, commit.run)
 
 
 def get(db: Database, run: int, site: str) -> StoredJar | None:

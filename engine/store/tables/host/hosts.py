@@ -7,7 +7,10 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from engine.model.host import LoginRule
+from engine.model.job import JobState
 from engine.store.db.connector import Database, id_list
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
+from engine.store.tables.run.events import Event
 
 ROBOTS_MAX_AGE = 23 * 3600.0
 """Seconds after which a robots.txt is asked for again, so that none in use is older than the 24 hours of RFC 9309."""
@@ -34,6 +37,7 @@ UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
     pace = CASE WHEN :strike THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE pace END
 WHERE id = :host
 """
+_COUNT_FAILURE = "UPDATE hosts SET errors = errors + ?, gone = gone + ? WHERE id = ?"
 _SHORTEST_STRUCK_PACE = 0.05
 """After an overload, a host gets at most ten requests a second."""
 # The average falls by half with each answer and rises at once; a failed request can only slow it.
@@ -178,13 +182,24 @@ def return_turn(db: Database, host: int, seconds: float, now: float) -> None:
     db.execute(_RETURN_TURN, {"host": host, "seconds": seconds, "now": now})
 
 
-def set_backoff(db: Database, host: int, until: float, *, answered: bool = True, strike: bool = True) -> None:
-    """The host is overloaded: send it nothing before `until` (boot-time seconds).
+class Backoff(Effect):
+    """The host is overloaded: send it nothing before this boot-time second."""
 
-    `answered`: it answered 429 or 503. `strike`: as the first of a burst, which lengthens the next backoff and lowers
-    the pace of a throttled host for good.
-    """
-    values = {"host": host, "until": until, "answered": int(answered), "strike": int(strike)}
+    until: float
+    throttled: bool = False
+    """Whether an answer was 429 or 503."""
+    strike: bool = False
+    """Whether that answer was the first of its burst: it lengthens the next backoff and lowers the pace for good."""
+
+
+def write_backoffs(commit: Commit, made: Sequence[tuple[JobOutcome, Backoff]]) -> None:
+    for outcome, backoff in made:
+        set_backoff(commit.db, outcome.job.host, backoff)
+        commit.due.add(backoff.until)
+
+
+def set_backoff(db: Database, host: int, backoff: Backoff) -> None:
+    values = {"host": host, "until": backoff.until, "answered": backoff.throttled, "strike": backoff.strike}
     db.execute(_SET_BACKOFF, {**values, "most": MAX_PACE, "shortest": _SHORTEST_STRUCK_PACE})
 
 
@@ -208,9 +223,32 @@ def reset_strikes(db: Database, hosts: Iterable[int], now: float) -> None:
     db.execute(_RESET_STRIKES, (id_list(hosts), now))
 
 
-def count_failure(db: Database, host: int, *, failed: bool, gone: bool) -> None:
-    """Count a request that failed, or was answered with 404 or 410."""
-    db.execute("UPDATE hosts SET errors = errors + ?, gone = gone + ? WHERE id = ?", (int(failed), int(gone), host))
+class HostFailure(Effect):
+    """A request that its host did not serve."""
+
+    failed: bool = True
+    """Whether it failed."""
+    gone: bool = False
+    """Whether it was answered with 404 or 410."""
+    guarded: str | None = None
+    """SKIPPED because the address guard refused this host (`name:port`), which a locator may name meanwhile."""
+
+
+def settle_guarded(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
+    """Requeue the jobs of a host that was named while its refusal was on its way here: naming it did not see them."""
+    for outcome in outcomes:
+        failure = outcome.find(HostFailure) if outcome.state is JobState.SKIPPED else None
+        if failure is not None and failure.guarded is not None and is_named(commit.db, commit.run, failure.guarded):
+            outcome.state, outcome.reason = JobState.READY, None
+            outcome.remove(Event)
+    return ()
+
+
+def write_failures(commit: Commit, made: Sequence[tuple[JobOutcome, HostFailure]]) -> None:
+    """Count the requests that failed, or were answered with 404 or 410."""
+    for outcome, failure in made:
+        if failure.failed or failure.gone:
+            commit.db.execute(_COUNT_FAILURE, (failure.failed, failure.gone, outcome.job.host))
 
 
 def set_robots(

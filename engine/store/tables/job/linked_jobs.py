@@ -1,11 +1,13 @@
 """Writes to the table `jobs` what links make: new jobs, the next pages of series, and what jobs carry."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from engine.model.job import JobKind
 from engine.model.link import BODY_PATH, RELATION_PATH
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.job.jobs import NOW
+from engine.store.tables.outcome import Effect
 
 _LINK = """
 WITH link (run, sequence, priority, depth, locator, root, url, identity, may_leave_host, parent, request, carried,
@@ -105,6 +107,46 @@ _IS_PAGE_OF_ANOTHER = """
 SELECT EXISTS (SELECT 1 FROM jobs WHERE run = :run AND identity = :key AND id <> :job)
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND page_key = :key AND id <> :job)
 """
+
+
+class ChildJob(NamedTuple):
+    """A job to create: its group, its host (`name:port` and origin), and the identity that makes it unique."""
+
+    group: str
+    host_key: str
+    origin: str
+    url: str
+    depth: int
+    priority: int
+    identity: bytes
+    kind: JobKind = JobKind.PAGE
+    may_leave_host: bool = False
+    request: str | None = None
+    """What it sends besides its URL (`link.LinkRequest`)."""
+    carried: str | None = None
+    """What its parent gives it (`link.Carried`)."""
+    page_key: bytes | None = None
+    """The identity of a plain link to the same page, if that differs."""
+    in_series: bool = False
+    """Whether it is a page of the locator whose page makes it."""
+    fresh_since: float | None = None
+    """The wall-clock second since when a stored document replaces its fetch; None: as its group says."""
+
+
+class Children(Effect):
+    """The jobs to which a page leads."""
+
+    jobs: tuple[ChildJob, ...] = ()
+    later: Iterator[tuple[ChildJob, ...]] | None = None
+    """Further ones in pieces, of a page that has many: they are made when the pieces before are committed."""
+
+    def make_next(self) -> int:
+        """Make the next ones; returns how many. An empty piece is the last one."""
+        piece = next(self.later, ()) if self.later is not None else ()
+        if not piece:
+            self.later = None
+        self.jobs += piece
+        return len(piece)
 
 
 class NewLink(NamedTuple):

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.model.step import StepResult
 from engine.store.db.connector import Database, id_list
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
 MAX_WARNINGS = 1_000
 """Rows of warnings of one step with one code in a run; further ones are counted."""
@@ -46,25 +47,25 @@ WHERE job IN (SELECT value FROM json_each(?)) AND outcome = 'error' ORDER BY id 
 """
 
 
-class NewResult(NamedTuple):
-    """A result to write: the job of its page, the id of its unit (tables.versions), and its group."""
+class UnitResult(Effect):
+    """What became of a plugin step on a page, with the id (tables.versions) of its unit, and its group."""
 
-    job: int
-    data_def: int
+    data_def_id: int
     group: str
     result: StepResult
 
 
-def add(db: Database, run: int, new: Sequence[NewResult]) -> None:
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, UnitResult]]) -> None:
     """Write and count the results of pages. Of `not_applicable`, and of warnings beyond a number, only counts."""
-    if not new:
-        return
+    db, run = commit.db, commit.run
     counts: Counter[tuple[Any, ...]] = Counter()
     unlisted: Counter[tuple[Any, ...]] = Counter()
     listed: list[tuple[Any, ...]] = []
     codes_by_step: dict[tuple[str, str, str], dict[str, int]] = {}
     """By group, task and step: the codes of the run so far, and the warnings of each."""
-    for job, data_def, group, (task, step, outcome, code, milliseconds, text) in new:
+    for page, unit in made:
+        job, data_def, group = page.job.page_id, unit.data_def_id, unit.group
+        task, step, outcome, code, milliseconds, text = unit.result
         if outcome in ("warning", "error"):
             place = (group, task, step)
             if place not in codes_by_step:

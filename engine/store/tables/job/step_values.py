@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from engine.model.job import LeasedJob
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.job import jobs
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
 _SET = """
 INSERT INTO step_values (run, key, value) {values} ON CONFLICT (run, key) DO UPDATE SET value = excluded.value
@@ -19,8 +20,17 @@ def get(db: Database, run: int, key: str) -> str | None:
     return None if value is None else str(value)
 
 
-def set_values(db: Database, run: int, values: Mapping[str, str]) -> None:
-    db.execute_values(_SET, [(run, key, value) for key, value in values.items()])
+class PluginRun(Effect):
+    """A page went through plugin code, which may have stored a checkpoint and values: JSON by key."""
+
+    stored_values: Mapping[str, str]
+
+
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, PluginRun]]) -> None:
+    """Store the values of pages; their jobs need no checkpoint any more."""
+    values = {key: value for _, plugins in made for key, value in plugins.stored_values.items()}
+    commit.db.execute_values(_SET, [(commit.run, key, value) for key, value in values.items()])
+    delete_checkpoints(commit.db, [outcome.job.page_id for outcome, _ in made])
 
 
 def get_checkpoint(db: Database, job: int) -> str | None:

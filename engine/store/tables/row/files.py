@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from engine.model.file import StoredFile
 from engine.store.db.connector import Database, id_list
+from engine.store.tables.outcome import Commit, JobOutcome, Served
 
 _ADD = "INSERT INTO files (run, job, path, size, hash, type) {values}"
 # the newest of a job counts, and only while the job is DONE
@@ -28,9 +29,16 @@ class RecordedFile(NamedTuple):
     url: str
 
 
-def add(db: Database, run: int, downloaded: Sequence[tuple[int, StoredFile]]) -> None:
-    """Record what jobs downloaded: pairs of job and file."""
-    db.execute_values(_ADD, [(run, job, f.path, f.size, f.hash, f.type) for job, f in downloaded])
+class Download(Served):
+    """What a job of the kind FILE downloaded."""
+
+    file: StoredFile
+
+
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, Download]]) -> None:
+    """Record what jobs downloaded."""
+    values = [(outcome.job.id, download.file) for outcome, download in made]
+    commit.db.execute_values(_ADD, [(commit.run, job, f.path, f.size, f.hash, f.type) for job, f in values])
 
 
 def list_of_jobs(db: Database, jobs: Iterable[int]) -> dict[int, StoredFile]:

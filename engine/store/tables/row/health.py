@@ -1,13 +1,13 @@
 """Writes `health`, `field_health` and `page_health`: how the records of dataDefs were filled."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import orjson
 from msgspec import Struct, field
 
 from engine.model.record import RecordCounts
 from engine.store.db.connector import Database
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
 _ADD_PAGES = """
 INSERT INTO page_health (job, data_def, records, rejected, missing) {values} ON CONFLICT DO UPDATE SET
@@ -42,10 +42,10 @@ WHERE h.run = :run AND h.data_def IN (
 _FIELDS = "SELECT data_def, field, defaults, missing FROM field_health WHERE run = ? ORDER BY id"
 
 
-class PageHealth(NamedTuple):
-    job: int
-    host: int
-    data_def: int
+class PageCounts(Effect):
+    """How the records of a page were filled, with the id (tables.versions) of their dataDef."""
+
+    data_def_id: int
     counts: RecordCounts
     defaulted: frozenset[str] = frozenset()
     """The fields that have a default."""
@@ -101,17 +101,18 @@ class _Sums(Struct):
             db.execute(_ADD_TO_HOST, (sign * records, sign * rejected, host))
 
 
-def add(db: Database, run: int, pages: Sequence[PageHealth]) -> None:
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, PageCounts]]) -> None:
     """Add the counts of pages, which are kept by page, too."""
-    if not pages:
-        return
     sums = _Sums()
-    for page in pages:
-        sums.add(page.host, page.data_def, page.counts, page.defaulted)
-    sums.write(db, run, 1)
-    db.execute_values(
+    for outcome, page in made:
+        sums.add(outcome.job.host, page.data_def_id, page.counts, page.defaulted)
+    sums.write(commit.db, commit.run, 1)
+    commit.db.execute_values(
         _ADD_PAGES,
-        [(page.job, page.data_def, page.counts.records, page.counts.rejected, _to_json(page.counts)) for page in pages],
+        [
+            (outcome.job.page_id, page.data_def_id, page.counts.records, page.counts.rejected, _to_json(page.counts))
+            for outcome, page in made
+        ],
     )
 
 

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import orjson
 
+from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
+from engine.store.tables.outcome import Effect
 
 _JOBS = """
 WITH r (run) AS (SELECT ?), k (identity) AS ({values})
@@ -34,6 +36,19 @@ SELECT h.id, d.name FROM json_each(?) i CROSS JOIN held_rows h ON h.job = i.valu
 WHERE h.data_def NOT IN (SELECT value FROM json_each(?))
 """
 _BATCH = 1_000
+
+
+class HeldRows(Effect):
+    """Rows of a dataDef that wait for files, whose jobs are children; with its name and its id (tables.versions)."""
+
+    data_def: str
+    data_def_id: int
+    texts: Texts
+    """The rows as JSON objects, with URLs in the places of files."""
+    places: Texts
+    """Of each row a JSON list of pairs: the place of a file, as keys and indexes, and the file's number."""
+    files: bytes
+    """The identities of the page's files, one after another in the order of their numbers."""
 
 
 class CompleteRow(NamedTuple):

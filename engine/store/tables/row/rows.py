@@ -1,12 +1,15 @@
 """Writes the tables `rows`, `row_counts` and `rejections`."""
 
+import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, groupby, islice, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
-from engine.model.content_digest import Digests
+from engine.model.content_digest import Digests, row_digests
 from engine.model.record import Texts
 from engine.store.db.connector import Database
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 from engine.store.tables.row import content_sums
 
 _ADD_LARGE = (
@@ -14,7 +17,7 @@ _ADD_LARGE = (
 )
 _BATCH = 1_024
 _COUNT = """
-INSERT INTO row_counts (run, data_def, rows, rejected, waiting) VALUES (?, ?, ?, ?, ?)
+INSERT INTO row_counts (run, data_def, rows, rejected, waiting) {values}
 ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected,
     waiting = waiting + excluded.waiting
 """
@@ -57,28 +60,65 @@ WHERE r.job = ? ORDER BY r.id LIMIT +?
 """
 
 
-class NewRows(NamedTuple):
-    """Rows to write: their job, the id of their dataDef (tables.versions) and their JSON objects."""
+class NewRows(Effect):
+    """The rows that a dataDef made of a page, as JSON, with its name and its id (tables.versions); never empty."""
 
-    job: int
-    data_def: int
+    data_def: str
+    data_def_id: int
     texts: Texts
     digests: Digests = Digests()
-    """Of each row; empty: none are stored."""
+    """Of each row; computed before the commit where they are missing."""
+
+    def prepare(self) -> None:
+        if not self.digests:
+            with contextlib.suppress(ValueError):  # rows that cannot be read fail in the transaction: their job fails
+                self.digests = row_digests(self.data_def, self.texts)
 
 
-def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
-    """Append rows, in order.
+class RejectedRecords(Effect):
+    """The number of records of a page that a dataDef rejected."""
+
+    data_def: str
+    records: int
+
+
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, NewRows]]) -> None:
+    """Append the rows of pages, and count them."""
+    add(commit.db, commit.run, [(outcome.job.page_id, new) for outcome, new in made])
+    counts = Counter[str]()
+    for _, new in made:
+        counts[new.data_def] += len(new.texts)
+    commit.db.execute_values(_COUNT, [(commit.run, name, count, 0, 0) for name, count in counts.items()])
+
+
+def write_rejected(commit: Commit, made: Sequence[tuple[JobOutcome, RejectedRecords]]) -> None:
+    """Count rejected records, by page and in all."""
+    values = [(outcome.job.page_id, rejected.data_def, rejected.records) for outcome, rejected in made]
+    commit.db.execute_values(_ADD_REJECTED, values)
+    counts = Counter[str]()
+    for _, data_def, records in values:
+        counts[data_def] += records
+    commit.db.execute_values(_COUNT, [(commit.run, name, 0, count, 0) for name, count in counts.items()])
+
+
+def add(db: Database, run: int, rows: Sequence[tuple[int, NewRows]]) -> None:
+    """Append rows, each with the job of its page, in order.
 
     A long row is written piece by piece: as a parameter, SQLite would hold it twice. That makes it a blob, and every
     query here reads it as text.
     """
     # as bytearrays, which bind faster than bytes: Python looks for no adapter
-    new = chain.from_iterable(
-        zip(repeat(run), repeat(job), repeat(data_def), texts, map(bytearray, digests) if digests else repeat(None))
-        for job, data_def, texts, digests in rows
+    values = chain.from_iterable(
+        zip(
+            repeat(run),
+            repeat(job),
+            repeat(new.data_def_id),
+            new.texts,
+            map(bytearray, new.digests) if new.digests else repeat(None),
+        )
+        for job, new in rows
     )
-    while batch := list(islice(new, _BATCH)):
+    while batch := list(islice(values, _BATCH)):
         for kind, group in groupby(batch, lambda row: type(row[3])):
             if kind is str:
                 db.execute_values("INSERT INTO rows (run, job, data_def, data, digest) {values}", list(group))
@@ -97,7 +137,7 @@ def _add_large(db: Database, run: int, job: int, data_def: int, text: Any, diges
 
 def add_counts(db: Database, run: int, data_def: str, *, rows: int = 0, rejected: int = 0, waiting: int = 0) -> None:
     """Add to the counts of a dataDef. `waiting`: rows that wait for files."""
-    db.execute(_COUNT, (run, data_def, rows, rejected, waiting))
+    db.execute_values(_COUNT, [(run, data_def, rows, rejected, waiting)])
 
 
 def count_waiting(db: Database, run: int) -> dict[str, int]:
@@ -155,11 +195,6 @@ def delete_replaced(db: Database, jobs: str, kept: str) -> list[tuple[str, int, 
         content_sums.subtract_rows(db, jobs, kept)
         db.execute(_DELETE_REPLACED, (jobs, kept))
     return [(str(name), int(count), int(first)) for name, count, first in replaced]
-
-
-def add_rejected(db: Database, rejected: Sequence[tuple[int, str, int]]) -> None:
-    """Store counts of rejected records: job of the page, dataDef, count."""
-    db.execute_values(_ADD_REJECTED, rejected)
 
 
 def delete_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, int]]:

@@ -1,9 +1,10 @@
 """Writes the table `events`: the append-only log of what happened."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from engine.store.db.connector import Database, id_list
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
 Level = Literal["INFO", "WARNING", "ERROR"]
 
@@ -16,7 +17,7 @@ SELECT id, at, level, source, kind, job, text FROM events WHERE id IN (SELECT va
 _TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT +?"
 
 
-class Event(NamedTuple):
+class Event(Effect):
     """One line. `at`: wall-clock seconds; `source`: the process that wrote it; `kind`: its subject."""
 
     at: float
@@ -25,6 +26,10 @@ class Event(NamedTuple):
     kind: str
     text: str
     job: int | None = None
+
+
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, Event]]) -> None:
+    add(commit.db, commit.run, [event for _, event in made])
 
 
 def add(db: Database, run: int | None, events: Sequence[Event]) -> None:

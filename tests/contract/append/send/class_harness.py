@@ -106,7 +106,9 @@ class ClassHarness(Harness):
             deliveries.withdraw(self.db, self.run.seq, id_list([job]), "[]")
             for _, _, row in rows.delete_replaced(self.db, f"[{job}]", "[]"):
                 outputs.mark_dirty(self.db, self.run.seq, name, row)
-            rows.add(self.db, self.run.seq, [NewRows(job, self.ids[name], [stored_json(row) for row in new_rows])])
+            rows.add(
+                self.db, self.run.seq, [(job, NewRows(name, self.ids[name], [stored_json(row) for row in new_rows]))]
+            )
         self.expected_rows[name][job] = new_rows
         return job
 

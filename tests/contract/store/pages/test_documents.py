@@ -27,7 +27,7 @@ def test_a_document_is_found_by_its_url_and_by_urls_redirected_to_it(store: Stor
     (job,) = store.take("http://a/")
     page = document("http://a/3", b"<p>three</p>", redirected_from=["http://a/1", "http://a/2"])
     (id_,) = pages.add([page])
-    store.commit(replace(store.done(job), document=page, page=id_))
+    store.commit(store.done(job, page, page=id_))
     keys = [document_key(f"http://a/{i}") for i in (1, 2, 3, 4)]
     stored = documents.list_stored(store.db, store.run, keys, float("inf"))
     assert {key: [s.page for s in of_key] for key, of_key in stored.items()} == {key: [id_] for key in keys[:3]}
@@ -88,7 +88,7 @@ def test_only_the_document_of_a_lost_lease_is_deleted(store: StoreHarness, pages
     (job,) = store.take("http://a/")
     result = [document(f"http://a/{i}", str(i).encode()) for i in range(5)]
     ids = pages.add(result)
-    store.commit(replace(store.done(job), document=result[2], page=ids[2]))
+    store.commit(store.done(job, result[2], page=ids[2]))
     assert pages.delete_orphans(store.db, batch=2) == 4
     assert [pages.read(i) for i in ids] == [None, None, b"2", None, None]
     assert pages.delete_orphans(store.db) == 0

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from msgspec.structs import replace
 
 from engine.errors import StorageError
 from engine.model.definition import Definitions, Task, TaskGroup
@@ -11,8 +10,9 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import PAGES
 from engine.store.pages import documents, temporary
 from engine.store.pages.documents import PageStore
+from engine.store.pages.temporary import DocumentUse
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import runs, versions
-from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import StoreHarness, document
 
 KEY = document("http://a/0").keys[0]
@@ -32,7 +32,8 @@ def fetch(store: StoreHarness, pages: PageStore, count: int, *, keeps: bool | No
     for job in store.take("http://a/0"):
         fetched = document(job.url)
         (page,) = pages.add([fetched])
-        outcomes.append(store.done(job, document=fetched, page=page, keeps_document=keeps))
+        uses = () if keeps is None else (DocumentUse(keeps),)
+        outcomes.append(store.done(job, fetched, *uses, page=page))
     store.commit(*outcomes)
     return [outcome.page for outcome in outcomes if outcome.page is not None]
 
@@ -81,7 +82,7 @@ def test_a_reopened_run_keeps_what_it_fetches_then(store: StoreHarness, pages: P
     store.seed("http://a/new")
     (job,) = store.take("http://a/new")
     (page,) = pages.add([document(job.url)])
-    store.commit(store.done(job, document=document(job.url), page=page, keeps_document=False))
+    store.commit(store.done(job, document(job.url), DocumentUse(keeps=False), page=page))
     assert temporary.begin(store.db, pages, store.run) == 0
     assert stored(store) == [page]
 
@@ -90,7 +91,7 @@ def test_a_document_that_a_group_with_documents_uses_is_kept(store: StoreHarness
     first, second = fetch(store, pages, 2)
     store.seed("http://b/1")
     (job,) = store.take("http://b/1")
-    store.commit(store.done(job, page=first, keeps_document=True))
+    store.commit(store.done(job, DocumentUse(keeps=True), page=first))
     end(store)
     assert temporary.delete_ended(store.db, pages) == 1
     assert stored(store) == [first]
@@ -146,5 +147,5 @@ def test_a_stop_leaves_the_rest_for_later(store: StoreHarness, pages: PageStore)
 def test_without_such_a_group_no_statement_is_added(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/1")
-    outcome = replace(store.done(job), document=document("http://a/1"), page=1)
+    outcome = store.done(job, document("http://a/1"), page=1)
     assert not [sql for sql, _ in store.plans(lambda: store.commit(outcome)) if "temporary_documents" in sql]

@@ -168,7 +168,7 @@ def test_one_job_in_full(store: StoreHarness) -> None:
     page = document("http://a/1", b"<p>hello</p>")
     (stored,) = pages.add([page])
     said = Event(3.0, "INFO", "n1", "page", "200 http://a/1", job.id)
-    store.commit(store.done(job, data=['{"title":"x"}'], document=page, page=stored, events=(said,)))
+    store.commit(store.done(job, page, said, data=['{"title":"x"}'], page=stored))
     with_headers = Database.open(store.folder / PAGES, read_only=True)
     result = browse.get_detail(store.db, job.id, pages=with_headers)
     with_headers.close()

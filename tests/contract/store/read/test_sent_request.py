@@ -9,7 +9,7 @@ from engine.model.job import LeasedJob, Request, document_key, link_key, locator
 from engine.model.link import LinkRequest
 from engine.store.pages import documents
 from engine.store.read.sent_request import SentRequest
-from engine.store.transactions.outcome import ChildJob
+from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.transactions.retry import retry_jobs
 from tests.contract.store.harness import StoreHarness, document
 from tests.contract.store.shop import NewStore
@@ -88,7 +88,7 @@ def take_children(store: StoreHarness, *links: LinkRequest, url: str = "http://a
     """Lease the jobs of these links; the locator posts."""
     store.seed("http://a/start", method="POST", body="p=1", request=orjson.dumps(LOCATOR).decode())
     (first,) = store.take("http://a/start")
-    store.commit(replace(store.done(first), children=tuple(child(url, link) for link in links)))
+    store.commit(store.done(first, Children(tuple(child(url, link) for link in links))))
     return list(store.take(url))
 
 
@@ -114,7 +114,7 @@ def test_a_retry_fetches_the_page_of_its_own_body_again_and_no_other(store: Stor
     keys.append(document_key(url))
     jobs = take_children(store, *links)
     store.commit(*[
-        replace(store.done(job), document=replace(document(url), keys=(key,)), page=number)
+        store.done(job, replace(document(url), keys=(key,)), page=number)
         for number, (job, key) in enumerate(zip(jobs, keys, strict=False), 1)
     ])  # fmt: skip
     with store.db.transaction():

@@ -15,11 +15,12 @@ from engine.store.read import snapshot
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs, rings, sequences
 from engine.store.tables.job.jobs import JobUpdate
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.output import outputs
+from engine.store.tables.row.rows import NewRows, RejectedRecords
 from engine.store.tables.run import nodes, runs, supervisors, versions
 from engine.store.tables.run.nodes import NodeBeat
 from engine.store.transactions.lease import has_leasable_jobs
-from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, again, failed
 
 NewStore = Callable[..., StoreHarness]
@@ -32,7 +33,7 @@ def _busy(new_store: NewStore) -> StoreHarness:
     store.seed("http://b/1", "http://b/2")
     one, two, three, four, five, *_ = store.take("http://a/", free=6)
     store.commit(
-        store.done(one, data=["{}", "{}"], links=[Page("http://a/100")], rejected=(("book", 4),)),
+        store.done(one, RejectedRecords("book", 4), data=["{}", "{}"], links=[Page("http://a/100")]),
         failed(two),
         again(three, 9e9),
         JobOutcome(job=four, state=JobState.SKIPPED, reason="gone"),
@@ -121,8 +122,8 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore
     with store.db.transaction():
         shelf = versions.ensure_data_def(store.db, "shelf", "h")
     ids = {"book": store.book, "shelf": shelf}
-    rows = tuple(ExtractedRows(name, ids[name], ("{}",)) for name in ("book", "shelf", "book", "shelf", "book"))
-    store.commit(JobOutcome(job=job, state=JobState.DONE, rows=rows))
+    rows = tuple(NewRows(name, ids[name], ("{}",)) for name in ("book", "shelf", "book", "shelf", "book"))
+    store.commit(JobOutcome(job=job, state=JobState.DONE, effects=rows))
     with store.db.transaction():
         for name, cursor in (("book", 1), ("shelf", 0)):
             outputs.ensure(

@@ -3,14 +3,17 @@
 import pytest
 
 from console.filter_syntax import parse
+from engine.model.job import JobState
 from engine.model.step import StepResult
 from engine.store.read import browse, job_range, snapshot, step_results
 from engine.store.read.step_results import ResultFilter
 from engine.store.tables.job import results
-from engine.store.tables.job.results import NewResult
+from engine.store.tables.job.results import UnitResult
+from engine.store.tables.outcome import Commit, JobOutcome
 from engine.store.tables.run import runs
 from tests.contract.store.harness import StoreHarness
 from tests.contract.store.step_reports import report
+from tests.unit.node.leased_jobs import leased
 
 
 @pytest.fixture
@@ -89,8 +92,9 @@ def test_results_are_read_in_pages_both_ways(store: StoreHarness, monkeypatch: p
     second = report(store, "http://a/2", ["ok", "error"])
     with store.db.transaction():
         newer = runs.create(store.db, None, 2.0).seq
-        new = [NewResult(second, store.book, "g", StepResult("list", "mark", "ok", "", 1.0, ""))] * 7
-        results.add(store.db, newer, new)
+        page = JobOutcome(job=leased(second), state=JobState.DONE)
+        new = UnitResult(store.book, "g", StepResult("list", "mark", "ok", "", 1.0, ""))
+        results.write(Commit(store.db, newer, 0.0, store.places), [(page, new)] * 7)
     for filter_, jobs in (
         (ResultFilter(), [first] * 13 + [second] * 2),
         (ResultFilter(job=first), [first] * 13),

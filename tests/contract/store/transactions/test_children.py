@@ -7,9 +7,10 @@ from engine.errors import Fenced
 from engine.model.definition import TaskGroup
 from engine.model.job import LeasedJob
 from engine.store.tables.job import jobs
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import runs, versions
 from engine.store.transactions.children import ChildrenResult, commit_children
-from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import DEFS, Page, StoreHarness
 
 PAGES = [Page(f"http://a/{number}") for number in range(10)]
@@ -26,6 +27,11 @@ def job(store: StoreHarness) -> LeasedJob:
     return job
 
 
+def children_of(outcome: JobOutcome) -> Children:
+    (children,) = outcome.find_all(Children)
+    return children
+
+
 def urls_of(store: StoreHarness) -> list[str]:
     return [url for (url,) in store.db.all("SELECT url FROM jobs WHERE origin = 'link' ORDER BY id")]
 
@@ -36,7 +42,7 @@ def test_pieces_and_the_commit_create_each_child_once(store: StoreHarness, job: 
     assert first is not None
     assert [child.url for child in first.committed] == [page.url for page in PAGES[:4]]
     assert first.ring == (store.sequence("http://a/"),)
-    assert len(outcome.children) == 6
+    assert len(children_of(outcome).jobs) == 6
     assert store.jobs("state, count(*)")[0][0] == "TAKEN", "the page itself is not done"
     assert store.rows() == []
     assert commit_piece(store, outcome, 4) is not None
@@ -51,9 +57,9 @@ def test_children_keep_since_when_a_stored_document_replaces_their_fetch(
     store: StoreHarness, job: LeasedJob, pieces: int
 ) -> None:
     outcome = store.done(job, links=PAGES)
-    outcome.children = tuple(
-        child._replace(fresh_since=None if number % 2 else 100.5 + number)
-        for number, child in enumerate(outcome.children)
+    children = children_of(outcome)
+    children.jobs = tuple(
+        child._replace(fresh_since=None if number % 2 else 100.5 + number) for number, child in enumerate(children.jobs)
     )
     if pieces:
         commit_piece(store, outcome, pieces)
@@ -107,7 +113,7 @@ def test_an_old_epoch_writes_nothing(store: StoreHarness, job: LeasedJob) -> Non
     with pytest.raises(Fenced):
         commit_children(store.db, 999, store.run, outcome, 5, store.places, store.now)
     assert urls_of(store) == []
-    assert len(outcome.children) == 10
+    assert len(children_of(outcome).jobs) == 10
 
 
 def test_links_into_groups_that_the_defs_lost_are_dropped_and_remembered(store: StoreHarness, job: LeasedJob) -> None:

@@ -11,13 +11,14 @@ from engine.model.job import JobState
 from engine.model.node import NodeState, Role
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import jobs, sequences
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row import rows
+from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run import nodes
 from engine.store.tables.run.events import Event
 from engine.store.transactions.commit import commit
-from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, again, failed, moved, unwritable
 
 NewStore = Callable[..., StoreHarness]
@@ -30,7 +31,7 @@ def test_a_commit_writes_all_results_of_a_page(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     result = Event(5.0, "INFO", "n1", "page", "fine", job.id)
-    done = store.done(job, data=['{"title":"A"}', '{"title":"B"}'], links=[Page("http://a/2")], events=(result,))
+    done = store.done(job, result, data=['{"title":"A"}', '{"title":"B"}'], links=[Page("http://a/2")])
     assert store.commit(done).accepted_ids == {job.id}
     assert store.jobs() == [("http://a/1", "DONE"), ("http://a/2", "READY")]
     assert store.rows() == [(job.id, '{"title":"A"}'), (job.id, '{"title":"B"}')]
@@ -48,11 +49,11 @@ def test_a_result_under_a_lease_that_was_lost_changes_nothing(store: StoreHarnes
     (new,) = store.take("http://a/")
     assert new.lease != old.lease
     for late in (
-        store.done(old, data=["{}"], links=[Page("http://z/1")], rejected=(("book", 3),)),
+        store.done(old, RejectedRecords("book", 3), data=["{}"], links=[Page("http://z/1")]),
         failed(old),
         again(old, 2000.0),
         JobOutcome(job=old, state=JobState.INCOMPLETE, reason="cut off"),
-        JobOutcome(job=old, state=JobState.READY, backoff_until=5000.0),
+        JobOutcome(job=old, state=JobState.READY, effects=(Backoff(5000.0),)),
     ):
         before = _all_tables(store)
         assert store.commit(late).accepted_ids == frozenset()
@@ -216,7 +217,10 @@ def test_the_reason_of_a_failure_is_kept_and_errors_are_counted_by_host(store: S
 def test_rejected_records_are_counted_by_data_def(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
-    store.commit(store.done(one, data=["{}"], rejected=(("book", 2), ("other", 1))), store.done(two, data=["{}"]))
+    store.commit(
+        store.done(one, RejectedRecords("book", 2), RejectedRecords("other", 1), data=["{}"]),
+        store.done(two, data=["{}"]),
+    )
     assert rows.counts(store.db, store.run) == {"book": (2, 2), "other": (0, 1)}
 
 

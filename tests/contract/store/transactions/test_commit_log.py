@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.runtime.log_file import DedupFilter
+from engine.store.tables.host import host_speeds
 from engine.store.tables.row import rows
 from engine.store.transactions import commit as commit_module
 from tests.contract.store.harness import StoreHarness, unwritable
@@ -54,7 +55,7 @@ def test_an_error_that_keeps_occurring_is_logged_once(
     def fails(*_: object) -> None:
         raise TypeError("never writable")
 
-    monkeypatch.setattr(rows, "add_rejected", fails)
+    monkeypatch.setattr(host_speeds, "count_answers", fails)
     store.seed("http://a/1", "http://a/2")
     for job in store.take("http://a/"):
         with pytest.raises(TypeError):  # also the job's failure is written by the broken code

@@ -9,7 +9,6 @@ from engine.errors import UsageError
 from engine.store.read.failures import FailureGroup, group_failures, read_host_errors
 from engine.store.tables.run.events import Event
 from engine.store.transactions import exclude, retry
-from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import StoreHarness, failed
 
 
@@ -66,7 +65,7 @@ def test_failures_are_counted_by_reason_and_host(store: StoreHarness) -> None:
     three, four = store.take("http://b/")
     event = Event(1.0, "ERROR", "n1", "page", "FAILED: HTTP 500  http://b/1", three.id)
     store.commit(failed(one, "HTTP 500"), failed(two, "HTTP 500"))
-    store.commit(JobOutcome(**{**fields_of(failed(three, "HTTP 500")), "events": (event,)}), failed(four, "timeout"))
+    store.commit(failed(three, "HTTP 500").add(event), failed(four, "timeout"))
     assert group_failures(store.db, store.run, 10) == [
         FailureGroup("a:80", "HTTP 500", 2, ("g",)),
         FailureGroup("b:80", "HTTP 500", 1, ("g",)),
@@ -77,7 +76,3 @@ def test_failures_are_counted_by_reason_and_host(store: StoreHarness) -> None:
     assert [line.text for _, line in errors.events] == ["FAILED: HTTP 500  http://b/1"]
     store.db.execute("DELETE FROM jobs WHERE id = ?", (one.id,))
     assert group_failures(store.db, store.run, 1) == [FailureGroup("a:80", "HTTP 500", 1, ("g",))]
-
-
-def fields_of(outcome: JobOutcome) -> dict[str, object]:
-    return {name: getattr(outcome, name) for name in JobOutcome.__struct_fields__}

@@ -10,7 +10,7 @@ from console.filter_syntax import parse
 from engine.model.job import JobKind
 from engine.model.node import Role
 from engine.store.tables.job import jobs
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.retry import retry
 from tests.contract.store.filed import check, downloaded, held_row, named, page, stored, take_files, waiting
 from tests.contract.store.harness import StoreHarness, again, failed

@@ -9,9 +9,9 @@ from engine.model.job import JobKind, JobState
 from engine.model.node import NodeState
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import nodes, runs
 from engine.store.transactions.lease import Lease, lease
-from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import REQUEST, Page, StoreHarness, again, failed, moved
 
 NewStore = Callable[..., StoreHarness]

@@ -13,11 +13,12 @@ from engine.store.tables.host import host_control, host_logins, hosts
 from engine.store.tables.host.cookie_jars import StoredJar, list_newer, put
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import rings
+from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions import logins, takeover
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.transactions.logins import LoginNews
 from engine.store.transactions.retry import retry
 from engine.store.transactions.waits import WaitingPlace, explain
-from tests.contract.store.harness import StoreHarness, failed
+from tests.contract.store.harness import StoreHarness, failed, sent
 
 NewStore = Callable[..., StoreHarness]
 RULE = LoginRule(url="/login", form={"user": "me"}, check=".logout")
@@ -48,7 +49,9 @@ def log_in(store: StoreHarness) -> None:
 
 
 def lost(job: LeasedJob, on_lost: Any = "relogin") -> JobOutcome:
-    return JobOutcome(job=job, state=JobState.READY, reason="logged out", logged_out=on_lost, fetches=1, requests=1)
+    return JobOutcome(
+        job=job, state=JobState.READY, reason="logged out", effects=(LoginNews(on_lost),), stats=sent(responses=1)
+    )
 
 
 def login(store: StoreHarness) -> host_logins.HostLogin:
@@ -101,7 +104,7 @@ def test_a_lost_page_asks_for_one_login_after_the_pages_in_progress(gated: Store
     log_in(gated)
     one = gated.take("http://a/", free=2)
     two = gated.take("http://a/", free=2, node=gated.nodes[1])
-    gated.commit(lost(one[0]), gated.done(one[1], fetches=1))
+    gated.commit(lost(one[0]), gated.done(one[1], stats=sent(responses=1)))
     assert (login(gated).state, login(gated).number) == ("WANTED", 1)
     assert gated.state(one[0].id) == "READY"
     assert gated.take("http://a/") == ()
@@ -112,7 +115,7 @@ def test_a_lost_page_asks_for_one_login_after_the_pages_in_progress(gated: Store
     assert login(gated).number == 2
     pages = gated.take("http://a/")
     assert {page.login_number for page in pages} == {2}
-    gated.commit(*[gated.done(page, fetches=1) for page in pages])
+    gated.commit(*[gated.done(page, stats=sent(responses=1)) for page in pages])
     assert [text for text in texts(gated) if "logging in again" in text] == [
         "a:80: logged out on http://a/1; logging in again"
     ]
@@ -175,7 +178,9 @@ def test_three_such_pages_in_a_row_pause_the_host(gated: StoreHarness) -> None:
 def test_a_good_page_between_them_counts_anew(gated: StoreHarness) -> None:
     pages = lose_twice(gated, 4)
     (other,) = gated.take("http://a/", free=1)
-    gated.commit(lost(pages[0]), lost(pages[1]), gated.done(other, fetches=1), lost(pages[2]), lost(pages[3]))
+    gated.commit(
+        lost(pages[0]), lost(pages[1]), gated.done(other, stats=sent(responses=1)), lost(pages[2]), lost(pages[3])
+    )
     assert not is_paused(gated)
     assert lost_in_row(gated) == 2
 
@@ -270,5 +275,5 @@ def test_each_node_is_given_the_jars_that_others_wrote_since(gated: StoreHarness
 
 def test_pages_without_a_login_cost_no_further_statement(gated: StoreHarness) -> None:
     (page,) = gated.take("http://b/")
-    statements = gated.plans(lambda: gated.commit(gated.done(page, fetches=1)))
+    statements = gated.plans(lambda: gated.commit(gated.done(page, stats=sent(responses=1))))
     assert not [s for s, _ in statements if "login" in s and "UPDATE sequences" not in s]

@@ -1,24 +1,28 @@
 """The page that a finished one leads to is created and leased before the commit of that one."""
 
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
 from engine.errors import Fenced
-from engine.model.job import JobOrigin, LeasedJob, link_key
+from engine.model.job import JobOrigin, JobState, LeasedJob, link_key
 from engine.model.link import LinkRequest
 from engine.model.node import NodeState
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
+from engine.store.tables.host.cookie_jars import CookiesChanged
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs, rings, sequences
+from engine.store.tables.job.linked_jobs import ChildJob, Children
+from engine.store.tables.job.step_values import PluginRun
+from engine.store.tables.outcome import Effect, JobOutcome
 from engine.store.tables.run import nodes, versions
 from engine.store.transactions import next_page
 from engine.store.transactions.lease import may_take_new_job
-from engine.store.transactions.next_page import NextPageLease, lease_next_page
-from engine.store.transactions.outcome import ChildJob, JobOutcome
-from tests.contract.store.harness import DEFS, REQUEST, Page, StoreHarness
+from engine.store.transactions.next_page import NextPageLease, leads_to_one_page, lease_next_page
+from tests.contract.store.harness import DEFS, REQUEST, Page, StoreHarness, child
 
 
 def advance(store: StoreHarness, outcome: JobOutcome, *, held: int = 1, free: int = 8) -> NextPageLease | None:
@@ -43,7 +47,7 @@ def test_a_series_is_leased_page_by_page_and_committed_at_once(store: StoreHarne
         assert result.ring == ()
         (job,) = result.leased
         assert job.url == f"http://a/{number}"
-        outcome.children = ()
+        outcome.remove(Children)
         outcomes.append(outcome)
     assert store.jobs() == [(f"http://a/{number}", "TAKEN") for number in range(1, 7)]
     assert store.rows() == []
@@ -91,7 +95,7 @@ def test_a_job_that_is_created_taken_is_as_one_that_is_created_and_leased(
         monkeypatch.setattr(next_page, "may_take_new_job", may_take_new_job if taken else lambda *_: False)
         store.seed("http://a/1", request=request_, body="q=1" if request_ == SERIES else None)
         (job,) = store.take("http://a/")
-        result = advance(store, replace(store.done(job), children=(child,)))
+        result = advance(store, store.done(job, Children((child,))))
         assert result is not None
         assert len(result.leased) == 1
         store.check_counters()
@@ -201,7 +205,7 @@ def test_a_page_of_a_host_that_takes_no_more_is_left_to_a_ring(new_store: Callab
     assert result is not None
     assert result.leased == ()
     assert ("http://b/2", "READY") in store.jobs()
-    assert not store.done(slow, links=[Page("http://b/3")]).leads_to_one_page, "its host has a delay"
+    assert not leads_to_one_page(store.done(slow, links=[Page("http://b/3")])), "its host has a delay"
 
 
 def test_a_page_of_a_group_that_the_current_defs_lack_gets_no_job(store: StoreHarness, job: LeasedJob) -> None:
@@ -231,17 +235,21 @@ def test_the_next_commit_is_durable_again(store: StoreHarness, job: LeasedJob) -
         assert store.db.value("PRAGMA synchronous") == normal, "it was opened without"
 
 
+ONE = (child(Page("http://a/2")),)
+
+
 @pytest.mark.parametrize(
-    ("change", "leads"),
+    ("state", "effects", "leads"),
     [
-        ({}, True),
-        ({"state": "FAILED"}, False),
-        ({"changed_jars": (object(),)}, False),
-        ({"stored_values": {"count": "1"}}, False),
-        ({"later_children": iter(())}, False),
-        ({"children": ()}, False),
+        (JobState.DONE, (Children(ONE),), True),
+        (JobState.FAILED, (Children(ONE),), False),
+        (JobState.DONE, (Children(ONE), CookiesChanged(Mock())), False),
+        (JobState.DONE, (Children(ONE), PluginRun({})), True),
+        (JobState.DONE, (Children(ONE), PluginRun({"count": "1"})), False),
+        (JobState.DONE, (Children(ONE, iter(())),), False),
+        (JobState.DONE, (Children(),), False),
+        (JobState.DONE, (), False),
     ],
 )
-def test_what_leads_to_one_page(store: StoreHarness, job: LeasedJob, change: dict[str, object], leads: bool) -> None:
-    outcome = store.done(job, links=[Page("http://a/2")])
-    assert replace(outcome, **change).leads_to_one_page is leads  # type: ignore[arg-type]
+def test_what_leads_to_one_page(job: LeasedJob, state: JobState, effects: tuple[Effect, ...], leads: bool) -> None:
+    assert leads_to_one_page(JobOutcome(job=job, state=state, effects=effects)) is leads

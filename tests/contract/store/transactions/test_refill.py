@@ -7,8 +7,9 @@ import pytest
 from engine.model.job import JobState
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions import lease
-from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness
 
 NewStore = Callable[..., StoreHarness]
@@ -178,7 +179,7 @@ def test_a_suspect_is_left_to_a_node_that_holds_nothing(store: StoreHarness) -> 
 def test_results_that_cannot_be_stored_free_their_slots(store: StoreHarness) -> None:
     store.seed(*pages("a", 6))
     one, two = store.lease(1, free=2).jobs
-    broken = JobOutcome(job=one, state=JobState.DONE, attempts=1, children=(None,))  # type: ignore[arg-type]
+    broken = JobOutcome(job=one, state=JobState.DONE, attempts=1, effects=(Children((None,)),))  # type: ignore[arg-type]
     result = store.commit(broken, store.done(two), free=2)
     assert len(result.accepted_ids) == 2
     assert len(result.leased) == 2

@@ -10,9 +10,10 @@ from console.filter_syntax import parse
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import DatabaseBusy
 from engine.store.tables.job import jobs
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.release import release_ended
 from engine.store.transactions.retry import retry
+from engine.store.transactions.supersede import OldRows
 from tests.contract.store.filed import (
     check,
     downloaded,
@@ -25,7 +26,7 @@ from tests.contract.store.filed import (
     values,
     waiting,
 )
-from tests.contract.store.harness import StoreHarness, again, failed
+from tests.contract.store.harness import StoreHarness, again, document, failed
 from tests.contract.store.shop import Shop, defs
 
 NewStore = Callable[..., StoreHarness]
@@ -139,19 +140,16 @@ def test_a_re_extraction_replaces_waiting_rows_but_for_those_of_kept_data_defs(n
     store.book = shop.ids["book"]
     store.seed("http://a/0")
     (job,) = store.take("http://a/0")
-    outcome = page(store, job, held_row("old", "http://f/x"))
-    shelf = held_row("shelf", "http://f/x")
-    outcome.held += (held_rows("shelf", shop.ids["shelf"], [shelf]),)
-    fetched = shop.fetched(job)
-    store.commit(replace(outcome, document=fetched.document, page=fetched.page))
+    shelf = held_rows("shelf", shop.ids["shelf"], [held_row("shelf", "http://f/x")])
+    effects = shelf, document(job.url)
+    store.commit(page(store, job, held_row("old", "http://f/x"), effects=effects, page=1))
     check(store)
     kept = shop.ids["shelf"]
     shop.publish(defs("title", "price"))
     shop.queue()
     (extract,) = shop.lease().jobs
-    again_ = page(store, extract, held_row("new", "http://f/x"))
-    renamed = tuple(held._replace(data_def_id=shop.ids["book"]) for held in again_.held)
-    store.commit(replace(again_, held=renamed, kept_data_defs=(kept,)))
+    store.book = shop.ids["book"]
+    store.commit(page(store, extract, held_row("new", "http://f/x"), effects=[OldRows((kept,))]))
     check(store)
     assert waiting(store) == ["shelf", "new"]
     store.commit(downloaded(store, take_files(store)["x"]))

@@ -12,11 +12,12 @@ from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.pages import documents
 from engine.store.read.browse import count_jobs
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
+from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run import runs, supervisors
 from engine.store.transactions import retry
-from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.retry import retry as again
 from tests.contract.store.harness import Page, StoreHarness, document, failed, moved
 
@@ -101,8 +102,8 @@ def test_the_page_of_a_retried_job_is_fetched_again(store: StoreHarness) -> None
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
     gone = document("http://b/else", redirected_from=["http://a/1"])
-    store.commit(JobOutcome(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", document=gone, page=1))
-    store.commit(store.done(two, document=document("http://a/2"), page=2))
+    store.commit(JobOutcome(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", effects=(gone,), page=1))
+    store.commit(store.done(two, document("http://a/2"), page=2))
     keys = [document_key(u) for u in ("http://a/1", "http://b/else", "http://a/2")]
     assert set(documents.list_stored(store.db, store.run, keys, 0.0)) == set(keys)
     assert again(store.db, store.run, parse("")) == 1
@@ -240,10 +241,10 @@ def test_the_end_of_a_run_and_a_retry_exclude_each_other(new_store: Callable[...
 def test_rejected_records_count_once_however_often_their_page_is_done(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
-    store.commit(store.done(one, rejected=(("book", 3),)), store.done(two, rejected=(("book", 1),)))
+    store.commit(store.done(one, RejectedRecords("book", 3)), store.done(two, RejectedRecords("book", 1)))
     for left in (2, 5):
         assert again(store.db, store.run, parse("state:done a/1")) == 1
         assert rows.counts(store.db, store.run)["book"] == (0, 1)
         (one,) = store.take("http://a/")
-        store.commit(store.done(one, rejected=(("book", left),)))
+        store.commit(store.done(one, RejectedRecords("book", left)))
         assert rows.counts(store.db, store.run)["book"] == (0, 1 + left)

@@ -13,10 +13,11 @@ from engine.store.db.filter import JobFilter
 from engine.store.tables.host import hosts
 from engine.store.tables.host.hosts import HostPolicy, StoredRobots
 from engine.store.tables.job import jobs, sequences
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import runs
 from engine.store.transactions import placement, robots
-from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from engine.store.transactions.retry import retry
+from engine.store.transactions.robots import RobotsResult
 from tests.contract.store.harness import StoreHarness, failed, moved
 
 NewStore = Callable[..., StoreHarness]
@@ -43,13 +44,11 @@ def lease_robots(store: StoreHarness, host: str = "a:80") -> LeasedJob:
 
 def readable(job: LeasedJob, *, age: float = 0.0, delay: float = 0.0) -> JobOutcome:
     result = RobotsResult(200, TEXT, delay, "us", time.time() - age)
-    return JobOutcome(job=job, state=JobState.DONE, attempts=1, robots=result)
+    return JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(result,))
 
 
 def unreadable(job: LeasedJob, reason: str = "connection refused") -> JobOutcome:
-    outcome = failed(job, reason)
-    outcome.robots = RobotsResult(0, reason, 0.0, "us")
-    return outcome
+    return failed(job, reason).add(RobotsResult(0, reason, 0.0, "us"))
 
 
 def state(store: StoreHarness, host: str = "a:80") -> tuple[Any, ...] | None:

@@ -13,7 +13,7 @@ from engine.model.record import ExtractedLink
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE, ChildJobs
 from engine.node.extraction.wire import pack_links, unpack_links
 from engine.node.seen_set import SeenSet
-from engine.store.transactions.outcome import ChildJob
+from engine.store.tables.job.linked_jobs import ChildJob
 from tests.unit.node.leased_jobs import leased
 
 

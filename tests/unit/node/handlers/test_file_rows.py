@@ -13,7 +13,7 @@ from engine.model.job import JobKind, LeasedJob, file_key
 from engine.node.extraction.extractor import PageExtraction
 from engine.node.handlers.file_rows import FileRows
 from engine.node.lines import Lines
-from engine.store.transactions.outcome import ExtractedRows
+from engine.store.tables.row.rows import NewRows
 from engine.urls import QueryStripper
 
 DEFS = Definitions(
@@ -26,7 +26,7 @@ DEFS = Definitions(
 JOB = cast(LeasedJob, Mock(defs_version=1, group="g", depth=2))
 
 
-def hold(*rows: ExtractedRows, max_links: int = 100) -> PageExtraction:
+def hold(*rows: NewRows, max_links: int = 100) -> PageExtraction:
     extraction = PageExtraction(rows=rows, children=(), rejected=(), rejected_counts=(), damaged=0)
     cache = Mock(max_links=max_links)
     cache.definitions.return_value = DEFS
@@ -45,8 +45,8 @@ def texts(of: Any) -> list[str]:
 
 
 def test_rows_with_files_wait_and_others_do_not() -> None:
-    plain = ExtractedRows("plain", 8, ('{"f":"http://a/x"}',))
-    extraction = hold(ExtractedRows("d", 7, (row("http://a/x"), row(None), row("http://b:8080/y#p"))), plain)
+    plain = NewRows("plain", 8, ('{"f":"http://a/x"}',))
+    extraction = hold(NewRows("d", 7, (row("http://a/x"), row(None), row("http://b:8080/y#p"))), plain)
     assert texts(extraction.rows) == [row(None), '{"f":"http://a/x"}']
     (held,) = extraction.held
     assert (held.data_def, held.data_def_id, list(held.texts)) == (
@@ -61,7 +61,7 @@ def test_rows_with_files_wait_and_others_do_not() -> None:
 
 
 def test_pages_without_files_stay_as_they_are() -> None:
-    rows = (ExtractedRows("plain", 8, ('{"f":"http://a/x"}',)), ExtractedRows("d", 7, (row(None),)))
+    rows = (NewRows("plain", 8, ('{"f":"http://a/x"}',)), NewRows("d", 7, (row(None),)))
     extraction = hold(*rows)
     assert extraction.rows == rows
     assert (extraction.held, extraction.children) == ((), ())
@@ -77,7 +77,7 @@ def test_pages_without_files_stay_as_they_are() -> None:
     ],
 )
 def test_a_url_is_resolved_without_credentials_and_dropped_keys(written: str, url: str) -> None:
-    (child,) = hold(ExtractedRows("d", 7, (row(written),))).children
+    (child,) = hold(NewRows("d", 7, (row(written),))).children
     assert child.url == url
 
 
@@ -85,7 +85,7 @@ def test_a_url_is_resolved_without_credentials_and_dropped_keys(written: str, ur
     "url", ["data:image/png;base64,AA", "mailto:a@b", "file:///etc/passwd", "ftp://a/x", "javascript:x"]
 )
 def test_what_is_no_http_url_is_null_with_a_warning(url: str) -> None:
-    extraction = hold(ExtractedRows("d", 7, (row(url),)))
+    extraction = hold(NewRows("d", 7, (row(url),)))
     assert extraction.children == ()
     assert extraction.warnings == ("files not downloaded, because their URL is not http or https: 1",)
     assert extraction.held == ()
@@ -94,7 +94,7 @@ def test_what_is_no_http_url_is_null_with_a_warning(url: str) -> None:
 
 def test_files_of_a_page_are_limited_and_equal_ones_count_once() -> None:
     urls = [f"http://a/{i}" for i in (1, 2, 1, 3, 4)]
-    extraction = hold(ExtractedRows("d", 7, tuple(map(row, urls))), max_links=2)
+    extraction = hold(NewRows("d", 7, tuple(map(row, urls))), max_links=2)
     assert [child.url for child in extraction.children] == ["http://a/1", "http://a/2"]
     assert extraction.warnings == ("files not downloaded, because the page names more than 2: 2",)
     (held,) = extraction.held
@@ -106,7 +106,7 @@ def test_files_of_a_page_are_limited_and_equal_ones_count_once() -> None:
 
 def test_many_files_take_little_memory_and_become_jobs_in_pieces() -> None:
     rows = tuple(row(f"http://a/{number}") for number in range(20_000))
-    extraction = hold(ExtractedRows("d", 7, rows), max_links=50_000)
+    extraction = hold(NewRows("d", 7, rows), max_links=50_000)
     (held,) = extraction.held
     assert isinstance(held.texts, Lines)
     assert list(held.texts) == list(rows[:5_000])

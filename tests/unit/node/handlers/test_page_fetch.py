@@ -16,7 +16,9 @@ from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from engine.settings import Settings
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.tables.host.hosts import Backoff
+from engine.store.tables.outcome import JobOutcome
+from engine.store.transactions.robots import RobotsResult, RobotsWanted
 from engine.urls import QueryStripper
 from tests.unit.node.leased_jobs import leased
 
@@ -91,7 +93,7 @@ async def test_a_post_that_was_redirected_and_must_wait_starts_again(status: int
     sender = Sender(redirect(status, "http://a/2"), HostBackingOff(5.0))
     given_back = await outcome(POST, sender, Rules(None, RobotsPending() if pending else None))
     assert (given_back.state, given_back.hops, given_back.target) == (JobState.READY, 0, None)
-    assert given_back.backoff_until == (None if pending else 5.0)
+    assert given_back.effects == (() if pending else (Backoff(5.0),))
 
 
 async def test_a_job_that_was_redirected_before_keeps_its_target() -> None:
@@ -104,13 +106,13 @@ async def test_a_page_is_skipped_while_the_guard_refuses_its_host() -> None:
     refused = AddressRefused("a", 80, "10.0.0.1", "private")
     skipped = await outcome(leased(1), Sender(guarded=refused), Rules(RobotsGuarded()))
     assert (skipped.state, skipped.reason) == (JobState.SKIPPED, refused.reason)
-    assert not skipped.asks_robots
+    assert not skipped.find(RobotsWanted)
 
 
 async def test_a_page_that_the_guard_no_longer_refuses_waits_for_robots_txt() -> None:
     given_back = await outcome(leased(1), Sender(), Rules(RobotsGuarded()))
     assert given_back.state is JobState.READY
-    assert given_back.asks_robots
+    assert given_back.find(RobotsWanted)
 
 
 async def test_a_page_is_skipped_while_the_guard_refuses_the_other_spelling_of_its_host() -> None:
@@ -140,9 +142,9 @@ async def test_a_robots_txt_that_leads_to_a_guarded_host_closes_its_own(target: 
     builder = OutcomeBuilder(source="n1", max_attempts=3)
     closed = await RobotsHandler(fetcher(sender, Rules()), builder, Mock(), "us").read(job)
     assert closed.state is JobState.FAILED
-    assert closed.robots is not None
-    assert closed.robots.status == 0
-    assert closed.robots.text.startswith("address ")
+    (robots,) = closed.find_all(RobotsResult)
+    assert robots.status == 0
+    assert robots.text.startswith("address ")
 
 
 @pytest.mark.parametrize(

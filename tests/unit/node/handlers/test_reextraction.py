@@ -14,7 +14,10 @@ from engine.node.pipeline import Pipeline
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.pages.documents import StoredBody
-from engine.store.transactions.outcome import ExtractedRows, JobOutcome
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.row.rows import NewRows
+from engine.store.tables.run.events import Event
+from engine.store.transactions.supersede import OldRows
 from tests.unit.node.leased_jobs import leased
 
 BODY = b"x" * 500_000
@@ -30,7 +33,7 @@ class Extractor:
         self.other = other
 
     async def extract(self, job: LeasedJob, **page: object) -> PageExtraction:
-        rows = (ExtractedRows("d", 1, ("{}",)),)
+        rows = (NewRows("d", 1, ("{}",)),)
         self.other.release()
         large = self.budget.open_share()
         await asyncio.wait_for(large.grow(900_000), 0.5)
@@ -62,12 +65,12 @@ def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
 
 def test_it_says_what_was_dropped_or_replaced_about_the_job_of_the_page(budget: ByteBudget) -> None:
     outcome = reextract(budget, StoredBody(Body(BODY), ()))
-    assert (outcome.state, len(outcome.rows), outcome.kept_data_defs) == (JobState.DONE, 1, (9,))
-    page, links = outcome.events
+    assert (outcome.state, len(outcome.find_all(NewRows)), outcome.find(OldRows)) == (JobState.DONE, 1, OldRows((9,)))
+    page, links = outcome.find_all(Event)
     assert "3 bytes replaced; noindex" in page.text
     assert links.text.startswith("1,234 links beyond max_links")
-    assert {event.job for event in outcome.events} == {42}
-    assert not outcome.noindex, "the page was counted when it was fetched"
+    assert {event.job for event in (page, links)} == {42}
+    assert not outcome.stats.noindex, "the page was counted when it was fetched"
 
 
 def test_its_bytes_are_held_until_it_is_committed(budget: ByteBudget) -> None:
@@ -80,5 +83,5 @@ def test_its_bytes_are_held_until_it_is_committed(budget: ByteBudget) -> None:
 def test_a_missing_page_keeps_its_rows_and_holds_nothing(budget: ByteBudget) -> None:
     outcome = reextract(budget, None)
     assert outcome.state is JobState.FAILED
-    assert "it keeps its old rows" in outcome.events[0].text
+    assert "it keeps its old rows" in outcome.find_all(Event)[0].text
     assert budget.used == 0

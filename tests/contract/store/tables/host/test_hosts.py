@@ -9,11 +9,12 @@ import pytest
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.runtime.clock import boottime
 from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import jobs, rings
+from engine.store.tables.outcome import AttemptStats, JobOutcome
 from engine.store.transactions.lease import Lease
-from engine.store.transactions.outcome import JobOutcome, RobotsResult
-from tests.contract.store.harness import Page, StoreHarness, again
+from engine.store.transactions.robots import RobotsResult
+from tests.contract.store.harness import Page, StoreHarness, again, sent
 
 NewStore = Callable[..., StoreHarness]
 WIDE = HostPolicy(delay=0.0, concurrency=10_000, robots=False)
@@ -111,8 +112,8 @@ def test_the_last_ready_page_of_a_delayed_host_still_returns_the_next_send_time(
 def overloaded(job: LeasedJob, until: float, *, strike: bool = True) -> JobOutcome:
     """The host answered 429."""
     return JobOutcome(
-        job=job, state=JobState.READY, attempts=1, requests=1, not_before=until, backoff_until=until, throttled=True,
-        strike=strike,
+        job=job, state=JobState.READY, attempts=1, stats=sent(), not_before=until,
+        effects=(Backoff(until, throttled=True, strike=strike),),
     )  # fmt: skip
 
 
@@ -161,7 +162,7 @@ def test_the_robots_txt_of_a_new_host_is_fetched_first(gated: StoreHarness) -> N
     (robots,) = gated.lease(kinds["robots"]).jobs
     assert (robots.url, robots.kind) == ("http://a:80/robots.txt".replace(":80", ""), JobKind.ROBOTS)
     result = gated.commit(
-        JobOutcome(job=robots, state=JobState.DONE, robots=RobotsResult(200, "User-agent: *", 2.0, fetched_at=1.0))
+        JobOutcome(job=robots, state=JobState.DONE, effects=(RobotsResult(200, "User-agent: *", 2.0, fetched_at=1.0),))
     )
     assert result.ring == (kinds["page"],)
     assert [j.delay for j in gated.lease(kinds["page"]).jobs] == [2.0]
@@ -180,7 +181,7 @@ def test_robots_txt_can_increase_a_delay_but_not_reduce_it(new_store: NewStore) 
     store.seed("http://a/1")
     robots = store.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
     (job,) = store.lease(robots).jobs
-    store.commit(JobOutcome(job=job, state=JobState.DONE, robots=RobotsResult(200, "", 2.0, fetched_at=1.0)))
+    store.commit(JobOutcome(job=job, state=JobState.DONE, effects=(RobotsResult(200, "", 2.0, fetched_at=1.0),)))
     assert store.db.value("SELECT delay FROM hosts") == 5.0
 
 
@@ -268,7 +269,7 @@ def test_a_turn_in_which_nothing_was_sent_is_returned(
     store.seed(*_pages("a", 3))
     [first] = store.lease(1).jobs
     store.now = 1000.5
-    store.commit(JobOutcome(job=first, state=state, **more))
+    store.commit(JobOutcome(job=first, state=state, stats=AttemptStats(**more)))
     store.now = max(store.now, sent_at)
     [second] = store.lease(1).jobs
     assert (first.send_at, second.send_at) == (1000.0, sent_at)
@@ -280,7 +281,7 @@ def test_a_turn_in_which_nothing_was_sent_is_returned(
 def test_after_a_reboot_the_rest_of_each_wait_is_kept(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
-    store.commit(again(one, 1008.0), JobOutcome(job=two, state=JobState.DONE, backoff_until=1004.0))
+    store.commit(again(one, 1008.0), JobOutcome(job=two, state=JobState.DONE, effects=(Backoff(1004.0),)))
     with store.db.transaction():
         hosts.reserve(store.db, 1, 1002.0)
         jobs.shift_deadlines(store.db, -990.0)

@@ -8,19 +8,21 @@ from msgspec.structs import replace
 
 from engine.model.job import JobKind, JobState, link_key, locator_key
 from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy, StoredRobots
+from engine.store.tables.host.hosts import HostFailure, HostPolicy, StoredRobots
 from engine.store.tables.job import jobs, linked_jobs, locators
 from engine.store.tables.job.jobs import NewLocator
-from engine.store.tables.job.linked_jobs import NewLink
+from engine.store.tables.job.linked_jobs import Children, NewLink
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run.events import Event
 from engine.store.transactions import placement, robots
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.transactions.robots import RobotsWanted
 from engine.supervise.reload.defs_sync import ReextractionPlanner
 from tests.contract.store.harness import Page, StoreHarness, child
 
 NewStore = Callable[..., StoreHarness]
 REASON = 'address 10.0.0.1 is private; to allow it: hosts: {"x:80": {private: true}}'
 POLICY = HostPolicy(delay=0.0, concurrency=8, robots=True)
+GUARDED = HostFailure(failed=False, guarded="x:80")
 
 
 def _skip_robots(store: StoreHarness) -> None:
@@ -64,7 +66,7 @@ def test_a_job_knows_whether_it_may_leave_its_host(store: StoreHarness) -> None:
     (job,) = store.take("http://a/1")
     assert job.may_leave_host
     free, strict = child(Page("http://a/free"))._replace(may_leave_host=True), child(Page("http://a/strict"))
-    store.commit(replace(store.done(job), children=(free, strict)))
+    store.commit(store.done(job, Children((free, strict))))
     leased = {job.url: job.may_leave_host for job in store.take("http://a/1")}
     assert leased == {"http://a/free": True, "http://a/strict": False}
 
@@ -98,7 +100,7 @@ def test_a_host_that_is_no_longer_guarded_is_asked_for_its_robots_txt_before_its
     store.seed("http://x/1", "http://x/2")
     _skip_robots(store)
     first, second = store.take("http://x/1")
-    asking = [JobOutcome(job=job, state=JobState.READY, asks_robots=True) for job in (first, second)]
+    asking = [JobOutcome(job=job, state=JobState.READY, effects=(RobotsWanted(),)) for job in (first, second)]
     result = store.commit(*asking)
     assert store.db.value("SELECT id FROM sequences WHERE kind = 'robots'") in result.ring
     assert hosts.get_robots(store.db, 1) is None
@@ -162,8 +164,8 @@ def test_a_refusal_on_its_way_while_its_host_is_named_is_taken_back(new_store: N
         linked_jobs.add_links(store.db, [NewLink(store.run, place.sequence, 0, 0, None, 0, "http://x/1", b"1")])
     (job,) = store.lease(store.db.value("SELECT id FROM sequences WHERE kind = ?", (kind,))).jobs
     refused = JobOutcome(
-        job=job, state=JobState.SKIPPED, reason=REASON, refused_host="x:80",
-        events=(Event(0.0, "INFO", "n1", "page", REASON, job.id),),
+        job=job, state=JobState.SKIPPED, reason=REASON,
+        effects=(GUARDED, Event(0.0, "INFO", "n1", "page", REASON, job.id)),
     )  # fmt: skip
     with store.db.transaction():
         assert hosts.mark_named(store.db, [host]) == [], "nothing is skipped yet"
@@ -177,5 +179,5 @@ def test_a_refusal_on_its_way_while_its_host_is_named_is_taken_back(new_store: N
 def test_a_refusal_of_a_host_that_is_not_named_stays(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/1")
-    store.commit(JobOutcome(job=job, state=JobState.SKIPPED, reason=REASON, refused_host="x:80"))
+    store.commit(JobOutcome(job=job, state=JobState.SKIPPED, reason=REASON, effects=(GUARDED,)))
     assert store.state(job.id) == "SKIPPED"

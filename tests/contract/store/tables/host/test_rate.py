@@ -6,12 +6,12 @@ import pytest
 
 from engine.model.job import JobState, LeasedJob
 from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import jobs, rings
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import metrics, runs
 from engine.store.transactions import page_limit
-from engine.store.transactions.outcome import JobOutcome
-from tests.contract.store.harness import StoreHarness, again, document, failed
+from tests.contract.store.harness import StoreHarness, again, document, failed, sent
 
 NewStore = Callable[..., StoreHarness]
 AUTO = HostPolicy(delay=0.0, concurrency=8, robots=False, throttle=True)
@@ -23,14 +23,14 @@ def pages(host: str, count: int) -> list[str]:
 
 def overloaded(job: LeasedJob, until: float, *, strike: bool) -> JobOutcome:
     return JobOutcome(
-        job=job, state=JobState.READY, attempts=1, requests=1, not_before=until, backoff_until=until, throttled=True,
-        strike=strike,
+        job=job, state=JobState.READY, attempts=1, stats=sent(), not_before=until,
+        effects=(Backoff(until, throttled=True, strike=strike),),
     )  # fmt: skip
 
 
 def answered(store: StoreHarness, job: LeasedJob, seconds: float, *, ok: bool = True) -> JobOutcome:
     outcome = store.done(job) if ok else failed(job)
-    outcome.fetches, outcome.fetch_seconds = 1, seconds
+    outcome.stats.responses, outcome.stats.seconds = 1, seconds
     return outcome
 
 
@@ -60,7 +60,7 @@ def test_a_stored_page_does_not_count(new_store: NewStore) -> None:
     store.seed(*pages("a", 6))
     reused = [store.done(job) for job in store.lease(1).jobs]
     for outcome in reused:
-        outcome.requests = 0
+        outcome.stats.requests = 0
     store.commit(*reused)
     assert len(store.lease(1).jobs) == 2
 
@@ -119,7 +119,7 @@ def test_a_burst_strikes_once(store: StoreHarness) -> None:
 def test_a_job_given_back_brings_the_backoff_that_another_data_dir_noted(store: StoreHarness) -> None:
     store.seed(*pages("a", 2))
     (job,) = store.lease(1, free=1).jobs
-    store.commit(JobOutcome(job=job, state=JobState.READY, backoff_until=1500.0))
+    store.commit(JobOutcome(job=job, state=JobState.READY, effects=(Backoff(1500.0),)))
     assert hosts.get_backoff(store.db, 1) == (0, 1500.0)
     assert store.lease(1).due == 1500.0
 
@@ -128,10 +128,10 @@ def test_answers_on_the_wire_do_not_end_the_strikes(store: StoreHarness) -> None
     store.seed(*pages("a", 3))
     one, two, three = store.lease(1).jobs
     store.commit(overloaded(one, 1005.0, strike=True))
-    store.commit(store.done(two, document=document("http://a/1"), page=1))
+    store.commit(store.done(two, document("http://a/1"), page=1))
     assert hosts.get_backoff(store.db, 1)[0] == 1
     store.now = 1006.0
-    store.commit(store.done(three, document=document("http://a/2"), page=2))
+    store.commit(store.done(three, document("http://a/2"), page=2))
     assert hosts.get_backoff(store.db, 1)[0] == 0
 
 

@@ -9,16 +9,18 @@ from engine.model.job import JobKind, JobState
 from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.read import stale_pages
 from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import extracts, jobs, rings
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
+from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run import runs, versions
 from engine.store.transactions.commit import commit
-from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.retry import retry
 from engine.supervise.reload.stale_page_scan import GROUP_REMOVED, ReextractionPlanner
-from tests.contract.store.harness import Page, StoreHarness
+from tests.contract.store.harness import Page, StoreHarness, child
 from tests.contract.store.shop import Shop, defs
 
 NewStore = Callable[..., StoreHarness]
@@ -62,7 +64,7 @@ def test_rows_of_changed_data_defs_are_replaced_and_no_others(shop: Shop) -> Non
     (job,) = shop.lease().jobs
     assert (job.kind, job.page_job, job.depth, job.url) == (JobKind.EXTRACT, page, 0, "http://a/0")
     assert job.stored is not None
-    store.commit(shop.extracted(job, rejected=(("book", 2),)))
+    store.commit(shop.extracted(job, RejectedRecords("book", 2)))
     assert shop.row_versions() == [(page, "shelf", version - 1), (page, "book", version)]
     assert rows.counts(store.db, store.run) == {"book": (1, 2), "shelf": (1, 0)}
     assert {o.data_def: o.dirty for o in outputs.list_outputs(store.db, store.run)} == {"book": True, "shelf": False}
@@ -80,11 +82,12 @@ def test_a_page_that_is_stale_at_its_commit_is_queued_in_it(shop: Shop) -> None:
     store.seed("http://a/late")
     (job,) = store.take("http://a/late")
     shop.publish(defs("title", "price", groups=("g", "other")))
-    links = tuple(store.done(job, links=[Page("http://a/1", group="gone"), Page("http://a/2")]).children)
-    finished = shop.fetched(job, children=links)
+    links = [child(Page("http://a/1", group="gone")), child(Page("http://a/2"))]
+    children = Children(tuple(links))
+    finished = shop.fetched(job, children)
     committed = store.commit(finished)
     assert shop.extractions() == [(job.id, "READY")]
-    assert [child.url for child in finished.children] == ["http://a/2"], "a link without a job is not kept"
+    assert [one.url for one in children.jobs] == ["http://a/2"], "a link without a job is not kept"
     assert store.jobs("url")[-2:] == [("http://a/late",), ("http://a/2",)]
     assert committed.ring, "the extraction's sequence is rung"
     assert store.state(job.id) == "DONE"
@@ -139,7 +142,7 @@ def test_hosts_do_not_block_re_extractions(new_store: NewStore) -> None:
     shop.publish(defs("title", "price"))
     host = store.place("http://a/0").host
     with store.db.transaction():
-        hosts.set_backoff(store.db, host, store.now + 1000)
+        hosts.set_backoff(store.db, host, Backoff(store.now + 1000, throttled=True, strike=True))
         extracts.queue(store.db, shop.done)
         assert rings.ring_hosts(store.db, [host], store.now)
     clock = store.db.value("SELECT next_at FROM hosts")
@@ -279,8 +282,7 @@ def test_links_dropped_while_a_group_was_absent_are_extracted_when_it_is_back(sh
     store.seed("http://a/late")
     (job,) = store.take("http://a/late")
     shop.publish(defs("title", groups=[name for name in ("g", "more") if name not in away]))
-    links = store.done(job, links=[Page("http://a/1", group=away[0])]).children
-    store.commit(shop.fetched(job, children=tuple(links)))
+    store.commit(shop.fetched(job, Children((child(Page("http://a/1", group=away[0])),))))
     shop.publish(defs("title", groups=("g", "more")))
     shop.queue()
     (again,) = [leased for leased in shop.lease().jobs if leased.page_job == job.id]

@@ -10,8 +10,8 @@ from engine import urls
 from engine.model.job import JobState, LeasedJob, link_key, locator_key, request_key
 from engine.model.link import Carried, LinkRequest
 from engine.store.read import browse
+from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.transactions.children import commit_children
-from engine.store.transactions.outcome import ChildJob
 from tests.contract.store.harness import REQUEST, StoreHarness
 from tests.contract.store.shop import NewStore, Shop, defs
 
@@ -73,7 +73,7 @@ def crawl_child(shop: Shop, **values: str) -> int:
     """The first page leads to the child with these values, and that is done; returns its id."""
     first = reextract(shop, "title", "price")
     (one, two) = shop.done
-    shop.store.commit(shop.extracted(first[one], children=(link_to(**values),)))
+    shop.store.commit(shop.extracted(first[one], Children((link_to(**values),))))
     shop.store.commit(shop.extracted(first[two]))
     (job,) = shop.store.take(CHILD)
     assert job.carried == carrying(**values)
@@ -85,7 +85,7 @@ def test_a_link_creates_a_job_with_what_it_sends_and_carries(shop: Shop) -> None
     request = LinkRequest(method="POST", body="q=1", content_type="text/x")
     jobs = reextract(shop, "title", "price")
     (one, two) = shop.done
-    outcome = shop.extracted(jobs[one], children=(link_to(request=request, sku="7"), link_to(sku="8")))
+    outcome = shop.extracted(jobs[one], Children((link_to(request=request, sku="7"), link_to(sku="8"))))
     shop.store.commit(outcome, shop.extracted(jobs[two]))
     posted, plain = shop.store.take(CHILD)
     assert (posted.request.method, posted.request.body, posted.request.content_type) == ("POST", "q=1", "text/x")
@@ -97,7 +97,7 @@ def test_a_link_creates_a_job_with_what_it_sends_and_carries(shop: Shop) -> None
 @pytest.mark.parametrize("together", [True, False])
 def test_the_first_parent_wins(shop: Shop, together: bool) -> None:
     jobs = reextract(shop, "title", "price")
-    outcomes = [shop.extracted(jobs[page], children=(link_to(by=str(page)),)) for page in shop.done]
+    outcomes = [shop.extracted(jobs[page], Children((link_to(by=str(page)),))) for page in shop.done]
     for group in [outcomes] if together else [[outcome] for outcome in outcomes]:
         shop.store.commit(*group)
     assert of_child(shop)[1:] == ("READY", carrying(by=str(shop.done[0])))
@@ -107,7 +107,7 @@ def test_the_first_parent_wins(shop: Shop, together: bool) -> None:
 def test_a_page_of_a_locator_carries_nothing(shop: Shop) -> None:
     jobs = reextract(shop, "title", "price")
     shop.store.seed("http://a/named")
-    shop.store.commit(shop.extracted(jobs[shop.done[0]], children=(link_to("http://a/named", x="1"),)))
+    shop.store.commit(shop.extracted(jobs[shop.done[0]], Children((link_to("http://a/named", x="1"),))))
     assert of_child(shop, "http://a/named")[1:] == ("READY", None)
 
 
@@ -116,7 +116,7 @@ def test_a_changed_value_queues_the_re_extraction_of_a_done_child_in_the_same_co
     jobs = reextract(shop, "title")
     shop.store.commit(shop.extracted(jobs.pop(child)))
     assert child not in dict(shop.extractions())
-    shop.store.commit(shop.extracted(jobs[shop.done[0]], children=(link_to(sku="2"),)))
+    shop.store.commit(shop.extracted(jobs[shop.done[0]], Children((link_to(sku="2"),))))
     assert of_child(shop) == (child, "DONE", carrying(sku="2"))
     assert dict(shop.extractions())[child] == "READY"
     again = leased(shop)[child]
@@ -129,8 +129,8 @@ def test_an_equal_value_or_another_parent_queues_nothing(shop: Shop) -> None:
     child = crawl_child(shop, sku="1")
     jobs = reextract(shop, "title")
     shop.store.commit(shop.extracted(jobs.pop(child)))
-    shop.store.commit(shop.extracted(jobs[shop.done[1]], children=(link_to(sku="other"),)))
-    shop.store.commit(shop.extracted(jobs[shop.done[0]], children=(link_to(sku="1"),)))
+    shop.store.commit(shop.extracted(jobs[shop.done[1]], Children((link_to(sku="other"),))))
+    shop.store.commit(shop.extracted(jobs[shop.done[0]], Children((link_to(sku="1"),))))
     assert of_child(shop) == (child, "DONE", carrying(sku="1"))
     assert shop.extractions() == []
 
@@ -149,7 +149,7 @@ def test_a_changed_value_counts_beside_another_parent_in_one_commit(shop: Shop, 
     jobs = reextract(shop, "title")
     shop.store.commit(shop.extracted(jobs.pop(child)))
     outcomes = [
-        shop.extracted(jobs[page], children=(link_to(sku=sku),)) for page, sku in zip(shop.done, "2x", strict=True)
+        shop.extracted(jobs[page], Children((link_to(sku=sku),))) for page, sku in zip(shop.done, "2x", strict=True)
     ]
     shop.store.commit(*[outcomes[index] for index in order])
     assert of_child(shop) == (child, "DONE", carrying(sku="2"))
@@ -159,10 +159,10 @@ def test_a_changed_value_counts_beside_another_parent_in_one_commit(shop: Shop, 
 def test_a_page_in_progress_is_queued_at_its_commit(shop: Shop) -> None:
     jobs = reextract(shop, "title", "price")
     (one, two) = shop.done
-    shop.store.commit(shop.extracted(jobs[one], children=(link_to(sku="1"),)), shop.extracted(jobs[two]))
+    shop.store.commit(shop.extracted(jobs[one], Children((link_to(sku="1"),))), shop.extracted(jobs[two]))
     (job,) = shop.store.take(CHILD)
     again = reextract(shop, "title")
-    shop.store.commit(shop.extracted(again[one], children=(link_to(sku="2"),)))
+    shop.store.commit(shop.extracted(again[one], Children((link_to(sku="2"),))))
     assert of_child(shop) == (job.id, "TAKEN", carrying(sku="2"))
     assert job.id not in dict(shop.extractions())
     shop.store.commit(shop.fetched(job))
@@ -173,10 +173,10 @@ def test_a_page_in_progress_is_queued_at_its_commit(shop: Shop) -> None:
 def test_a_page_in_progress_that_fails_is_not_queued(shop: Shop) -> None:
     jobs = reextract(shop, "title", "price")
     (one, two) = shop.done
-    shop.store.commit(shop.extracted(jobs[one], children=(link_to(sku="1"),)), shop.extracted(jobs[two]))
+    shop.store.commit(shop.extracted(jobs[one], Children((link_to(sku="1"),))), shop.extracted(jobs[two]))
     (job,) = shop.store.take(CHILD)
     again = reextract(shop, "title")
-    shop.store.commit(shop.extracted(again[one], children=(link_to(sku="2"),)))
+    shop.store.commit(shop.extracted(again[one], Children((link_to(sku="2"),))))
     shop.store.commit(replace(shop.store.done(job), state=JobState.FAILED))
     assert of_child(shop)[1] == "FAILED"
     assert job.id not in dict(shop.extractions())
@@ -187,7 +187,7 @@ def test_a_running_re_extraction_is_dropped_and_ready_again(shop: Shop, together
     child = crawl_child(shop, sku="1")
     jobs = reextract(shop, "title")
     rows = [row for row in shop.row_versions() if row[0] == child]
-    parent = shop.extracted(jobs[shop.done[0]], children=(link_to(sku="2"),))
+    parent = shop.extracted(jobs[shop.done[0]], Children((link_to(sku="2"),)))
     running = shop.extracted(jobs[child])
     if together:
         shop.store.commit(parent, running)
@@ -207,7 +207,7 @@ def test_children_in_pieces_carry_too(shop: Shop) -> None:
     child = crawl_child(shop, sku="1")
     jobs = reextract(shop, "title")
     shop.store.commit(shop.extracted(jobs.pop(child)))
-    outcome = shop.extracted(jobs[shop.done[0]], children=(link_to(sku="2"), link_to("http://a/more")))
+    outcome = shop.extracted(jobs[shop.done[0]], Children((link_to(sku="2"), link_to("http://a/more"))))
     assert commit_children(
         shop.store.db, shop.store.nodes[0], shop.store.run, outcome, 1, shop.store.places, shop.store.now
     )
@@ -234,7 +234,7 @@ def series_job(store: StoreHarness) -> dict[str, Any]:
 def test_a_page_of_a_series_is_a_job_of_its_locator(new_store: NewStore) -> None:
     store = new_store()
     first = start_series(store)
-    store.commit(replace(store.done(first), children=(series_page(),)))
+    store.commit(store.done(first, Children((series_page(),))))
     (job,) = store.take(TWO)
     assert (job.page_number, job.depth, job.locator_id, job.locator_url) == (2, 0, first.locator_id, TWO)
     assert (job.origin, job.may_leave_host) == (first.origin, True)
@@ -246,7 +246,7 @@ def test_a_job_of_a_link_joins_the_series(new_store: NewStore, state: str) -> No
     store = new_store()
     shop = Shop(store, pages=1)
     linking = reextract(shop, "title", "price")[shop.done[0]]
-    store.commit(shop.extracted(linking, children=(link_to(TWO, sku="1"),)))
+    store.commit(shop.extracted(linking, Children((link_to(TWO, sku="1"),))))
     linked = None
     if state != "READY":
         (linked,) = store.take(TWO)
@@ -255,7 +255,7 @@ def test_a_job_of_a_link_joins_the_series(new_store: NewStore, state: str) -> No
     elif linked is not None and state != "TAKEN":
         store.commit(replace(store.done(linked), state=JobState(state), reason="no"))
     first = start_series(store)
-    store.commit(shop.fetched(first, children=(series_page(),)))
+    store.commit(shop.fetched(first, Children((series_page(),))))
     joined = series_job(store)
     assert (joined["state"], joined["origin"], joined["depth"], joined["root"]) == (state, "locator", 0, None)
     assert (joined["parent"], joined["carried"]) == (first.id, Carried(blocks="b1").to_json())
@@ -280,7 +280,7 @@ def test_a_job_of_a_link_joins_the_series(new_store: NewStore, state: str) -> No
 def test_a_page_of_a_series_is_joined_once(new_store: NewStore) -> None:
     store = new_store()
     first = start_series(store)
-    store.commit(replace(store.done(first), children=(series_page(), link_to(TWO))))
+    store.commit(store.done(first, Children((series_page(), link_to(TWO)))))
     assert store.db.value("SELECT count(*) FROM jobs WHERE url = ?", (TWO,)) == 1
     assert series_job(store)["origin"] == "locator"
 
@@ -288,7 +288,7 @@ def test_a_page_of_a_series_is_joined_once(new_store: NewStore) -> None:
 def test_the_index_serves_these_statements(shop: Shop) -> None:
     child = crawl_child(shop, sku="1")
     jobs = reextract(shop, "title")
-    outcome = shop.extracted(jobs[child], children=(link_to("http://a/x", sku="2"), series_page()))
+    outcome = shop.extracted(jobs[child], Children((link_to("http://a/x", sku="2"), series_page())))
     for sql, plan in shop.store.plans(lambda: shop.store.commit(outcome)):
         scans = [line for line in plan if line.startswith("SCAN") and "json_each" not in line]
         assert not [line for line in scans if " j" in line and "jobs" in line], (sql, plan)

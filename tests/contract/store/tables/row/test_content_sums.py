@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +12,9 @@ from msgspec.structs import replace
 from console.filter_syntax import parse
 from engine.model.job import JobState, document_key
 from engine.store.pages import documents
+from engine.store.tables.outcome import Effect
 from engine.store.tables.row import content_sums
-from engine.store.transactions.outcome import ExtractedRows
+from engine.store.tables.row.rows import NewRows
 from engine.store.transactions.retry import retry
 from tests.contract.store.harness import StoreHarness, document, failed, unwritable
 from tests.contract.store.shop import Shop, defs
@@ -34,8 +34,8 @@ def test_a_commit_adds_the_rows_and_documents_of_each_group(store: StoreHarness)
     one, two = store.take("http://a/")
     (three,) = store.take("http://a/", "h")
     store.commit(
-        store.done(one, data=["{}", '{"title":"é"}'], document=document("http://a/1"), page=1),
-        store.done(three, data=["{}"], document=document("http://a/3"), page=2),
+        store.done(one, document("http://a/1"), data=["{}", '{"title":"é"}'], page=1),
+        store.done(three, document("http://a/3"), data=["{}"], page=2),
         failed(two),
     )
     assert read(store) == {"g": (1, 2), "h": (1, 1)}
@@ -60,7 +60,7 @@ def test_the_name_of_the_data_def_and_url_and_status_of_a_document_count(store: 
     store.seed("http://a/1", "http://a/2")
     first, second = store.take("http://a/")
     store.commit(store.done(first, data=["{}"]))
-    store.commit(replace(store.done(second), rows=(ExtractedRows("other", store.book, ("{}",)),)))
+    store.commit(store.done(second, NewRows("other", store.book, ("{}",))))
     assert len({row[0] for row in store.db.all("SELECT digest FROM rows")}) == 2
 
 
@@ -68,8 +68,8 @@ def test_a_large_row_has_the_digest_of_its_text(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     text = '{"title":"' + "x" * 70_000 + '"}'
-    large = ExtractedRows("book", store.book, (memoryview(text.encode()), text))  # type: ignore[arg-type]
-    store.commit(replace(store.done(job), rows=(large,)))
+    large = NewRows("book", store.book, (memoryview(text.encode()), text))  # type: ignore[arg-type]
+    store.commit(store.done(job, large))
     assert read(store) == {"g": (0, 2)}
 
 
@@ -77,7 +77,7 @@ def test_a_document_used_by_jobs_of_two_groups_counts_in_each(store: StoreHarnes
     store.seed("http://a/1")
     store.seed("http://a/1", group="h")
     (one,) = store.take("http://a/")
-    store.commit(store.done(one, document=document("http://a/1"), page=7))
+    store.commit(store.done(one, document("http://a/1"), page=7))
     (two,) = store.take("http://a/", "h")
     store.commit(store.done(two, page=7))
     assert read(store) == {"g": (1, 0), "h": (1, 0)}
@@ -87,14 +87,14 @@ def test_a_retried_job_takes_its_rows_back_and_its_old_document_when_it_has_a_ne
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
     store.commit(
-        store.done(one, data=["{}"], document=document("http://a/1"), page=1),
-        store.done(two, data=["{}"], document=document("http://a/2"), page=2),
+        store.done(one, document("http://a/1"), data=["{}"], page=1),
+        store.done(two, document("http://a/2"), data=["{}"], page=2),
     )
     assert retry(store.db, store.run, parse("state:done /1")) == 1
     assert read(store) == {"g": (2, 1)}
     (again,) = store.take("http://a/")
     changed = document("http://a/1", b"<p>new</p>")
-    store.commit(store.done(again, data=["{}", "{}"], document=changed, page=3))
+    store.commit(store.done(again, changed, data=["{}", "{}"], page=3))
     assert read(store) == {"g": (2, 3)}
 
 
@@ -121,7 +121,7 @@ def test_a_re_extraction_replaces_the_rows_of_changed_data_defs(store: StoreHarn
 def test_an_outcome_that_cannot_be_written_adds_nothing(store: StoreHarness, how: str) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
-    store.commit(unwritable(store, one, how), store.done(two, data=["{}"], document=document("http://a/2"), page=2))
+    store.commit(unwritable(store, one, how), store.done(two, document("http://a/2"), data=["{}"], page=2))
     assert store.state(one.id) == "FAILED"
     assert read(store) == {"g": (1, 1)}
 
@@ -129,12 +129,12 @@ def test_an_outcome_that_cannot_be_written_adds_nothing(store: StoreHarness, how
 def test_a_lost_lease_and_a_second_outcome_add_nothing(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
-    stale = store.done(job._replace(lease=999), data=["{}"], document=document("http://a/1"), page=1)
+    stale = store.done(job._replace(lease=999), document("http://a/1"), data=["{}"], page=1)
     store.commit(stale)
     assert read(store) == {}
     store.commit(
-        store.done(job, data=["{}"], document=document("http://a/1"), page=2),
-        store.done(job, data=["{}"], document=document("http://a/1"), page=3),
+        store.done(job, document("http://a/1"), data=["{}"], page=2),
+        store.done(job, document("http://a/1"), data=["{}"], page=3),
     )
     assert read(store) == {"g": (1, 1)}
 
@@ -173,7 +173,7 @@ class _Steps:
             self.store.check_sums()
             self.store.check_counters()
 
-    def _fetch(self, number: int, rows: int, **more: Any) -> None:
+    def _fetch(self, number: int, rows: int, *effects: Effect) -> None:
         group, url = ("g", "h")[number % 2], f"http://a/{number}"
         self.store.seed(url, group=group)
         self.pages += 1
@@ -182,7 +182,7 @@ class _Steps:
             self.pages += 1
             data = [f'{{"n":{i % 2}}}' for i in range(rows)]
             content = document(job.url, f"<p>{self.pages % 3}</p>".encode())
-            outcomes.append(self.store.done(job, data=data, document=content, page=self.pages, **more))
+            outcomes.append(self.store.done(job, content, *effects, data=data, page=self.pages))
         self.store.commit(*outcomes)
 
     def _reuse(self, number: int, rows: int) -> None:
@@ -198,7 +198,7 @@ class _Steps:
         for job in self.store.take(f"http://a/{number}", "g"):
             self.pages += 1
             kept = document(job.url, b"HTTP 500")
-            self.store.commit(replace(failed(job), document=replace(kept, keys=()), page=self.pages))
+            self.store.commit(replace(failed(job).add(replace(kept, keys=())), page=self.pages))
 
     def _retry(self, number: int, _: int) -> None:
         retry(self.store.db, self.store.run, parse(f"state:done,failed,skipped /{number}$"))
@@ -212,7 +212,7 @@ class _Steps:
             return
         for job in self.shop.lease().jobs:
             outcome = self.shop.extracted(job)
-            self.store.commit(outcome if rows else replace(outcome, state=JobState.FAILED, rows=()))
+            self.store.commit(outcome if rows else replace(outcome, state=JobState.FAILED, effects=()))
 
     def _lose(self, number: int, rows: int) -> None:
         self.store.seed(f"http://a/{number}", group="h")

@@ -5,14 +5,14 @@ import pytest
 from engine.model.job import JobState
 from engine.model.run import NO_ETA
 from engine.store.read import snapshot
+from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run import metrics, runs
 from engine.store.tables.run.metrics import FetchStats, GroupTotals, build_metrics
-from engine.store.transactions.outcome import JobOutcome
-from tests.contract.store.harness import StoreHarness, again, failed, unwritable
+from tests.contract.store.harness import StoreHarness, again, failed, sent, unwritable
 
 
 def spent(finished: JobOutcome, received: int = 100, seconds: float = 0.5) -> JobOutcome:
-    finished.fetches, finished.fetch_seconds, finished.received_bytes = 1, seconds, received
+    finished.stats = sent(responses=1, seconds=seconds, received=received)
     return finished
 
 
@@ -43,7 +43,7 @@ def test_a_job_without_a_fetch_writes_no_metrics(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/1")
     stored = store.done(one)
-    stored.requests = 0
+    stored.stats.requests = 0
     store.commit(stored, JobOutcome(job=two, state=JobState.READY))
     assert metrics.list_fetch_stats(store.db, store.run) == [], "a stored page and a released job"
 

@@ -1,0 +1,92 @@
+"""Lists what a commit writes: one writer for each type of effect, in the order of writing."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from engine.store.pages import documents, temporary
+from engine.store.pages.documents import CheckedDocument, NewDocument
+from engine.store.pages.temporary import DocumentUse
+from engine.store.tables.host import cookie_jars, hosts
+from engine.store.tables.host.cookie_jars import CookiesChanged
+from engine.store.tables.host.hosts import Backoff, HostFailure
+from engine.store.tables.job import results, step_values
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.job.results import UnitResult
+from engine.store.tables.job.step_values import PluginRun
+from engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome
+from engine.store.tables.row import files, health, rows
+from engine.store.tables.row.files import Download
+from engine.store.tables.row.health import PageCounts
+from engine.store.tables.row.held_rows import HeldRows
+from engine.store.tables.row.rows import NewRows, RejectedRecords
+from engine.store.tables.run import events
+from engine.store.tables.run.events import Event
+from engine.store.transactions import children, logins, release, robots, statistics, supersede
+from engine.store.transactions.logins import LoginNews
+from engine.store.transactions.release import EndedFile
+from engine.store.transactions.robots import RobotsResult, RobotsWanted
+from engine.store.transactions.statistics import ContentChange
+from engine.store.transactions.supersede import FailedSteps, OldRows, Outdated
+
+Made = tuple[JobOutcome, Effect]
+Settler = Callable[[Commit, Sequence[JobOutcome]], Iterable[Made]]
+Writer = Callable[[Commit, Any], None]
+
+SETTLERS: tuple[Settler, ...] = (
+    hosts.settle_guarded,
+    logins.settle,
+    robots.settle,
+    supersede.settle_outdated,
+    supersede.settle_carried,
+    supersede.settle_reextracted,
+    release.settle,
+    statistics.settle_contents,
+)
+"""Called in this order before the jobs are updated: each may change outcomes, and returns effects that follow."""
+
+WRITERS: dict[type[Effect], Writer] = {
+    NewDocument: documents.write,
+    CheckedDocument: documents.write_checked,
+    DocumentUse: temporary.write,
+    OldRows: supersede.write_old_rows,
+    NewRows: rows.write,
+    ContentChange: statistics.write_contents,
+    RejectedRecords: rows.write_rejected,
+    PageCounts: health.write,
+    UnitResult: results.write,
+    PluginRun: step_values.write,
+    FailedSteps: supersede.write_failed_steps,
+    Outdated: supersede.write_outdated,
+    Children: children.write,
+    Download: files.write,
+    HeldRows: release.write_held,
+    EndedFile: release.write_ended,
+    Backoff: hosts.write_backoffs,
+    RobotsWanted: robots.write_wanted,
+    HostFailure: hosts.write_failures,
+    RobotsResult: robots.write_results,
+    LoginNews: logins.write,
+    CookiesChanged: cookie_jars.write,
+    AttemptStats: statistics.write_stats,
+    Event: events.write,
+}
+"""Called in this order after the jobs were updated, each with all effects of its type of the accepted outcomes."""
+
+
+def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> list[Made]:
+    """Settle the states of outcomes; returns the effects that follow."""
+    return [made for settler in SETTLERS for made in settler(commit, outcomes)]
+
+
+def write(commit: Commit, accepted: Sequence[JobOutcome], settled: Sequence[Made]) -> None:
+    """Write the effects of accepted outcomes."""
+    following: dict[int, list[Effect]] = {}
+    for outcome, effect in settled:
+        following.setdefault(outcome.job.id, []).append(effect)
+    made: dict[type[Effect], list[Made]] = {kind: [] for kind in WRITERS}
+    for outcome in accepted:
+        for effect in (outcome.stats, *outcome.effects, *following.get(outcome.job.id, ())):
+            made[type(effect)].append((outcome, effect))
+    for kind, of_kind in made.items():
+        if of_kind:
+            WRITERS[kind](commit, of_kind)
