@@ -21,7 +21,7 @@ from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows, RejectedRecords
 from engine.store.tables.run import events
 from engine.store.tables.run.events import Event
-from engine.store.transactions import children, logins, release, robots, statistics, supersede
+from engine.store.transactions import children, logins, placement, release, robots, statistics, supersede
 from engine.store.transactions.logins import LoginNews
 from engine.store.transactions.release import EndedFile
 from engine.store.transactions.robots import RobotsResult, RobotsWanted
@@ -33,7 +33,7 @@ Settler = Callable[[Commit, Sequence[JobOutcome]], Iterable[Made]]
 Writer = Callable[[Commit, Any], None]
 
 SETTLERS: tuple[Settler, ...] = (
-    hosts.settle_guarded,
+    placement.settle_guarded,
     logins.settle,
     robots.settle,
     supersede.settle_outdated,

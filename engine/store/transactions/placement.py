@@ -1,13 +1,14 @@
 """Finds or creates the host and the sequence of a new job; a new host gets its robots job."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
-from engine.model.job import JobKind
+from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
-from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.host.hosts import HostFailure, HostPolicy
 from engine.store.tables.job import sequences
-from engine.store.tables.outcome import Placement
+from engine.store.tables.outcome import Commit, Effect, JobOutcome, Placement
+from engine.store.tables.run.events import Event
 from engine.store.transactions import logins
 from engine.store.transactions.robots import add_robots_job
 
@@ -28,6 +29,20 @@ def apply_host_policy(db: Database, run: int, host_key: str, policy: HostPolicy)
 def readmit_host(db: Database, run: int, host_key: str, policy: HostPolicy) -> None:
     """Requeue what the address guard skipped on a host that the defs name now; its robots.txt is asked for again."""
     sequences.recheck_skipped_of_host(db, apply_host_policy(db, run, host_key, policy))
+
+
+def settle_guarded(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
+    """Requeue the jobs of a host that was named while its refusal was on its way here: naming it did not see them."""
+    for outcome in outcomes:
+        failure = outcome.find(HostFailure) if outcome.state is JobState.SKIPPED else None
+        if (
+            failure is not None
+            and failure.guarded is not None
+            and hosts.is_named(commit.db, commit.run, failure.guarded)
+        ):
+            outcome.state, outcome.reason = JobState.READY, None
+            outcome.remove(Event)
+    return ()
 
 
 class PlacementCache:

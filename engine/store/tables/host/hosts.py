@@ -7,10 +7,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from engine.model.host import LoginRule
-from engine.model.job import JobState
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
-from engine.store.tables.run.events import Event
 
 ROBOTS_MAX_AGE = 23 * 3600.0
 """Seconds after which a robots.txt is asked for again, so that none in use is older than the 24 hours of RFC 9309."""
@@ -232,16 +230,6 @@ class HostFailure(Effect):
     """Whether it was answered with 404 or 410."""
     guarded: str | None = None
     """SKIPPED because the address guard refused this host (`name:port`), which a locator may name meanwhile."""
-
-
-def settle_guarded(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
-    """Requeue the jobs of a host that was named while its refusal was on its way here: naming it did not see them."""
-    for outcome in outcomes:
-        failure = outcome.find(HostFailure) if outcome.state is JobState.SKIPPED else None
-        if failure is not None and failure.guarded is not None and is_named(commit.db, commit.run, failure.guarded):
-            outcome.state, outcome.reason = JobState.READY, None
-            outcome.remove(Event)
-    return ()
 
 
 def write_failures(commit: Commit, made: Sequence[tuple[JobOutcome, HostFailure]]) -> None:
