@@ -35,11 +35,8 @@ def settle_guarded(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[t
     """Requeue the jobs of a host that was named while its refusal was on its way here: naming it did not see them."""
     for outcome in outcomes:
         failure = outcome.find(HostFailure) if outcome.state is JobState.SKIPPED else None
-        if (
-            failure is not None
-            and failure.guarded is not None
-            and hosts.is_named(commit.db, commit.run, failure.guarded)
-        ):
+        refused = None if failure is None else failure.guarded
+        if refused is not None and hosts.is_named(commit.db, commit.run, refused):
             outcome.state, outcome.reason = JobState.READY, None
             outcome.remove(Event)
     return ()
