@@ -18,7 +18,7 @@ from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row.files import Download
+from engine.store.tables.row.files import DownloadedFile
 
 
 class FileHandler:
@@ -42,7 +42,7 @@ class FileHandler:
         except (OSError, StorageError) as error:
             outcome = self._disk_failed(job, error)
         finally:
-            is_over = outcome is not None and outcome.state not in OPEN_STATES and outcome.find(Download) is None
+            is_over = outcome is not None and outcome.state not in OPEN_STATES and outcome.find(DownloadedFile) is None
             self._parts.close(job, discard=is_over)
         return outcome
 
@@ -93,7 +93,7 @@ class FileHandler:
     def _downloaded(self, job: LeasedJob, part: FilePart, stored: StoredFile, url: str, time: str) -> JobOutcome:
         text = f"file {time:>7} {stored.size / 1000:4.0f} kB  {urls.without_credentials(url)} → {stored.path}"
         event = self._outcomes.event(job, "INFO", text)
-        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(Download(stored), event))
+        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(DownloadedFile(stored), event))
         outcome.release_when_settled(part.forget_note)
         return outcome
 

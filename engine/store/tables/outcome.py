@@ -1,4 +1,4 @@
-"""The outcome of a leased job: its new state, what the attempt cost, and the effects that a commit writes."""
+"""The outcome of a leased job: its new state, what the attempt cost, and its effects."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar

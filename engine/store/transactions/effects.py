@@ -15,7 +15,7 @@ from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome
 from engine.store.tables.row import files, health, rows
-from engine.store.tables.row.files import Download
+from engine.store.tables.row.files import DownloadedFile
 from engine.store.tables.row.health import PageCounts
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows, RejectedRecords
@@ -58,7 +58,7 @@ WRITERS: dict[type[Effect], Writer] = {
     FailedSteps: supersede.write_failed_steps,
     Outdated: supersede.write_outdated,
     Children: children.write,
-    Download: files.write,
+    DownloadedFile: files.write,
     HeldRows: release.write_held,
     EndedFile: release.write_ended,
     Backoff: hosts.write_backoffs,

@@ -11,7 +11,7 @@ from engine.model.file import StoredFile, number_urls
 from engine.model.job import JobKind, JobState, LeasedJob, file_key
 from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.outcome import Effect, JobOutcome
-from engine.store.tables.row.files import Download
+from engine.store.tables.row.files import DownloadedFile
 from engine.store.tables.row.held_rows import HeldRows
 from tests.contract.store.harness import StoreHarness, sent
 
@@ -72,7 +72,9 @@ def take_files(store: StoreHarness, group: str = "g") -> dict[str, LeasedJob]:
 
 
 def downloaded(store: StoreHarness, job: LeasedJob) -> JobOutcome:
-    return JobOutcome(job=job, state=JobState.DONE, attempts=1, stats=sent(), effects=(Download(stored(job.url)),))
+    return JobOutcome(
+        job=job, state=JobState.DONE, attempts=1, stats=sent(), effects=(DownloadedFile(stored(job.url)),)
+    )
 
 
 def values(store: StoreHarness) -> list[Any]:

@@ -29,13 +29,13 @@ class RecordedFile(NamedTuple):
     url: str
 
 
-class Download(Served):
+class DownloadedFile(Served):
     """What a job of the kind FILE downloaded."""
 
     file: StoredFile
 
 
-def write(commit: Commit, made: Sequence[tuple[JobOutcome, Download]]) -> None:
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, DownloadedFile]]) -> None:
     """Record what jobs downloaded."""
     values = [(outcome.job.id, download.file) for outcome, download in made]
     commit.db.execute_values(_ADD, [(commit.run, job, f.path, f.size, f.hash, f.type) for job, f in values])

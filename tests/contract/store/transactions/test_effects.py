@@ -18,7 +18,7 @@ from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome
-from engine.store.tables.row.files import Download
+from engine.store.tables.row.files import DownloadedFile
 from engine.store.tables.row.health import PageCounts
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows, RejectedRecords
@@ -59,7 +59,7 @@ CASES = [
     effect(FailedSteps()),
     effect(Outdated(), "jobs", "sequences"),
     effect(Children((child(Page("http://a/2")),)), "jobs", "sequences", "runs"),
-    effect(Download(StoredFile("files/x", 1, "x", "")), "files"),
+    effect(DownloadedFile(StoredFile("files/x", 1, "x", "")), "files"),
     effect(HeldRows("book", 1, ("{}",), (PLACES,), KEY), "rows", "row_counts", "content_sums"),
     effect(EndedFile()),
     effect(Backoff(1030.0, throttled=True, strike=True), "hosts"),
