@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,11 @@ class Spawner:
         """Processes that the template has not reported yet, by number."""
         self._children: list[Child] = []
         self._crashes = 0
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether this system could let the template fork for this process, and refuses."""
+        return not self.adopts and sys.platform == "linux"
 
     @property
     def failure(self) -> str | None:

@@ -66,6 +66,7 @@ from engine.supervise.wal_guard import WalGuard
 _T = TypeVar("_T")
 _BUSY_SECONDS = 0.5
 """The longest wait for a busy database in a tick; a later tick retries."""
+_PLAIN_PROCESSES = "prctl is refused here: each process has an interpreter of its own, and takes longer to start"
 _START_BUSY_SECONDS = 90.0
 
 
@@ -109,6 +110,8 @@ def build_supervisor(
         run, published = begun.run, begun.published
         pages_warning = _retry(lambda: clean_stored(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
         settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
+        if spawner.is_refused:
+            _retry(lambda: _warn(db, run, "process", _PLAIN_PROCESSES), cancelled)
     except BaseException:
         db.close()
         raise
@@ -186,10 +189,14 @@ def _check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
         except OSError as error:
             reason = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
             text = f"{reason}; crawls of one host by several data dirs do not know of each other"
-            with db.transaction():
-                events.add(db, run.seq, [Event(time.time(), "WARNING", "supervisor", "host", text)])
+            _warn(db, run, "host", text)
             return replace(settings, host_clock=False)
     return settings
+
+
+def _warn(db: Database, run: Run, kind: str, text: str) -> None:
+    with db.transaction():
+        events.add(db, run.seq, [Event(time.time(), "WARNING", "supervisor", kind, text)])
 
 
 class _BegunRun(Struct, frozen=True):

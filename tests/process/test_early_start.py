@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_the_template_starts_before_the_defs_are_read(project: Project, site: Si
     project.write(Library(site, shelves=1, books=1).defs())
     running = project.start("--nodes", "2")
     assert until(mark.exists)
-    assert len(project.children("template")) == 1
+    assert until(lambda: len(project.children("template")) == 1)
     assert [path.name for path in project.data.iterdir()] == ["supervisor.lock"]
     done = running.wait()
     assert done.code == 0, done.err
@@ -79,6 +80,7 @@ def test_one_that_died_is_followed_by_another(project: Project, site: Site, mark
     project.write(Library(site, shelves=1, books=1).defs())
     running = project.start("--nodes", "2")
     assert until(mark.exists)
+    assert until(lambda: project.children("template"))
     [pid] = project.children("template")
     assert parent_of(pid) == running.pid
     os.kill(pid, signal.SIGKILL)
@@ -86,3 +88,29 @@ def test_one_that_died_is_followed_by_another(project: Project, site: Site, mark
     assert done.code == 0, done.err
     project.assert_clean(done)
     assert project.query("SELECT count(*) FROM nodes") == [(2,)], "no node crashed"
+
+
+PLAIN = """
+import sys
+if "console" in sys.orig_argv:
+    from engine.processes import child
+    child.become_subreaper = lambda: False
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere all processes are plain")
+def test_where_prctl_is_refused_processes_are_plain_and_a_warning_says_so_once(
+    project: Project, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(PLAIN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    library = Library(site, shelves=2, books=3)
+    project.write(library.defs())
+    done = project.start("--nodes", "2").wait()
+    assert done.code == 0, done.err
+    assert len(project.rows("book")) == 6
+    texts = project.query("SELECT text FROM events WHERE kind = 'process'")
+    assert [text for (text,) in texts] == [
+        "prctl is refused here: each process has an interpreter of its own, and takes longer to start"
+    ]
+    project.assert_clean(done)
