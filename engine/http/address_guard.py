@@ -10,9 +10,6 @@ from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
-
-from engine.http.errors import AddressRefused
 
 # The standard library's `is_private` and `is_global` differ between Python versions, so the networks are listed here.
 # The first that contains an address decides.
@@ -167,16 +164,3 @@ def find_guarded_address(error: BaseException) -> GuardedAddress | None:
     """The refusal in an error of aiohttp."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return cause if isinstance(cause, GuardedAddress) else None
-
-
-def refuse_guarded_literal(url: URL) -> None:
-    """Raise AddressRefused if the host is a guarded address: no resolver sees an address."""
-    address = literal_address(url.host_subcomponent or "")
-    category = None if address is None else guarded_category(address)
-    if address is not None and category is not None:
-        raise to_refusal(url, address, category)
-
-
-def to_refusal(url: URL, address: str, category: str) -> AddressRefused:
-    """The refusal of a URL because of an address of its host."""
-    return AddressRefused(url.host_subcomponent or "", url.port or 0, address, category)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request as UrllibRequest
 
 from engine import urls
-from engine.http.request import OutgoingRequest
+from engine.http.exchange import OutgoingRequest
 
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList

@@ -9,7 +9,8 @@ import httpx
 
 from engine import urls
 from engine.http.errors import FetchFailed
-from engine.http.request import OutgoingRequest, user_and_password
+from engine.http.exchange import OutgoingRequest
+from engine.http.request import user_and_password
 from engine.http.response import decode_header
 from engine.model.host import HostAuth
 

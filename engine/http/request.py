@@ -5,7 +5,6 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus, unquote
@@ -15,6 +14,7 @@ from multidict import CIMultiDict
 
 from engine import urls
 from engine.http.errors import FetchFailed
+from engine.http.exchange import OutgoingRequest, RequestTerms
 from engine.model.definition import HostRule
 from engine.model.host import FIXED_HEADERS, SAFE_HEADERS, HostAuth, HostRoute
 from engine.model.job import Request
@@ -27,31 +27,6 @@ _INVALID_CREDENTIAL = re.compile(r"[\x00-\x1f\x7f]")
 _NO_COOKIES: Mapping[str, str] = MappingProxyType({})
 
 
-class OutgoingRequest(httpx.Request):
-    """An httpx request that carries the exact URL to send; httpx would re-encode it.
-
-    It sets the public attributes itself: the constructor of `httpx.Request` adds headers.
-    """
-
-    def __init__(self, method: str, target: str, headers: httpx.Headers, body: bytes, *, exempt: bool = False) -> None:
-        self.method = method
-        self.target = target
-        """The URL as sent: normalized, without credentials or fragment, with all variables expanded."""
-        self.headers = headers
-        """Headers besides those of every request."""
-        self.body = body
-        self.exempt = exempt
-        """Whether the host may be at a guarded address."""
-
-    @cached_property
-    def url(self) -> httpx.URL:  # type: ignore[override]  # an attribute there
-        """The URL for cookies; only its origin if httpx rejects a URL that browsers accept, such as a very long one."""
-        try:
-            return httpx.URL(self.target)
-        except httpx.InvalidURL:
-            return httpx.URL(urls.origin(self.target))
-
-
 def build_request(
     url: str,
     request: Request,
@@ -59,13 +34,13 @@ def build_request(
     cookies: Mapping[str, str],
     *,
     from_defs: bool,
-    exempt: bool = False,
     auth: HostAuth | None = None,
+    terms: RequestTerms | None = None,
 ) -> OutgoingRequest:
     """The request to send. Headers and cookies of `request` override `headers` and `cookies`, which are the host's.
 
     `from_defs`: the URL is a text of the defs, so its variables are expanded. A URL from a page is sent as it is.
-    `exempt`: the host may be at a guarded address. `auth`: the host's, unless the request has an `Authorization`.
+    `auth`: the host's, unless the request has an `Authorization`.
     Raises `FetchFailed`: invalid URL, header or credential, or a variable that is not set.
     """
     target = urls.normalize(expand_url(url) if from_defs else url)
@@ -99,7 +74,7 @@ def build_request(
         encoded = httpx.Headers(list(out.items()), encoding="utf-8")
     except UnicodeEncodeError:
         raise FetchFailed("invalid HTTP request", kind="url", retryable=False) from None
-    return OutgoingRequest(request.method, target, encoded, body, exempt=exempt)
+    return OutgoingRequest(request.method, target, encoded, body, terms)
 
 
 def authorization_of(auth: HostAuth) -> str:

@@ -14,7 +14,7 @@ from engine.defs.url_list import read_urls
 from engine.defs.url_patterns import expand
 from engine.errors import PageUnavailable, UsageError
 from engine.http.client import Fetcher
-from engine.http.errors import AddressRefused, FetchFailed
+from engine.http.errors import FetchFailed
 from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.http.request import HostPart, build_request, expand_url, host_part, may_carry_credentials
 from engine.http.response import FetchResponse
@@ -165,15 +165,6 @@ class _PageFetch:
 
     async def _send(self, url: str, request: Request, *, for_robots: bool = False) -> FetchResponse:
         host_key = urls.host_key(url)
-        try:
-            return await self._send_once(url, request, host_key, for_robots=for_robots)
-        except AddressRefused:
-            if host_key in self._exempt or not self._is_named(host_key):
-                raise
-            self._exempt.add(host_key)
-            return await self._send_once(url, request, host_key, for_robots=for_robots)
-
-    async def _send_once(self, url: str, request: Request, host_key: str, *, for_robots: bool) -> FetchResponse:
         rule = host_rule_for(self._definitions, host_key)
         allowed = not for_robots and may_carry_credentials(rule, url, self._start_url, self._plain_hosts)
         part = host_part(rule, with_credentials=allowed)
@@ -191,6 +182,7 @@ class _PageFetch:
             route=part.route,
             url_from_defs=url == self._written_url,
             exempt=host_key in self._exempt,
+            find_exemption=partial(self._is_named, host_key),
             read_at_most=ROBOTS_BYTES_READ if for_robots else None,
             session_cookies=not for_robots,
         )

@@ -26,7 +26,11 @@ RARE = {
 
 def test_a_node_starts_without_what_few_crawls_need():
     names = loaded("import engine.node.process")
-    rare = {"engine.extract.tables.axis_table", "engine.http.routed_transport", "engine.node.extraction.steps.apply"}
+    rare = {
+        "engine.extract.tables.axis_table",
+        "engine.http.transports.httpcore_wire",
+        "engine.node.extraction.steps.apply",
+    }
     assert names & (RARE | rare | {"yaml", "watchfiles", "engine.store.db.filter"}) == set()
 
 

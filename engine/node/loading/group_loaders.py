@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from engine import urls
 from engine.http.byte_budget import BodyShare
-from engine.http.request import OutgoingRequest
+from engine.http.exchange import OutgoingRequest
 from engine.model.job import JobKind, LeasedJob
 from engine.model.step import StepResult
 from engine.node.def_cache import DefCache

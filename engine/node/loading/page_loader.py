@@ -11,7 +11,7 @@ from engine import urls
 from engine.http.byte_budget import BodyShare
 from engine.http.decompress import body_too_large
 from engine.http.errors import FetchFailed
-from engine.http.request import OutgoingRequest
+from engine.http.exchange import OutgoingRequest
 from engine.http.response import FetchResponse, parse_retry_after, redirect_target
 from engine.model.definition import Definitions, TaskGroup
 from engine.model.retry_policy import FOUND

@@ -1,5 +1,7 @@
 """Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
+from functools import partial
+
 from msgspec import Struct, field
 
 from engine import urls
@@ -141,33 +143,31 @@ class RequestSender:
             if loaded is not None:
                 return loaded
         await self._fetcher.wait_for_challenge(url, part.auth)
-        await self._host_gates.wait_turn(job, again=stats.requests > 0)
-        stats.requests += 1
-        sent_at = boottime()
+        turn = JobTurn(self, job, host_key, stats)
         try:
-            exempt = self._named_hosts.is_known_exempt(host_key, job.defs_version)
-            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode)
+            response = await self._send(job, url, request, part, turn, jar_mode)
+            if response.challenge_answer is not None:  # the answer is a request like any other: it waits for its turn
+                self._note_cookies(stats, url, response, jar_mode)
+                answer = response.challenge_answer
+                response = await self._send(job, url, request, part, turn, jar_mode, authorization=answer)
         except AddressRefused:
-            # only hosts with guarded addresses cost the search for their names in the defs
-            if not self._named_hosts.is_exempt(host_key, job.defs_version):
-                stats.requests -= 1
-                raise
-            exempt = True
-            response = await self._send(job, url, request, part, exempt=True, jar_mode=jar_mode)
-        if response.challenge_answer is not None:
-            # a request like any other: it waits for its turn; the challenge is an answer, but does not count as a
-            # refusal
-            self._note_cookies(stats, url, response, jar_mode)
-            self._count_response(job, host_key, stats, sent_at, response)
+            stats.requests -= 1
+            raise
+        self._note_cookies(stats, url, response, jar_mode)
+        return response
+
+    async def begin_turn(self, job: LeasedJob, stats: _RequestStats, *, further: bool) -> float:
+        """Wait for the job's next turn at its host; returns the moment. `further`: the job reserved one request alone.
+
+        Raises HostBackingOff, RequestLimitReached.
+        """
+        if further:
             if job.reserved and not await self._db_access.reserve_request(job):
                 raise RequestLimitReached
             stats.reserved += job.reserved
-            await self._host_gates.wait_turn(job, again=True)
-            stats.requests += 1
-            sent_at, answer = boottime(), response.challenge_answer
-            response = await self._send(job, url, request, part, exempt=exempt, jar_mode=jar_mode, authorization=answer)
-        self._note_cookies(stats, url, response, jar_mode)
-        return self._count_response(job, host_key, stats, sent_at, response)
+        await self._host_gates.wait_turn(job, again=stats.requests > 0)
+        stats.requests += 1
+        return boottime()
 
     def _host_part(self, job: LeasedJob, url: str) -> HostPart:
         """Credentials, headers and cookies that the host's rule adds to one request."""
@@ -193,7 +193,7 @@ class RequestSender:
         stats.requests += 1
         sent_at = boottime()
         response = await read_file(url, max_body=self._max_body, share=self.share(job))
-        return self._count_response(job, urls.FILE_HOST_KEY, stats, sent_at, response)
+        return self.count_response(job, urls.FILE_HOST_KEY, stats, sent_at, response)
 
     async def _load(
         self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats
@@ -220,11 +220,12 @@ class RequestSender:
         if outcome.response is None:
             stats.requests -= 1
             return None
-        return self._count_response(job, urls.host_key(url), stats, sent_at, outcome.response)
+        return self.count_response(job, urls.host_key(url), stats, sent_at, outcome.response)
 
-    def _count_response(
+    def count_response(
         self, job: LeasedJob, host_key: str, stats: _RequestStats, sent_at: float, response: FetchResponse
     ) -> FetchResponse:
+        """Note the costs of a response, and whether it refuses the crawler."""
         stats.responses += 1
         stats.seconds += response.elapsed
         stats.received += response.received
@@ -266,9 +267,9 @@ class RequestSender:
         url: str,
         request: Request,
         part: HostPart,
-        *,
-        exempt: bool,
+        turn: "JobTurn",
         jar_mode: CookieJarMode,
+        *,
         authorization: str | None = None,
     ) -> FetchResponse:
         download = None
@@ -283,7 +284,9 @@ class RequestSender:
             authorization=authorization,
             route=part.route,
             url_from_defs=job.is_written(url),
-            exempt=exempt,
+            exempt=self._named_hosts.is_known_exempt(turn.host_key, job.defs_version),
+            find_exemption=partial(self._named_hosts.is_exempt, turn.host_key, job.defs_version),
+            turn=turn,
             read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
             session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,
             keep_cookies=jar_mode != "off",
@@ -351,6 +354,24 @@ class RequestSender:
         stats.throttled = stats.throttled or response.status in OVERLOAD_STATUSES
         stats.strike = stats.strike or first
         stats.backoff_until = end or None
+
+
+class JobTurn:
+    """The turns of one request of a job: several if it answers a challenge, or a middleware sends it again."""
+
+    def __init__(self, sender: RequestSender, job: LeasedJob, host_key: str, stats: _RequestStats) -> None:
+        self._sender = sender
+        self._job = job
+        self.host_key = host_key
+        self._stats = stats
+        self._sent_at = 0.0
+
+    async def begin(self) -> None:
+        """Wait until the next request may be sent. Raises HostBackingOff, RequestLimitReached."""
+        self._sent_at = await self._sender.begin_turn(self._job, self._stats, further=self._sent_at > 0)
+
+    def end(self, response: FetchResponse) -> None:
+        self._sender.count_response(self._job, self.host_key, self._stats, self._sent_at, response)
 
 
 def _give_back(job: LeasedJob, refusal: HostBackingOff) -> JobOutcome:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from engine.http.cookies import SessionCookies
-from engine.http.request import OutgoingRequest
+from engine.http.exchange import OutgoingRequest
 from engine.model.definition import Definitions, HostRule
 from engine.model.job import LeasedJob
 from engine.node.def_cache import DefCache

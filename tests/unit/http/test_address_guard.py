@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from engine import urls
-from engine.http import transport
 from engine.http.address_guard import GuardedAddress, guarded_category, literal_address, open_guarded_socket
 from engine.http.client import Fetcher
 from engine.http.errors import AddressRefused, FetchFailed
+from engine.http.transports import aiohttp_wire as transport
 from engine.model.job import Request
 from tests.unit.http.server import Site, serving
 
@@ -232,7 +232,7 @@ def test_a_name_that_changes_its_address_is_judged_at_every_connection(connectio
             with pytest.raises(FetchFailed) as failed:
                 await fetcher.send("http://rebind.example/", GET)
             reasons.append(failed.value.reason)
-            session = fetcher._transport._session(exempt=False)
+            session = fetcher._guard._inner._plain._session(exempt=False)
             assert isinstance(session.connector, aiohttp.TCPConnector)
             session.connector.clear_dns_cache()  # as after its 60 seconds
         await fetcher.aclose()
@@ -245,7 +245,7 @@ def test_a_name_that_changes_its_address_is_judged_at_every_connection(connectio
 
 
 def test_the_socket_is_guarded_even_if_the_resolver_is_not(monkeypatch: pytest.MonkeyPatch, site: Site) -> None:
-    monkeypatch.setattr(transport, "GuardedResolver", lambda resolver: resolver)
+    monkeypatch.setattr("engine.http.transports.guard.GuardedResolver", lambda resolver: resolver)
     resolver = Resolver({"sly.example": ["127.0.0.1"], "two.example": ["127.0.0.1", "10.0.0.1"]})
     for name in ("sly", "two"):
         (refused,) = asyncio.run(_fetch(resolver, (f"http://{name}.example:{site.port}/", False)))

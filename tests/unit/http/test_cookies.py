@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.http.cookies import SessionCookies, SiteCookies, _SitePolicy
-from engine.http.request import OutgoingRequest
+from engine.http.exchange import OutgoingRequest
 
 HOSTS = ["https://shop.example", "http://shop.example", "https://a.shop.example", "https://shop.example:8443"]
 PATHS = ["/", "/x", "/dir/", "/dir/page", "/dir/sub/page?q=/a/b", "/d%C3%BCr/page", "/a|b/c"]

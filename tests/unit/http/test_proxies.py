@@ -175,7 +175,7 @@ def test_the_address_is_checked_again_when_the_socket_is_opened(
     modern: Site, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check of the resolver is switched off: the last one alone must hold."""
-    monkeypatch.setattr("engine.http.routed_transport.GuardedResolver", lambda resolver: resolver)
+    monkeypatch.setattr("engine.http.transports.guard.GuardedResolver", lambda resolver: resolver)
     with pytest.raises(AddressRefused):
         send(
             modern.url("/").replace("127.0.0.1", "shop.example"), trusting(authority), exempt=False,

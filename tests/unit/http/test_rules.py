@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engine.http.cookies import SessionCookies
 from engine.http.errors import FetchFailed
+from engine.http.exchange import OutgoingRequest
 from engine.http.redirects import build_redirect_request
-from engine.http.request import OutgoingRequest
 from engine.model.job import Request
 from engine.model.retry_policy import classify_status, host_backoff, retry_wait, retryable_status
 
@@ -180,7 +180,7 @@ def test_the_list_of_public_suffixes_is_loaded_with_the_first_cookie() -> None:
 import sys, httpx
 from engine.http.client import Fetcher
 from engine.http.cookies import SessionCookies
-from engine.http.request import OutgoingRequest
+from engine.http.exchange import OutgoingRequest
 cookies = SessionCookies()
 request = OutgoingRequest("GET", "http://shop.example/", httpx.Headers(), b"")
 cookies.set_cookie_header(request)

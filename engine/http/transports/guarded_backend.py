@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractResolver
 
 from engine.http.address_guard import literal_address, open_guarded_socket
 from engine.http.errors import describe_os_error, invalid_certificate, tls_failure
-from engine.http.proxies import ProxyFailed
+from engine.http.transports.proxies import ProxyFailed
 
 READ_BYTES = 16 * 1024
 """Bytes of one read: a hostile server's messages in them are parsed without letting other tasks run."""

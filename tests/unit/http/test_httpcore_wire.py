@@ -12,8 +12,10 @@ import pytest
 
 from engine.http.client import Fetcher
 from engine.http.errors import AddressRefused
-from engine.http.request import OutgoingRequest
-from engine.http.routed_transport import RoutedTransport
+from engine.http.exchange import OutgoingRequest, RequestTerms, send_by
+from engine.http.transports.body import LimitedBody
+from engine.http.transports.guard import Resolvers
+from engine.http.transports.httpcore_wire import HttpcoreWire
 from engine.model.host import HostRoute, TlsRule
 from engine.model.job import Request
 from tests.process.certificates import Authority
@@ -116,17 +118,18 @@ def test_bodies_are_limited_as_sent_and_as_decompressed(modern: Site, authority:
 @pytest.mark.parametrize("http2", [False, True])
 def test_a_body_is_read_piece_by_piece_and_its_connection_kept(modern: Site, authority: Authority, http2: bool) -> None:
     modern["/long"] = Page(b"x" * 1_000_000)
-    transport = RoutedTransport(headers={}, connections=2, deadline=10)
+    wire = HttpcoreWire(headers={}, connections=2, deadline=10, resolvers=Resolvers())
 
     async def work() -> None:
         for _ in range(2):
-            request = OutgoingRequest("GET", modern.url("/long"), httpx.Headers(), b"", exempt=True)
-            response = await transport.send(request, trusting(authority, http2=http2))
-            pieces = [piece async for piece in response.body]
+            terms = RequestTerms(exempt=True, route=trusting(authority, http2=http2))
+            request = OutgoingRequest("GET", modern.url("/long"), httpx.Headers(), b"", terms)
+            body = LimitedBody((await send_by(wire, request)).body)
+            pieces = [piece async for piece in body]
             assert len(pieces) > 10
             assert b"".join(pieces) == b"x" * 1_000_000
-            assert response.body.received == 1_000_000
-        await transport.aclose()
+            assert body.received == 1_000_000
+        await wire.aclose()
 
     asyncio.run(work())
     assert modern.connections == 1

@@ -1,4 +1,4 @@
-"""The transport over httpcore's pools, for hosts with a proxy, TLS settings or HTTP/2.
+"""The wire over httpcore's pools, for hosts with a proxy, TLS settings or HTTP/2.
 
 It is imported, with httpcore and h2, at the first request that needs it.
 """
@@ -10,37 +10,28 @@ import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
-from io import BytesIO
 from typing import NamedTuple
 
-import aiohttp
 import httpcore
-from aiohttp.abc import AbstractResolver
+import httpx
 from yarl import URL
 
 from engine import urls
 from engine.errors import one_line
-from engine.http.address_guard import (
-    GuardedAddress,
-    GuardedResolver,
-    literal_address,
-    refuse_guarded_literal,
-    to_refusal,
+from engine.http.address_guard import GuardedAddress
+from engine.http.errors import FetchFailed, describe_os_error, invalid_certificate, tls_failure, unresolved_host
+from engine.http.exchange import OutgoingRequest, WireBody, WireResponse
+from engine.http.transports.guard import Resolvers
+from engine.http.transports.guarded_backend import GuardedBackend, GuardedStream, ProxyBackend
+from engine.http.transports.proxies import (
+    PROXY_REFUSES,
+    Proxy,
+    ProxyFailed,
+    ProxyRotation,
+    read_proxy,
+    tunnel_failure,
 )
-from engine.http.decompress import Decompressor, body_too_large
-from engine.http.errors import (
-    FetchFailed,
-    ProxiedNameRefused,
-    describe_os_error,
-    invalid_certificate,
-    tls_failure,
-    unresolved_host,
-)
-from engine.http.guarded_backend import GuardedBackend, GuardedStream, ProxyBackend
-from engine.http.proxies import PROXY_REFUSES, Proxy, ProxyFailed, ProxyRotation, read_proxy, tunnel_failure
-from engine.http.request import OutgoingRequest
-from engine.http.tls import TlsContexts
-from engine.http.transport import HoldBytes, TransportResponse
+from engine.http.transports.tls import TlsContexts
 from engine.model.host import HostRoute, TlsRule
 
 _IDLE_SECONDS = 15.0
@@ -86,7 +77,7 @@ class Wire(NamedTuple):
     backend: GuardedBackend
 
 
-class RoutedTransport:
+class HttpcoreWire(httpx.AsyncBaseTransport):
     """Up to `connections` are in use, and as many are kept idle. Use it from one event loop."""
 
     def __init__(
@@ -95,7 +86,7 @@ class RoutedTransport:
         headers: Mapping[str, str],
         connections: int,
         deadline: float,
-        resolver: AbstractResolver | None = None,
+        resolvers: Resolvers,
     ) -> None:
         """`headers`: of every request. `deadline`: seconds for a whole request, which the caller keeps.
 
@@ -104,9 +95,7 @@ class RoutedTransport:
         self._headers = {name.lower(): (name.encode(), value.encode()) for name, value in headers.items()}
         self._connections = connections
         self._proxy_seconds = min(_MAX_PROXY_SECONDS, deadline / 3)
-        self._resolver = resolver
-        self._guarded_resolver: GuardedResolver | None = None
-        self._own_resolver: AbstractResolver | None = None
+        self._resolvers = resolvers
         self._contexts = TlsContexts()
         self._rotation = ProxyRotation()
         self._proxies: dict[tuple[str, ...], tuple[Proxy, ...]] = {}
@@ -114,10 +103,11 @@ class RoutedTransport:
         self._idle: OrderedDict[int, Wire] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def send(self, request: OutgoingRequest, route: HostRoute) -> TransportResponse:
-        """Send one request. Raises `FetchFailed`, `AddressRefused`; cancelling it closes its connection."""
+    async def handle_async_request(self, request: httpx.Request) -> WireResponse:
+        """Raises `FetchFailed`, `GuardedAddress`; cancelling it closes its connection."""
+        assert isinstance(request, OutgoingRequest)
+        route = request.terms.route or HostRoute()
         url = URL(request.target, encoded=True)
-        check_route(url, route, exempt=request.exempt)
         if not route.proxies:
             return await self._exchange(request, _key_of(url, request, route, None))
         proxies = self._read_proxies(route.proxies)
@@ -131,18 +121,12 @@ class RoutedTransport:
             return response
         raise self._rotation.failure(proxies)
 
-    def check_address(self, url: str, route: HostRoute) -> None:
-        """Raise AddressRefused if the guard refuses the host of a normalized URL on a route with proxies."""
-        check_route(URL(url, encoded=True), route, exempt=False)
-
     async def aclose(self) -> None:
         for wire in self._idle.values():
             self._close_soon(wire)
         self._idle.clear()
         if self._closing:
             await asyncio.wait(self._closing, timeout=1.0)
-        if self._own_resolver is not None:
-            await self._own_resolver.close()
 
     def _read_proxies(self, written: tuple[str, ...]) -> tuple[Proxy, ...]:
         proxies = self._proxies.get(written)
@@ -152,7 +136,7 @@ class RoutedTransport:
             proxies = self._proxies[written] = tuple(map(read_proxy, written))
         return proxies
 
-    async def _exchange(self, request: OutgoingRequest, key: WireKey) -> TransportResponse:
+    async def _exchange(self, request: OutgoingRequest, key: WireKey) -> WireResponse:
         """Send the request and read the head of its response. Raises FetchFailed, ProxyFailed."""
         await self._slots.acquire()
         wire = reused = self._take_idle(key)
@@ -171,12 +155,10 @@ class RoutedTransport:
             self._slots.release()
             if wire is not None:
                 self._close_soon(wire)
-            if isinstance(error, ProxyFailed) or not isinstance(error, Exception):
+            if isinstance(error, ProxyFailed | GuardedAddress) or not isinstance(error, Exception):
                 raise
             if key.proxy is not None and wire is not None and not wire.backend.has_served:
                 raise self._to_proxy_failure(error, key, key.proxy) from error
-            if isinstance(error, GuardedAddress):
-                raise to_refusal(URL(request.target, encoded=True), error.address, error.category) from error
             failure = to_fetch_failed(error, host=key.host)
             if failure.kind == "connection" and wire is not None and reused is None and key.tls is not None:
                 failure = await self._find_alert(key) or failure
@@ -184,13 +166,8 @@ class RoutedTransport:
                 # not sent again at once, as it may have reached the host: the next attempt has another proxy
                 failure = FetchFailed(f"{failure.reason}, by proxy {key.proxy}", kind="proxy", retryable=True)
             raise failure from error
-        body = StreamBody(
-            response,
-            on_complete=partial(self._keep, wire),
-            on_abandoned=partial(self._abandon, wire),
-            to_failure=partial(to_fetch_failed, host=key.host, in_body=True),
-        )
-        return TransportResponse(response.status, tuple(response.headers), body, request)
+        body = HttpcoreBody(response, partial(self._take_back, wire), key.host)
+        return WireResponse(response.status, tuple(response.headers), body, request)
 
     def _to_proxy_failure(self, error: Exception, key: WireKey, proxy: Proxy) -> Exception:
         """What became of a connection for which the proxy has not served."""
@@ -222,17 +199,11 @@ class RoutedTransport:
         return Wire(key, pool, backend)
 
     def _create_backend(self, key: WireKey) -> GuardedBackend:
-        resolver = self._resolver or self._own_resolver
-        if resolver is None:
-            resolver = self._own_resolver = aiohttp.DefaultResolver()
-        if key.proxy is not None:
-            tls = self._contexts.find(None, http2=False) if key.proxy.scheme == "https" else None
-            return ProxyBackend(resolver, tls, tunnels=not key.is_forwarded, seconds=self._proxy_seconds)
-        if key.exempt:
-            return GuardedBackend(resolver, exempt=True)
-        if self._guarded_resolver is None:
-            self._guarded_resolver = GuardedResolver(resolver)
-        return GuardedBackend(self._guarded_resolver, exempt=False)
+        if key.proxy is None:
+            return GuardedBackend(self._resolvers.find(exempt=key.exempt), exempt=key.exempt)
+        tls = self._contexts.find(None, http2=False) if key.proxy.scheme == "https" else None
+        resolver = self._resolvers.find(exempt=True)
+        return ProxyBackend(resolver, tls, tunnels=not key.is_forwarded, seconds=self._proxy_seconds)
 
     def _build(self, request: OutgoingRequest, key: WireKey) -> httpcore.Request:
         """The request for httpcore, which adds no headers of its own, with the exact URL."""
@@ -273,9 +244,12 @@ class RoutedTransport:
         number = next((number for number, wire in reversed(self._idle.items()) if wire.key == key), None)
         return None if number is None else self._idle.pop(number)
 
-    def _keep(self, wire: Wire) -> None:
-        """Take back a connection whose response is complete."""
+    def _take_back(self, wire: Wire, is_usable: bool) -> None:
+        """Take back a connection, whose response is complete if it is of further use."""
         self._slots.release()
+        if not is_usable:
+            self._close_soon(wire)
+            return
         self._idle[id(wire)] = wire
         while self._idle:  # the oldest first: those behind it expire later
             number, oldest = next(iter(self._idle.items()))
@@ -285,11 +259,6 @@ class RoutedTransport:
             del self._idle[number]
             self._close_soon(oldest)
 
-    def _abandon(self, wire: Wire) -> None:
-        """Take back a connection whose response is not read to its end."""
-        self._slots.release()
-        self._close_soon(wire)
-
     def _close_soon(self, wire: Wire) -> None:
         """Close in a task of its own: whoever ends a request early may be cancelled."""
         closing = asyncio.ensure_future(_close(wire))
@@ -297,22 +266,9 @@ class RoutedTransport:
         closing.add_done_callback(self._closing.discard)
 
 
-def check_route(url: URL, route: HostRoute, *, exempt: bool) -> None:
-    """Raise AddressRefused if the route may not lead to a host that is not exempt. Resolves no name.
-
-    A proxy resolves names, so that no guard sees their addresses: only literals can be checked.
-    """
-    if exempt:
-        return
-    refuse_guarded_literal(url)
-    host = url.host_subcomponent or ""
-    if route.proxies and literal_address(host) is None:
-        raise ProxiedNameRefused(host, url.port or 0)
-
-
 def _key_of(url: URL, request: OutgoingRequest, route: HostRoute, proxy: Proxy | None) -> WireKey:
     host = url.host_subcomponent or ""
-    return WireKey(url.scheme, host, url.explicit_port, route.tls, route.http2, request.exempt, proxy)
+    return WireKey(url.scheme, host, url.explicit_port, route.tls, route.http2, request.terms.exempt, proxy)
 
 
 async def _close(wire: Wire) -> None:
@@ -370,106 +326,57 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-class StreamBody:
-    """A `LimitedBody` of a response of httpcore."""
+class HttpcoreBody(WireBody):
+    """A body over HTTP/1.1 or HTTP/2."""
 
-    def __init__(
-        self,
-        response: httpcore.Response,
-        *,
-        on_complete: Callable[[], None],
-        on_abandoned: Callable[[], None],
-        to_failure: Callable[[Exception], Exception],
-    ) -> None:
-        """`on_complete` or `on_abandoned` is called once, and takes the connection back."""
+    def __init__(self, response: httpcore.Response, release: Callable[[bool], None], host: str) -> None:
+        """`release` is called once, with whether the connection is of further use, and takes it back."""
         assert isinstance(response.stream, AsyncIterable)
         self._response = response
         self._pieces: AsyncIterator[bytes] = aiter(response.stream)
-        self._on_complete = on_complete
-        self._on_abandoned = on_abandoned
-        self._to_failure = to_failure
+        self._release = release
+        self._host = host
         self._ended = False
         self._count = 0
         self._last_piece = b""
-        self.received = 0
-        """Bytes read, as sent."""
+        self.declared = _declared_length(response)
 
-    async def read(self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes) -> bytes:
-        """The whole body, decompressed. Releases the connection.
-
-        `hold` is awaited before bytes are kept. Raises `FetchFailed` if the body is truncated, cannot be
-        decompressed, or exceeds `limit` bytes, as sent or decompressed; the caller then closes it.
-        """
-        declared = _declared_length(self._response)
-        if declared is not None and declared > limit:
-            raise body_too_large(limit)
-        body = BytesIO()
-        while (piece := await self._next_piece(limit)) is not None:
-            if decompressor is None:
-                await hold(len(piece))
-                body.write(piece)
-                continue
-            for part in decompressor.feed(piece):
-                await hold(len(part))
-                body.write(part)
-        if decompressor is not None and self.received:
-            for part in decompressor.finish():
-                await hold(len(part))
-                body.write(part)
-        await self._complete()
-        return body.getvalue()
-
-    async def read_start(self, limit: int) -> bytes:
-        """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
-        body = BytesIO()
-        while self.received < limit:
-            piece = await self._next_piece(None)
-            if piece is None:
-                await self._complete()
-                break
-            body.write(piece)
-        self.close()
-        return body.getvalue()[:limit]
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The pieces as sent, without a limit: for a body that goes to a file. Raises `FetchFailed`."""
-        while (piece := await self._next_piece(None)) is not None:
-            if piece:
-                yield piece
-        await self._complete()
-
-    def close(self) -> None:
-        """Discard the rest: closes the connection unless the body was read completely."""
-        if not self._ended:
-            self._ended = True
-            self._on_abandoned()
-
-    async def _next_piece(self, limit: int | None) -> bytes | None:
-        """The next bytes as sent, possibly empty; None at the end."""
-        self._count += 1
-        if self._count % _PIECES_BETWEEN_PAUSES == 0:
-            await asyncio.sleep(0)
-        try:
-            piece = await anext(self._pieces, None)
-        except Exception as error:  # a hostile body may make the libraries raise anything
-            raise self._to_failure(error) from error
-        self.received += len(piece or b"")
-        self._last_piece = piece or self._last_piece
-        if limit is not None and self.received > limit:
-            raise body_too_large(limit)
+    async def read_piece(self, size: int) -> bytes:  # noqa: ARG002 - pieces are as the library reads them
+        piece: bytes | None = b""
+        while piece == b"":
+            self._count += 1
+            if self._count % _PIECES_BETWEEN_PAUSES == 0:
+                await asyncio.sleep(0)
+            try:
+                piece = None if self._ended else await anext(self._pieces, None)
+            except Exception as error:  # a hostile body may make the libraries raise anything
+                raise to_fetch_failed(error, host=self._host, in_body=True) from error
+        if piece is None:
+            await self._complete()
+            return b""
+        self.received += len(piece)
+        self._last_piece = piece
         return piece
 
+    @property
+    def at_end(self) -> bool:
+        return self._ended
+
+    def close(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._release(False)
+
     async def _complete(self) -> None:
+        if self._ended:
+            return
         try:
             await self._response.aclose()
         except BaseException:
             self.close()
             raise
-        if self._has_bytes_behind():
-            self.close()
-        else:
-            self._ended = True
-            self._on_complete()
+        self._ended = True
+        self._release(not self._has_bytes_behind())
 
     def _has_bytes_behind(self) -> bool:
         """Whether more was read than the response, which would be taken for the next one."""

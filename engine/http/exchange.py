@@ -1,0 +1,167 @@
+"""What the transports of a request exchange: the request with its terms, the response, its body."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cached_property
+from typing import Protocol
+
+import httpx
+from msgspec import Struct
+
+from engine import urls
+from engine.http.byte_budget import BodyShare
+from engine.http.response import FetchResponse
+from engine.model.host import HostRoute
+
+
+class HostTurn(Protocol):
+    """The turns of one job at the host of its requests."""
+
+    async def begin(self) -> None:
+        """Wait until the next request may be sent."""
+
+    def end(self, response: FetchResponse) -> None:
+        """Note the response of the request."""
+
+
+class ReadableBody(Protocol):
+    """The body of a response, as sent."""
+
+    received: int
+    """Bytes read, as sent."""
+
+    async def read_start(self, limit: int) -> bytes:
+        """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces as sent, without a limit: for a body that goes to a file."""
+
+    def close(self) -> None:
+        """Discard the rest: closes the connection unless the body was read completely."""
+
+
+class Download(Protocol):
+    """The additional headers of a request for a file, and the reader of its answer."""
+
+    received: int
+    """Bytes of the body, as sent."""
+    problem: str | None
+    """Why the answer is not the file; the rest of it is not read."""
+
+    def request_headers(self, url: str) -> dict[str, str]:
+        """The headers to add to the request to this URL."""
+
+    async def read(
+        self, url: str, status: int, headers: Mapping[str, str], body: ReadableBody, limit: asyncio.Timeout
+    ) -> bytes:
+        """Read a response of any status; returns the beginning of its content. `headers`: names in lower case."""
+
+
+class RequestTerms(Struct, kw_only=True):
+    """What the transports of the chain need to know about a request."""
+
+    url: str = ""
+    """Without credentials, with variables not expanded."""
+    exempt: bool = False
+    """Whether the host may be at a guarded address."""
+    find_exemption: Callable[[], bool] | None = None
+    """Looks for the name of a host with a guarded address in the defs."""
+    route: HostRoute | None = None
+    turn: HostTurn | None = None
+    sends_cookies: bool = True
+    keeps_cookies: bool = True
+    read_at_most: int | None = None
+    """Bytes of the body after which reading ends; a longer one is cut, not refused."""
+    share: BodyShare | None = None
+    download: Download | None = None
+    answer_challenge: Callable[[tuple[tuple[bytes, bytes], ...]], str | None] | None = None
+    """The `Authorization` that answers the headers of a 401."""
+
+
+class OutgoingRequest(httpx.Request):
+    """An httpx request that carries the exact URL to send; httpx would re-encode it.
+
+    It sets the public attributes itself: the constructor of `httpx.Request` adds headers.
+    """
+
+    def __init__(
+        self, method: str, target: str, headers: httpx.Headers, body: bytes, terms: RequestTerms | None = None
+    ) -> None:
+        self.method = method
+        self.target = target
+        """The URL as sent: normalized, without credentials or fragment, with all variables expanded."""
+        self.headers = headers
+        """Headers besides those of every request."""
+        self.body = body
+        self.terms = terms or RequestTerms()
+
+    @cached_property
+    def url(self) -> httpx.URL:  # type: ignore[override]  # an attribute there
+        """The URL for cookies; only its origin if httpx rejects a URL that browsers accept, such as a very long one."""
+        try:
+            return httpx.URL(self.target)
+        except httpx.InvalidURL:
+            return httpx.URL(urls.origin(self.target))
+
+
+def terms_of(request: httpx.Request) -> RequestTerms:
+    """The terms of a request of the chain."""
+    assert isinstance(request, OutgoingRequest)
+    return request.terms
+
+
+class WireBody(httpx.AsyncByteStream):
+    """The body of a response, as sent."""
+
+    declared: int | None = None
+    """The Content-Length."""
+    received = 0
+    """Bytes read."""
+
+    @abstractmethod
+    async def read_piece(self, size: int) -> bytes:
+        """The next bytes, about `size` at most; empty at the end. Raises FetchFailed if the body is truncated."""
+
+    @property
+    @abstractmethod
+    def at_end(self) -> bool:
+        """Whether the end is known to be reached."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Discard the rest: closes the connection unless the body was read completely."""
+
+    async def aclose(self) -> None:
+        self.close()
+
+
+class WireResponse(httpx.Response):
+    """A response whose body is read by the body transport.
+
+    It sets the public attributes itself, as `OutgoingRequest` does: few responses need more than these.
+    """
+
+    fetched: FetchResponse
+    """The whole response, from the body transport on."""
+
+    def __init__(
+        self, status: int, raw_headers: tuple[tuple[bytes, bytes], ...], body: WireBody, request: OutgoingRequest
+    ) -> None:
+        self.status_code = status
+        self.raw_headers = raw_headers
+        """Names and values as received, in order."""
+        self.body = body
+        self.request = request
+
+    @cached_property
+    def headers(self) -> httpx.Headers:  # type: ignore[override]  # an attribute there
+        """The headers as httpx reads them."""
+        return httpx.Headers(list(self.raw_headers))
+
+
+async def send_by(inner: httpx.AsyncBaseTransport, request: httpx.Request) -> WireResponse:
+    """The response of the next transport of the chain."""
+    response = await inner.handle_async_request(request)
+    assert isinstance(response, WireResponse)
+    return response

@@ -1,0 +1,256 @@
+"""Reads the body of a response within limits of time and size and the node's budget."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from io import BytesIO
+from time import perf_counter
+
+import httpx
+
+from engine.http.byte_budget import BodyShare, NoRoom
+from engine.http.decompress import Decompressor, body_too_large, decompress_start, open_decompressor
+from engine.http.errors import FetchFailed
+from engine.http.exchange import OutgoingRequest, WireBody, WireResponse, send_by
+from engine.http.response import (
+    FILE_STATUSES,
+    FetchResponse,
+    decode_header,
+    join_values,
+    parse_retry_after,
+    redirect_target,
+)
+
+UNAUTHORIZED = 401
+_MAX_DRAINED_BODY = 64 * 1024
+"""Bytes of the body of a redirect or challenge to read and discard, to keep the connection. A longer body closes it."""
+_PIECE_BYTES = 64 * 1024
+"""Bytes of a body that are held, then read, in one piece."""
+HoldBytes = Callable[[int], Awaitable[None]]
+"""Waits until that many further bytes may be kept in memory."""
+
+
+class BodyTransport(httpx.AsyncBaseTransport):
+    """Gives whole responses, with the deadline of each request."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, *, deadline: float, max_body: int) -> None:
+        """`deadline`: seconds for a whole request. `max_body`: bytes of a body, both as sent and decompressed."""
+        self._inner = inner
+        self._deadline = deadline
+        self._max_body = max_body
+
+    async def handle_async_request(self, request: httpx.Request) -> WireResponse:
+        """Raises FetchFailed; NoRoom if the body waits for room longer than the deadline in all."""
+        assert isinstance(request, OutgoingRequest)
+        start = perf_counter()
+        wait = _ShareWait(request.terms.share, self._deadline)
+        content = b""
+        try:
+            async with asyncio.timeout(self._deadline) as wait.deadline:
+                response = await send_by(self._inner, request)
+                try:
+                    fetched = await self._read(request, response, wait, start)
+                except BaseException:
+                    response.body.close()
+                    raise
+                content = fetched.body
+        except TimeoutError:
+            raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
+        finally:
+            wait.end(kept=bool(content))
+        response.fetched = fetched
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _read(
+        self, request: OutgoingRequest, response: WireResponse, wait: "_ShareWait", start: float
+    ) -> FetchResponse:
+        terms, pairs, status = request.terms, response.raw_headers, response.status_code
+        received = {name.lower(): value for name, value in pairs}
+        if b"content-encoding" in received:
+            received[b"content-encoding"] = join_values(pairs, b"content-encoding")
+        location, problem = redirect_target(status, received.get(b"location"), request.target)
+        answer = None
+        if terms.answer_challenge is not None and status == UNAUTHORIZED:
+            answer = terms.answer_challenge(pairs)
+        body, download = LimitedBody(response.body), terms.download
+        if download is not None:
+            elapsed = perf_counter() - start
+            named = {decode_header(name): decode_header(value) for name, value in received.items()}
+            content = await download.read(request.target, status, named, body, wait.deadline)
+        else:
+            is_drained = location is not None or answer is not None
+            encoding = received.get(b"content-encoding")
+            content = await self._read_body(body, status, encoding, wait, is_drained, terms.read_at_most)
+            elapsed = perf_counter() - start - wait.seconds
+        content_type = received.get(b"content-type")
+        return FetchResponse(
+            url=terms.url,
+            status=status,
+            headers=tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs]),
+            body=content,
+            received=body.received if download is None else download.received or body.received,
+            elapsed=elapsed,
+            content_type=decode_header(content_type) if content_type is not None else "",
+            location=location,
+            location_problem=problem,
+            challenge_answer=answer,
+            retry_after=parse_retry_after(
+                join_values(pairs, b"retry-after") if b"retry-after" in received else None,
+                received.get(b"date"),
+            ),
+            is_file=download is not None and status in FILE_STATUSES,
+            file_problem=None if download is None else download.problem,
+        )
+
+    async def _read_body(
+        self,
+        body: "LimitedBody",
+        status: int,
+        encoding: bytes | None,
+        wait: "_ShareWait",
+        is_drained: bool,
+        read_at_most: int | None,
+    ) -> bytes:
+        """The body, decompressed; empty for a redirect, and for a challenge that is answered.
+
+        For an error status a failure to read it leaves it empty: the status matters more.
+        """
+        try:
+            if is_drained:
+                await body.read(_MAX_DRAINED_BODY, hold=wait.hold)
+                return b""
+            if read_at_most is not None and status < 300:
+                start = await body.read_start(read_at_most)
+                return start if encoding is None else decompress_start(start, decode_header(encoding), read_at_most)
+            decompressor = None if encoding is None else open_decompressor(decode_header(encoding), self._max_body)
+            return await body.read(self._max_body, decompressor=decompressor, hold=wait.hold)
+        except FetchFailed:
+            if is_drained or status >= 400:
+                body.close()
+                return b""
+            raise
+
+
+class LimitedBody:
+    """Reads the body of a wire."""
+
+    __slots__ = ("_wire",)
+
+    def __init__(self, wire: WireBody) -> None:
+        self._wire = wire
+
+    @property
+    def received(self) -> int:
+        """Bytes read, as sent."""
+        return self._wire.received
+
+    async def read(self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes) -> bytes:
+        """The whole body, decompressed. Releases the connection.
+
+        `hold` is awaited before bytes are kept, except for a body of one piece; meanwhile full buffers stop the server.
+        Raises `FetchFailed` if the body is truncated, cannot be decompressed, or exceeds `limit` bytes, as sent or
+        decompressed; the caller then closes it.
+        """
+        if self._wire.declared is not None and self._wire.declared > limit:
+            raise body_too_large(limit)
+        piece = await self._read_piece(_PIECE_BYTES, limit)
+        if decompressor is not None:
+            return await self._read_compressed(piece, limit, decompressor, hold)
+        if self._wire.at_end:
+            return piece
+        return await self._read_plain(piece, limit, hold)
+
+    async def _read_plain(self, piece: bytes, limit: int, hold: HoldBytes) -> bytes:
+        body = BytesIO()  # gives its bytes out without a copy
+        held = _PIECE_BYTES
+        await hold(held)
+        while piece:
+            body.write(piece)
+            # Held before it is read: what has to wait stays in the buffers, so that the server waits, too.
+            while self.received >= held and not self._wire.at_end:
+                held += _PIECE_BYTES
+                await hold(_PIECE_BYTES)
+            piece = await self._read_piece(held - self.received, limit)
+        return body.getvalue()
+
+    async def _read_compressed(self, piece: bytes, limit: int, decompressor: Decompressor, hold: HoldBytes) -> bytes:
+        body = BytesIO()
+        while piece:
+            for part in decompressor.feed(piece):
+                await hold(len(part))
+                body.write(part)
+            piece = await self._read_piece(_PIECE_BYTES, limit)
+        for part in decompressor.finish() if self.received else ():
+            await hold(len(part))
+            body.write(part)
+        return body.getvalue()
+
+    async def _read_piece(self, size: int, limit: int) -> bytes:
+        """About `size` bytes as sent, at most; empty at the end."""
+        piece = await self._wire.read_piece(size)
+        if self.received > limit:
+            raise body_too_large(limit)
+        return piece
+
+    async def read_start(self, limit: int) -> bytes:
+        """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
+        parts = list[bytes]()
+        while self.received < limit and (piece := await self._wire.read_piece(_PIECE_BYTES)):
+            parts.append(piece)
+        self.close()
+        return b"".join(parts)[:limit]
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces as sent, without a limit: for a body that goes to a file. Raises `FetchFailed`."""
+        while piece := await self._wire.read_piece(_PIECE_BYTES):
+            yield piece
+
+    def close(self) -> None:
+        """Discard the rest: closes the connection unless the body was read completely."""
+        self._wire.close()
+
+
+class _ShareWait:
+    """Grows the share of one response's body; stops its deadline while it waits for room."""
+
+    __slots__ = ("_longest", "_share", "deadline", "seconds")
+
+    def __init__(self, share: BodyShare | None, longest: float) -> None:
+        """`longest`: seconds that one response waits for room in all."""
+        self._share = share
+        self._longest = longest
+        self.deadline: asyncio.Timeout
+        self.seconds = 0.0
+        """Time waited."""
+
+    async def hold(self, count: int) -> None:
+        """Hold further bytes; wait until there is room for them. Raises NoRoom if that takes too long.
+
+        A waiting body keeps its bytes, and so keeps others waiting.
+        """
+        share = self._share
+        if share is None or share.try_grow(count):
+            return
+        loop = asyncio.get_running_loop()
+        start, ends_at = loop.time(), self.deadline.when()
+        assert ends_at is not None
+        self.deadline.reschedule(None)
+        try:
+            async with asyncio.timeout(self._longest - self.seconds):
+                await share.grow(count)
+        except TimeoutError:
+            raise NoRoom from None
+        waited = loop.time() - start
+        self.seconds += waited
+        self.deadline.reschedule(ends_at + waited)
+
+    def end(self, *, kept: bool) -> None:
+        """Note that the body is complete, or, unless it is kept, that it was dropped."""
+        if self._share is None:
+            return
+        if kept:
+            self._share.finish_reading()
+        else:
+            self._share.release()

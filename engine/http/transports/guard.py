@@ -1,0 +1,99 @@
+"""Refuses requests to guarded addresses: in the URL, and where a wire finds one."""
+
+import socket
+
+import aiohttp
+import httpx
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from engine.http.address_guard import GuardedAddress, GuardedResolver, guarded_category, literal_address
+from engine.http.errors import AddressRefused, ProxiedNameRefused
+from engine.http.exchange import OutgoingRequest
+from engine.model.host import HostRoute
+
+
+class Resolvers:
+    """The resolvers of all wires, created in the event loop."""
+
+    def __init__(self, given: AbstractResolver | None = None) -> None:
+        self._given = given
+        self._own: AbstractResolver | None = None
+        self._guarded: GuardedResolver | None = None
+
+    def find(self, *, exempt: bool) -> AbstractResolver:
+        """One that resolves to public addresses only, unless the host is exempt."""
+        resolver = self._given or self._own
+        if resolver is None:
+            resolver = self._own = aiohttp.DefaultResolver()
+        if exempt:
+            return resolver
+        if self._guarded is None:
+            self._guarded = GuardedResolver(resolver)
+        return self._guarded
+
+    async def aclose(self) -> None:
+        if self._own is not None:
+            await self._own.close()
+
+
+class GuardTransport(httpx.AsyncBaseTransport):
+    """A proxy resolves names, so that no guard sees their addresses: through one only literals pass."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, resolvers: Resolvers) -> None:
+        self._inner = inner
+        self._resolvers = resolvers
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Raises AddressRefused; nothing was sent then."""
+        assert isinstance(request, OutgoingRequest)
+        terms = request.terms
+        try:
+            if not terms.exempt:
+                check_url(URL(request.target, encoded=True), terms.route)
+            return await self._send(request)
+        except AddressRefused:
+            # only hosts with guarded addresses cost the search for their names in the defs
+            if terms.exempt or terms.find_exemption is None or not terms.find_exemption():
+                raise
+        terms.exempt = True
+        return await self._send(request)
+
+    async def check(self, url: str, route: HostRoute | None) -> None:
+        """Raise AddressRefused if the guard refuses the host of a normalized URL now. Connects to nothing."""
+        parsed = URL(url, encoded=True)
+        check_url(parsed, route)
+        if route is not None and route.proxies:
+            return
+        try:
+            await self._resolvers.find(exempt=False).resolve(parsed.host or "", parsed.port or 0, socket.AF_UNSPEC)
+        except GuardedAddress as guarded:
+            raise _to_refusal(parsed, guarded.address, guarded.category) from guarded
+        except (OSError, UnicodeError):
+            return  # names that cannot resolve pass the guard; the connection fails
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+        await self._resolvers.aclose()
+
+    async def _send(self, request: OutgoingRequest) -> httpx.Response:
+        try:
+            return await self._inner.handle_async_request(request)
+        except GuardedAddress as guarded:
+            raise _to_refusal(URL(request.target, encoded=True), guarded.address, guarded.category) from guarded
+
+
+def check_url(url: URL, route: HostRoute | None) -> None:
+    """Raise AddressRefused if the host is a guarded address, or a name that only a proxy would resolve."""
+    host = url.host_subcomponent or ""
+    address = literal_address(host)
+    category = None if address is None else guarded_category(address)
+    if address is not None and category is not None:
+        raise _to_refusal(url, address, category)
+    if address is None and route is not None and route.proxies:
+        raise ProxiedNameRefused(host, url.port or 0)
+
+
+def _to_refusal(url: URL, address: str, category: str) -> AddressRefused:
+    """The refusal of a URL because of an address of its host."""
+    return AddressRefused(url.host_subcomponent or "", url.port or 0, address, category)

@@ -1,0 +1,28 @@
+"""Adds the cookies of a site to its requests, and keeps those of its responses."""
+
+import httpx
+
+from engine.http.cookies import SessionCookies
+from engine.http.exchange import OutgoingRequest, WireResponse, send_by
+
+
+class CookieTransport(httpx.AsyncBaseTransport):
+    """A request that waits has no cookies yet: this transport stands behind the host's turn."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, cookies: SessionCookies) -> None:
+        self._inner = inner
+        self._cookies = cookies
+
+    async def handle_async_request(self, request: httpx.Request) -> WireResponse:
+        assert isinstance(request, OutgoingRequest)
+        if request.terms.sends_cookies:
+            self._cookies.set_cookie_header(request)
+        response = await send_by(self._inner, request)
+        if request.terms.keeps_cookies:
+            values = [value for name, value in response.fetched.headers if name == "set-cookie"]
+            if values:
+                response.fetched.changed_cookies = self._cookies.extract_cookies(request, values)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
