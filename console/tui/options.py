@@ -1,4 +1,4 @@
-"""The options of a console."""
+"""What the console was started with: folders, refresh rate, user config, read-only, ASCII."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reads an answer into a file's part on disk, within limits of size, progress and disk space."""
+"""Downloads a file: asks for the missing rest (Range, If-Range), checks sizes, writes the part."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The part of a file on disk: written, continued after an interruption, completed."""
+"""Stores a file's partial download on disk: starts, resumes and completes it."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""Decides which HTTP statuses are retried, and computes retry waits and host backoff. Pure functions."""
+"""Decides which HTTP statuses are retried, and how long hosts rest (backoff, Retry-After)."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Describes the job of a page to the extraction: group, locator, run and carried values."""
+"""Builds the `Context` of a job, which tells extraction its group, run and carried values."""
 
 from engine import urls
 from engine.extract.page.context import Context

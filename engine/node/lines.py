@@ -1,4 +1,4 @@
-"""Lines of text in the memory they arrived in, decoded while they are read."""
+"""A compact list of texts: packed bytes that are decoded line by line while read."""
 
 import codecs
 import re

@@ -1,4 +1,4 @@
-"""Answers doorbells: leases a few jobs of each sequence and hands them to the fetch loop."""
+"""Leases a few jobs of each sequence that has work, and hands them to the fetch loop."""
 
 import itertools
 import logging

@@ -1,4 +1,4 @@
-"""What a process does that runs hostile input or plugin code for a parent.
+"""What a child does to be safe: dies with its parent, closes files, limits its memory.
 
 It dies with its parent, ignores its signals, keeps nothing of it open, and limits its own memory.
 """

@@ -1,4 +1,4 @@
-"""The processes that a template forks for one event loop, each at the other end of a socket."""
+"""Starts and ends the forked children of one event loop, with a socket to each."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Runs a program of users in the place of a forked process."""
+"""Runs a user's program between two pipes, in a process that the template forks."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Makes a process what its order says: in a fork of a template, or in an interpreter of its own."""
+"""The first code of a new process: sets it up, then calls the function its order names."""
 
 import argparse
 import importlib

@@ -1,4 +1,4 @@
-"""Screens 2 and 4, Jobs and Failed: the jobs that match a filter; retries the marked ones or all."""
+"""Screen 2, Jobs, and the list of failed jobs behind screen 4; retries marked ones or all."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Screen 1, Nodes: all nodes; sequences, hosts, appender, throughput, alarms and log as space allows."""
+"""Screen 1, Nodes: the table of nodes with the labels of their states, and its side panels."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

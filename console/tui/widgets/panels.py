@@ -1,4 +1,4 @@
-"""Panels beside the node table: sequences, outputs, hosts, throughput, alarms."""
+"""Panels of the Nodes screen: sequences, outputs, hosts, alarms, and the plot of pages a second."""
 
 from collections.abc import Sequence
 from typing import Any

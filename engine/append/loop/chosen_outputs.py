@@ -1,4 +1,4 @@
-"""Chooses the outputs that a loop writes, and creates their writers."""
+"""Chooses built-in files for the main loop, and gives all other outputs to loops of their own."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Puts the settings that concern tables into the defs: nodes extract with the stored defs alone."""
+"""Copies the settings for tables into the defs, so that nodes need only the stored defs."""
 
 from msgspec.structs import replace
 

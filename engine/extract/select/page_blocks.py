@@ -1,4 +1,4 @@
-"""Decides by the blocks of a page whether it ends its series: it is empty, or repeats the one before."""
+"""Reads the blocks of a page in a series: whether there are any, and a digest to find repeats."""
 
 import hashlib
 from collections.abc import Sequence

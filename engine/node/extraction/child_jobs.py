@@ -1,4 +1,4 @@
-"""Turns the links of a page into jobs, as far as the node knows that they are new."""
+"""Turns a page's links into jobs, and adds the next page of a series unless this page ends it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Stored documents: which ones replace a fetch, and the headers that ask only for a newer version."""
+"""Decides when a stored page replaces a fetch, and asks for changes by ETag and date."""
 
 import re
 import time

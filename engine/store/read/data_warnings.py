@@ -1,4 +1,4 @@
-"""Finds silent breakage in the counters of a run: empty fields, rejected records, no rows."""
+"""Finds warnings about the data of a run: empty fields, and less than in an earlier run."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The part of a commit for outcomes made under older defs, or with values carried before."""
+"""In a commit: finds results made with old defs, and queues their pages to be extracted again."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Requeues the jobs of a dead node; what it may have sent stays counted against page limits."""
+"""Takeover: requeues the jobs of a dead node; unsettled requests stay counted in page limits."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Notices during a run that a dataDef gives much less than before, by samples of counters."""
+"""Notices that a dataDef gives much less than it gave earlier in the same run."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Nodes and the appender: started, watched, replaced, stopped."""
+"""Nodes and the appender; the list of modules that the template imports."""
 
 PROCESSES = (
     "engine.http.aiohttp_import:import_aiohttp",
@@ -6,4 +6,4 @@ PROCESSES = (
     "engine.append.process",
     "engine.node.extraction.child",
 )
-"""What the template imports for them (engine.processes.launcher.start_template)."""
+"""What the template imports for them (engine.processes.launcher.OwnTemplate)."""

@@ -1,4 +1,4 @@
-"""Writes the tables `supervisors` (epochs) and `meta` (facts about the data dir)."""
+"""Writes the tables `supervisors` (one epoch for each start) and `meta` (names with values)."""
 
 from collections.abc import Sequence
 
