@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from console.client import send_command
+
 from .gated_crawl import GatedCrawl, defs_version, with_changed_field
 from .library import Library
 from .project import Project, until
@@ -32,7 +34,7 @@ def read_rows(project: Project, data_def: str) -> list[tuple[str, ...]]:
     return sorted(tuple(row.values()) for row in project.rows(data_def))
 
 
-def test_a_save_waits_for_reload(gated: GatedCrawl, project: Project) -> None:
+def test_saves_wait_until_they_are_published_or_taken_back(gated: GatedCrawl, project: Project) -> None:
     running = gated.start(*ASK)
     gated.write(with_changed_field(gated.library.defs()))
     assert until(lambda: project.status()["defs_saved"])
@@ -45,11 +47,22 @@ def test_a_save_waits_for_reload(gated: GatedCrawl, project: Project) -> None:
     assert done.code == 0, done.err
     assert defs_version(project) == 2
     assert project.status()["defs_saved"] is None
+
+    gated.write(gated.library.defs())
+    assert until(lambda: project.status()["defs_saved"])
+    gated.write(gated.library.defs().replace("selector: b", "selectr: b"))
+    assert until(lambda: project.status()["defs_problems"])
+    assert project.status()["defs_saved"] is None
+    gated.write(gated.library.defs())
+    assert until(lambda: project.status()["defs_saved"])
+    assert project.status()["defs_problems"] == []
+    gated.write("# as before\n" + with_changed_field(gated.library.defs()))
+    assert until(lambda: project.status()["defs_saved"] is None)
     gated.finish(running)
     assert defs_version(project) == 2
 
 
-def test_sighup_publishes_what_was_saved(gated: GatedCrawl, project: Project) -> None:
+def test_sighup_and_the_command_publish_only_what_the_operator_saw(gated: GatedCrawl, project: Project) -> None:
     running = gated.start(*ASK)
     gated.write(with_changed_field(gated.library.defs()))
     assert until(lambda: project.status()["defs_saved"])
@@ -59,41 +72,17 @@ def test_sighup_publishes_what_was_saved(gated: GatedCrawl, project: Project) ->
     gated.write(gated.library.defs())
     assert until(lambda: project.status()["defs_saved"])
     assert defs_version(project) == 2, "a signal publishes once"
-    gated.finish(running)
 
-
-def test_a_save_that_is_taken_back_or_wrong_waits_no_more(gated: GatedCrawl, project: Project) -> None:
-    running = gated.start(*ASK)
-    gated.write(with_changed_field(gated.library.defs()))
-    assert until(lambda: project.status()["defs_saved"])
-    gated.write(gated.library.defs().replace("selector: b", "selectr: b"))
-    assert until(lambda: project.status()["defs_problems"])
-    assert project.status()["defs_saved"] is None
-    gated.write(with_changed_field(gated.library.defs()))
-    assert until(lambda: project.status()["defs_saved"])
-    assert project.status()["defs_problems"] == []
-    gated.write("# as before\n" + gated.library.defs())
-    assert until(lambda: project.status()["defs_saved"] is None)
-    gated.finish(running)
-    assert defs_version(project) == 1
-
-
-def test_the_command_publishes_only_what_the_operator_saw(gated: GatedCrawl, project: Project) -> None:
-    from console.client import send_command
-
-    running = gated.start(*ASK)
-    gated.write(with_changed_field(gated.library.defs()))
-    assert until(lambda: project.status()["defs_saved"])
     seen = project.status()["defs_saved"]["hash"]
     gated.write(with_changed_field(gated.library.defs()).replace("{selector: a}", "{selector: i}"))
     assert until(lambda: (project.status()["defs_saved"] or {}).get("hash", seen) != seen)
     done, answer = send_command(project.data, "reload", {"saved": seen})
     assert not done
     assert "saved again" in answer
-    assert defs_version(project) == 1
+    assert defs_version(project) == 2
     done, answer = send_command(project.data, "reload", {"saved": project.status()["defs_saved"]["hash"]})
     assert done, answer
-    assert defs_version(project) == 2
+    assert defs_version(project) == 3
     gated.finish(running)
 
 

@@ -142,21 +142,18 @@ def test_relative_urls_and_what_gives_no_job(project: Project, site: Site, libra
     assert site.paths[-1] == "/extra/7"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_input(project: Project, site: Site, library: Library) -> None:
+    project.crawl(nodes=1)
+    for arguments, message in (
         (["bookss", "http://a.example/"], "the defs have no group 'bookss' (did you mean 'books'?)"),
         (["books"], "no URL is given"),
         (["books", "--from", "no-such-file"], "no-such-file: No such file or directory"),
         (["books", "ftp://a.example/", ""], "no usable URL: ftp://a.example/"),
-    ],
-)
-def test_bad_input(project: Project, site: Site, library: Library, arguments: list[str], message: str) -> None:
-    project.crawl(nodes=1)
-    posted = project.run_with_data("seed", *arguments)
-    assert posted.code == 2
-    assert message in posted.err
-    assert "Traceback" not in posted.err
+    ):
+        posted = project.run_with_data("seed", *arguments)
+        assert posted.code == 2, arguments
+        assert message in posted.err
+        assert "Traceback" not in posted.err
 
 
 def test_without_a_run(project: Project) -> None:
