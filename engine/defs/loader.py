@@ -73,7 +73,7 @@ def load(path: Path, default_steps: str = DEFAULT_TABLE_STEPS, *, keep_documents
     converters.check(root, catalog, problems)
     conflicts.check(root, problems, keep_documents=keep_documents)
     paths = {source.display_path: source.path for source in def_files}
-    transport.check(root, paths, problems)
+    transport.check(root, paths, catalog, problems)
     links.check(root, problems)
     series.check(root, problems)
     appenders.check(root, catalog, problems)

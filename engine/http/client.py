@@ -23,6 +23,7 @@ from engine.http.response import FetchResponse
 from engine.http.transports.body import BodyTransport
 from engine.http.transports.guard import GuardTransport, Resolvers
 from engine.http.transports.host_turn import HostTurnTransport
+from engine.http.transports.middleware import MiddlewareTransport, NamedMiddleware
 from engine.http.transports.route import RouteTransport
 from engine.http.transports.session_cookies import CookieTransport
 from engine.model.host import HostAuth, HostRoute
@@ -63,7 +64,7 @@ class Fetcher:
         self._guard = GuardTransport(route, resolvers)
         body = BodyTransport(self._guard, deadline=deadline, max_body=max_body)
         jar = CookieTransport(body, cookies if cookies is not None else SessionCookies())
-        self._chain = HostTurnTransport(jar)
+        self._chain = MiddlewareTransport(HostTurnTransport(jar), deadline=deadline, max_body=max_body)
         self._digest: DigestAuthenticator | None = None
 
     @classmethod
@@ -90,6 +91,7 @@ class Fetcher:
         exempt: bool = False,
         find_exemption: Callable[[], bool] | None = None,
         turn: HostTurn | None = None,
+        middleware: tuple[NamedMiddleware, ...] = (),
         read_at_most: int | None = None,
         session_cookies: bool = True,
         keep_cookies: bool = True,
@@ -103,6 +105,7 @@ class Fetcher:
         text of the defs, so its variables are expanded; never set it for links and redirects of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `find_exemption`: asked if the guard refuses a host that is not. `turn`: of the job at the host.
+        `middleware`: the first is the outermost.
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
         `session_cookies`: whether to send the cookies that the site has set; `keep_cookies`: to keep those it sets.
         `share` grows with the body; the time it waits for room counts neither for the deadline nor as elapsed. It is
@@ -118,6 +121,7 @@ class Fetcher:
             find_exemption=find_exemption,
             route=route,
             turn=turn,
+            middleware=middleware,
             sends_cookies=session_cookies,
             keeps_cookies=keep_cookies,
             read_at_most=read_at_most,

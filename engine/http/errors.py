@@ -23,6 +23,7 @@ FailureKind = Literal[
     "loader",
     "file",
     "proxy",
+    "middleware",
 ]
 
 FILES_NOT_ALLOWED = "`file:` URLs are read only with --allow-file"

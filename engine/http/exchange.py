@@ -4,7 +4,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx
 from msgspec import Struct
@@ -69,6 +69,8 @@ class RequestTerms(Struct, kw_only=True):
     """Looks for the name of a host with a guarded address in the defs."""
     route: HostRoute | None = None
     turn: HostTurn | None = None
+    middleware: "tuple[tuple[str, Any], ...]" = ()
+    """Names and instances, the first outermost."""
     sends_cookies: bool = True
     keeps_cookies: bool = True
     read_at_most: int | None = None

@@ -331,6 +331,14 @@ class HostRule(Struct, frozen=True, kw_only=True):
             examples=(["utm_*", "gclid", "sessionid"],),
         ),
     ] = ()
+    middleware: Annotated[
+        tuple[Text, ...],
+        Shape.ITEM_OR_LIST,
+        DefKey(
+            "Plugin classes around the requests for the pages of this host, the first outermost.",
+            examples=(["sign.Sign"],),
+        ),
+    ] = ()
     auth: Annotated[HostAuth | None, DefKey("HTTP authentication for the pages of this host.")] = None
     route: Annotated[HostRoute | None, Shape.INLINE] = None
     """None: directly, by HTTP/1.1, with the certificates that the system trusts."""

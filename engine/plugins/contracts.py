@@ -1,6 +1,6 @@
 """The contracts of plugin classes: one small protocol for each kind, and the errors they may raise."""
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -150,6 +150,16 @@ class Loader(Protocol):
         """The response. May be `async`. An exception is a failed attempt, and retried.
 
         Raises StepError (the job becomes FAILED at once), NotApplicable (the built-in client fetches the page).
+        """
+
+
+class Middleware(Protocol):
+    """Stands around the requests for the pages of a host. Requests and responses are those of httpx."""
+
+    async def handle(self, request: Any, send: Callable[[Any], Awaitable[Any]]) -> Any:
+        """The `httpx.Response` to an `httpx.Request`: that of `await send(request)`, or one of its own.
+
+        Each `send` waits for its turn at the host. An exception fails the job.
         """
 
 

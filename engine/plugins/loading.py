@@ -25,12 +25,20 @@ class PluginUnavailable(Exception):
 
 
 class PluginLoader:
-    """Loads classes of one set of plugin files. One for each process: modules are global."""
+    """Loads classes of one set of plugin files. One at a time in a process: modules are global."""
 
     def __init__(self, files: Sequence[PluginFile]) -> None:
         self._files = {file.path: file for file in files}
+        self._finder = _PluginFinder(self._files)
         _provide_public_module()
-        sys.meta_path.append(_PluginFinder(self._files))
+        sys.meta_path.append(self._finder)
+
+    def close(self) -> None:
+        """Forget the modules, so that another loader can import the next version of the files."""
+        sys.meta_path.remove(self._finder)
+        for name, module in list(sys.modules.items()):
+            if getattr(getattr(module, "__spec__", None), "loader", None) is self._finder:
+                del sys.modules[name]
 
     def create(self, name: str, options: Mapping[str, Any]) -> Any:
         """A new instance of a class. Raises PluginUnavailable."""

@@ -8,11 +8,11 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from engine.plugins.source_scan import ScannedClass
 
-ClassKind = Literal["loader", "parser", "step", "converter", "encoder", "appender"]
+ClassKind = Literal["loader", "parser", "step", "converter", "encoder", "appender", "middleware"]
 
 METHODS: Mapping[ClassKind, tuple[str, int]] = {
     "loader": ("load", 2), "parser": ("parse", 2), "step": ("run", 2), "converter": ("convert", 2),
-    "encoder": ("encode", 1), "appender": ("append", 1),
+    "encoder": ("encode", 1), "appender": ("append", 1), "middleware": ("handle", 2),
 }  # fmt: skip
 """The method of each kind of class, and its number of arguments."""
 ENTRY_POINT_GROUPS: Mapping[str, tuple[ClassKind, ...]] = {
@@ -20,6 +20,7 @@ ENTRY_POINT_GROUPS: Mapping[str, tuple[ClassKind, ...]] = {
     "crawl_console.converters": ("converter",),
     "crawl_console.encoders": ("encoder",),
     "crawl_console.appenders": ("appender",),
+    "crawl_console.middleware": ("middleware",),
 }
 """The groups in which packages register classes, and the kinds that each may hold."""
 

@@ -19,6 +19,7 @@ from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedire
 from engine.http.request import HostPart, build_request, expand_url, host_part, may_carry_credentials
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ, ask_for_robots
+from engine.http.transports.middleware import MiddlewareLoader
 from engine.model.definition import Definitions, Locator
 from engine.model.fingerprint import list_query_rules
 from engine.model.host import product_token
@@ -97,6 +98,7 @@ class _PageFetch:
         self._written_url = ""
         self._plain_hosts = find_plain_hosts(definitions)
         self._fetcher = Fetcher.from_settings(settings, connections=2)
+        self._middleware = MiddlewareLoader()
         self._robots: dict[str, HostRobots] = {}
         self._exempt = {urls.host_key(start_url)} if urls.is_http_url(start_url) else set[str]()
         self._group = group
@@ -183,6 +185,7 @@ class _PageFetch:
             url_from_defs=url == self._written_url,
             exempt=host_key in self._exempt,
             find_exemption=partial(self._is_named, host_key),
+            middleware=() if for_robots else self._middleware.find(rule.middleware, 0, lambda _: self._definitions),
             read_at_most=ROBOTS_BYTES_READ if for_robots else None,
             session_cookies=not for_robots,
         )

@@ -8,17 +8,22 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.defs.yaml.redaction import shown_host
 from engine.defs.yaml.sources import resolve_beside
+from engine.errors import suggest
+from engine.plugins.catalog import Catalog
 
 _PLAIN_PORT = ":80"
 
 
-def check(root: YamlNode, paths: Mapping[str, Path], problems: Problems) -> None:
+def check(root: YamlNode, paths: Mapping[str, Path], catalog: Catalog, problems: Problems) -> None:
     """Checks each host. `paths` maps the names of the files of the defs, as they are shown, to the files."""
     for name, entry in root.entries_of("hosts"):
         node = entry.node
         if node.kind != "mapping":
             continue
         _check_auth(node, problems)
+        middleware = node.get("middleware")
+        for part in [] if middleware is None else (middleware.items or [middleware]):
+            _check_middleware(part, catalog, problems)
         if node.has_empty_list("proxy"):
             problems.add(node.key_place("proxy"), "bad-proxy", "the list of proxies is empty; name one")
         tls = node.get("tls")
@@ -43,6 +48,19 @@ def _check_auth(node: YamlNode, problems: Problems) -> None:
     for name, entry in node.entries_of("headers"):
         if name.lower() == "authorization":
             problems.add(entry.place, "conflict", f"`{name}` and `auth` set the same header; keep one")
+
+
+def _check_middleware(node: YamlNode, catalog: Catalog, problems: Problems) -> None:
+    if node.kind != "scalar" or not node.text.strip():
+        return
+    plugin_class = catalog.find(node.text)
+    if plugin_class is None:
+        message = f"unknown middleware '{node.text}'{suggest(node.text, catalog.names('middleware'))}"
+        problems.add(node.place, "unknown-middleware", message)
+        return
+    problem = plugin_class.problem_as("middleware") or plugin_class.problem_of_options(())
+    if problem is not None:
+        problems.add(node.place, "bad-middleware", plugin_class.describe(problem))
 
 
 def _check_tls(node: YamlNode, file: Path, problems: Problems) -> None:

@@ -1,1 +1,1 @@
-"""The chain of a request: host turn → cookies → body → address guard → route → a wire."""
+"""The chain of a request: middleware → host turn → cookies → body → address guard → route → a wire."""

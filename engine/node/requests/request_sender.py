@@ -14,6 +14,7 @@ from engine.http.errors import FILES_NOT_ALLOWED, AddressRefused, FetchFailed
 from engine.http.request import NOTHING, HostPart, build_request, host_part, may_carry_credentials
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ
+from engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
 from engine.model.host import CookieJarMode
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.retry_policy import OVERLOAD_STATUSES, host_backoff
@@ -92,6 +93,7 @@ class RequestSender:
         self._max_body = settings.max_body
         self._group_loaders = group_loaders
         self._shared_jars = shared_jars
+        self._middleware = MiddlewareLoader()
         self._shares: dict[tuple[int, int], BodyShare] = {}
         self._stats: dict[tuple[int, int], _RequestStats] = {}
 
@@ -287,12 +289,19 @@ class RequestSender:
             exempt=self._named_hosts.is_known_exempt(turn.host_key, job.defs_version),
             find_exemption=partial(self._named_hosts.is_exempt, turn.host_key, job.defs_version),
             turn=turn,
+            middleware=self._find_middleware(job, url, turn.host_key),
             read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
             session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,
             keep_cookies=jar_mode != "off",
             share=None if download is not None else self.share(job),
             download=download,
         )
+
+    def _find_middleware(self, job: LeasedJob, url: str, host_key: str) -> tuple[NamedMiddleware, ...]:
+        names = self._def_cache.host_rule(job.defs_version, host_key).middleware
+        if not names or job.kind not in _WITH_CREDENTIALS or url == f"{urls.origin(url)}/robots.txt":
+            return ()
+        return self._middleware.find(names, job.defs_version, self._def_cache.definitions)
 
     def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:
         """Whether the defs set a `Range` header, for the request or its host."""

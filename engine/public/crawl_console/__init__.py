@@ -1,4 +1,4 @@
-"""What authors of steps, converters, parsers, loaders, encoders and appenders import."""
+"""What authors of steps, converters, parsers, loaders, middleware, encoders and appenders import."""
 
 from engine.plugins.contracts import (
     Appender,
@@ -7,6 +7,7 @@ from engine.plugins.contracts import (
     Encoder,
     LoadContext,
     Loader,
+    Middleware,
     NotApplicable,
     PageRequest,
     PageResponse,
@@ -25,6 +26,7 @@ __all__ = [
     "Encoder",
     "LoadContext",
     "Loader",
+    "Middleware",
     "NotApplicable",
     "PageRequest",
     "PageResponse",

@@ -35,7 +35,22 @@ CASES = [
     ("bad-certificate", "tls: {client: §/dev/null}"),
     ("bad-certificate", "tls: {ca: §/dev/zero}"),
     ("bad-certificate", "tls: {ca: §.}"),
+    ("unknown-middleware", "middleware: §sign.Sing"),
+    ("unknown-middleware", "middleware: [sign.Sign, §sing.Sign]"),
+    ("bad-middleware", "middleware: [§sign.Bare]"),
+    ("bad-middleware", "middleware: [§sign.Short]"),
+    ("bad-middleware", "middleware: [§sign.Optioned]"),
 ]
+PLUGIN = """\
+class Sign:
+    async def handle(self, request, send): ...
+class Bare: ...
+class Short:
+    async def handle(self, request): ...
+class Optioned:
+    def __init__(self, key): ...
+    async def handle(self, request, send): ...
+"""
 
 
 def with_host(keys: str) -> str:
@@ -45,7 +60,10 @@ def with_host(keys: str) -> str:
 @pytest.mark.parametrize(("code", "keys"), CASES)
 def test_a_problem_has_its_code_and_place(tmp_path: Path, code: str, keys: str) -> None:
     text, places = marked(with_host(keys))
-    [problem] = load_problems(write_defs(tmp_path, text))
+    folder = write_defs(tmp_path, text)
+    (folder / "plugins").mkdir()
+    (folder / "plugins" / "sign.py").write_text(PLUGIN)
+    [problem] = load_problems(folder)
     assert (problem.code, (problem.line, problem.column)) == (code, places[0])
 
 
