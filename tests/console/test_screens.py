@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from console.tui.screens.base import View
 from engine.store.read.data_warnings import DataWarning
 from tests.console.builders import line, node, run, samples, snapshot
@@ -21,17 +19,15 @@ async def test_nodes_show_their_state_as_sign_and_word(tmp_path):
         assert "4 Failed!7" in text
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
+async def test_digits_open_screens(tmp_path):
+    cases = (
         ("2", "shop.example/item/1"), ("3", "ROBOTS"), ("4", "HTTP 500"), ("5", "DATADEF"), ("6", "log all"),
         ("7", "answers a second"), ("1", "NODE"),
-    ],
-)  # fmt: skip
-async def test_digits_open_screens(tmp_path, key, expected):
+    )  # fmt: skip
     async with open_console(tmp_path) as console:
-        await console.press(key)
-        await console.until(lambda: expected in console.screen())
+        for key, expected in cases:
+            await console.press(key)
+            await console.until(lambda: expected in console.screen())  # noqa: B023
 
 
 async def test_a_screen_that_is_slow_to_appear_is_shown_once_it_is_there(tmp_path, monkeypatch):
