@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import ModuleType
@@ -18,8 +18,11 @@ from .project import Completed, Project
 from .site import Site, serve_site
 from .trap import Trap, trapping
 
-Part = Generator[str, "Crawled", None]
-"""A test's part: it fills its sites, yields its defs, and receives what the crawl made of them."""
+Part = Generator[str | tuple[str, Mapping[str, str]], "Crawled", None]
+"""A test's part: it fills its sites, yields its defs, and receives what the crawl made of them.
+
+Files of the plugin folder may follow the defs; their names are of no other test.
+"""
 
 
 class Crawled:
@@ -29,9 +32,12 @@ class Crawled:
         self.project, self._number, self.prefix = project, number, f"part{number}-"
         self.done: Completed
 
-    def write(self, text: str, sites: list[Site]) -> None:
+    def write(self, text: str, plugins: Mapping[str, str], sites: list[Site]) -> None:
         """Write the defs: their groups and dataDefs get names, and their hosts ports, that no other test has."""
         self._sites = sites
+        for name, source in plugins.items():
+            (self.project.defs / "plugins").mkdir(exist_ok=True)
+            (self.project.defs / "plugins" / name).write_text(source)
         defs = yaml.safe_load(text)
         base = defs.pop("baseUrl", "")
         for group in defs["locatorGroups"].values():
@@ -46,6 +52,9 @@ class Crawled:
             for task in tasks.values():
                 if isinstance(task, dict):
                     task["dataDef"] = self._name(task["dataDef"])
+                    for step in self._steps(task):
+                        if "linkGroup" in step.get("options", ()):
+                            step["options"]["linkGroup"] = self._name(step["options"]["linkGroup"])
         for data_def in defs["dataDefs"].values():
             for link in data_def.get("links", ()):
                 if "linkGroup" in link:
@@ -78,6 +87,20 @@ class Crawled:
     def rows(self, data_def: str) -> list[dict[str, str]]:
         return self.project.rows(self._name(data_def))
 
+    def count_rows(self, *data_defs: str) -> Counter[tuple[str, ...]]:
+        return Counter((name, *row.values()) for name in data_defs for row in self.rows(name))
+
+    def results(self) -> dict[tuple[str, str], int]:
+        """Results of steps by outcome and code."""
+        counts = f"result_counts WHERE grp LIKE '{self.prefix}%' GROUP BY outcome, code"
+        found = self.project.query(f"SELECT outcome, code, sum(results) FROM {counts}")
+        return {(outcome, code): count for outcome, code, count in found}
+
+    @staticmethod
+    def _steps(task: dict[str, Any]) -> list[dict[str, Any]]:
+        steps = task.get("steps")
+        return [step for chain in steps.values() for step in chain.values()] if isinstance(steps, dict) else []
+
     def _name(self, name: str) -> str:
         return self.prefix + name
 
@@ -108,7 +131,9 @@ class SharedCrawls:
                 servers = [self._exits.enter_context(_serve(name)) for name in inspect.signature(case).parameters]
                 part, crawled = case(*servers), Crawled(project, len(parts))
                 self._parts[case] = part, crawled
-                crawled.write(next(part), [server for server in servers if isinstance(server, Site)])
+                written = next(part)
+                text, plugins = (written, {}) if isinstance(written, str) else written
+                crawled.write(text, plugins, [server for server in servers if isinstance(server, Site)])
                 parts.append(crawled)
         done = project.start(*arguments).wait()
         project.assert_clean(done)

@@ -96,27 +96,18 @@ class Mark:
 STEP = "{class: shop.Mark, previous: filter, next: appender, options: {trouble: %s}, limit: %s}"
 
 
-class SteppedShop:
+class Shop:
     """`size` items behind an index."""
 
-    def __init__(self, project: Project, site: Site, size: int = 30) -> None:
-        self.project, self.size = project, size
+    def __init__(self, site: Site, size: int = 30) -> None:
+        self.size = size
         self.url = site.url("/")
         site["/"] = html("<h1>Item 0</h1><i>0.50</i>" + "".join(f"<a href=/i/{n}>x</a>" for n in range(1, size)))
         for number in range(1, size):
             site[f"/i/{number}"] = html(f"<h1>Item {number}</h1><i>{number}.50</i>")
 
-    def write(
-        self, trouble: str = "none", *, factor: int = 2, limit: str = "5", step: str = "", more: str = ""
-    ) -> None:
-        """Write defs and plugin; `step` takes the place of the step."""
-        self.write_plugin(factor)
-        self.project.write(DEFS.format(url=self.url, step=step or STEP % (trouble, limit), more=more))
-
-    def write_plugin(self, factor: int) -> None:
-        folder = Path(self.project.defs) / "plugins"
-        folder.mkdir(exist_ok=True)
-        (folder / "shop.py").write_text(PLUGIN.replace("{factor}", str(factor)))
+    def defs(self, step: str, more: str = "") -> str:
+        return DEFS.format(url=self.url, step=step, more=more)
 
     def scored(self, *, factor: int = 2, without: int | None = None) -> Counter[tuple[str, ...]]:
         """The rows of `scored`; `without`: numbers with this last digit have none."""
@@ -131,3 +122,23 @@ class SteppedShop:
 
     def threes(self) -> list[int]:
         return [n for n in range(self.size) if n % 10 == 3]
+
+
+class SteppedShop(Shop):
+    """A shop that is crawled by one project."""
+
+    def __init__(self, project: Project, site: Site, size: int = 30) -> None:
+        super().__init__(site, size)
+        self.project = project
+
+    def write(
+        self, trouble: str = "none", *, factor: int = 2, limit: str = "5", step: str = "", more: str = ""
+    ) -> None:
+        """Write defs and plugin; `step` takes the place of the step."""
+        self.write_plugin(factor)
+        self.project.write(self.defs(step or STEP % (trouble, limit), more))
+
+    def write_plugin(self, factor: int) -> None:
+        folder = Path(self.project.defs) / "plugins"
+        folder.mkdir(exist_ok=True)
+        (folder / "shop.py").write_text(PLUGIN.replace("{factor}", str(factor)))

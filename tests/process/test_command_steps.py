@@ -11,14 +11,15 @@ from collections import Counter
 
 import pytest
 
-from tests.sample import sampled
-
 from .project import Project, parent_of, until
+from .shared_crawl import Part, shared
 from .site import Site
-from .stepped_shop import SteppedShop
+from .stepped_shop import Shop, SteppedShop
 from .test_steps import results
 
 pytestmark = pytest.mark.timeout(240)
+SWEEP = ("--grace", "10")
+"""Arguments of the crawl that the tests of the sweep share."""
 
 AWK = """\
 # scores every row: its price twice, as a decimal text
@@ -77,12 +78,15 @@ def awk() -> list[str]:
     return ["awk", *interactive, "-f", "plugins/score.awk"]
 
 
-def write(shop: SteppedShop, run: list[str], *, workers: int = 1, limit: str = "20") -> None:
+def step(run: list[str], *, workers: int = 1, limit: str = "20") -> str:
     arguments = ", ".join(f'"{part}"' for part in run)
-    step = (
+    return (
         f"{{class: command, run: [{arguments}], previous: filter, next: appender, workers: {workers}, limit: {limit}}}"
     )
-    shop.write(step=step)
+
+
+def write(shop: SteppedShop, run: list[str], *, workers: int = 1, limit: str = "20") -> None:
+    shop.write(step=step(run, workers=workers, limit=limit))
     (shop.project.defs / "plugins" / "score.awk").write_text(AWK)
     (shop.project.defs / "plugins" / "score.py").write_text(PROGRAM)
 
@@ -108,33 +112,48 @@ def test_a_program_of_another_language_fills_a_field(shop: SteppedShop, project:
     assert results(project) == {("ok", ""): shop.size}
 
 
-@pytest.mark.parametrize(
-    ("trouble", "reason"),
-    sampled(
-        [
-            ("error", "own/mark: three is bad"),
-            ("garbage", "own/mark: its answer is no JSON object"),
-            ("exit", "own/mark: the program ended 5 times without an answer (exit 4)"),
-            ("sleep", "own/mark: takes longer than its limit of 1 s"),
-            ("long", "own/mark: its answer has more than"),
-            ("bad row", "own/mark: row 1: 'colour' is not a field of scored"),
-        ],
-        0,
-        1,
-        3,
-    ),
-)
-def test_what_a_program_does_wrong_costs_one_job(
-    shop: SteppedShop, project: Project, trouble: str, reason: str
-) -> None:
-    write(shop, [sys.executable, "plugins/score.py", trouble], limit="1" if trouble == "sleep" else "20")
-    done = project.crawl(code=1)
-    assert done.jobs == {"done": shop.size - 3, "failed": 3}
-    reasons = [row[0] for row in project.query("SELECT reason FROM jobs WHERE state = 'FAILED'")]
+def costs_one_job(site: Site, trouble: str, reason: str, limit: str = "20") -> Part:
+    shop = Shop(site)
+    crawl = yield shop.defs(step([sys.executable, "plugins/score.py", trouble], limit=limit)), {"score.py": PROGRAM}
+    assert crawl.jobs == {"done": shop.size - 3, "failed": 3}
+    reasons = [job["reason"] for job in crawl.all_jobs() if job["state"] == "FAILED"]
     assert all(text.startswith(reason) for text in reasons), reasons
-    assert project.count_rows("named") == shop.named()
-    assert len(project.rows("scored")) == shop.size - 3
-    assert project.query("SELECT count(*) FROM nodes") == [(1,)]
+    assert crawl.count_rows("named") == shop.named()
+    assert len(crawl.rows("scored")) == shop.size - 3
+    assert crawl.project.query("SELECT count(*) FROM nodes") == [(1,)]
+
+
+@shared()
+def test_an_error_that_a_program_answers_costs_one_job(site: Site) -> Part:
+    yield from costs_one_job(site, "error", "own/mark: three is bad")
+
+
+@shared()
+def test_an_unreadable_answer_of_a_program_costs_one_job(site: Site) -> Part:
+    yield from costs_one_job(site, "garbage", "own/mark: its answer is no JSON object")
+
+
+@pytest.mark.sweep
+@shared(*SWEEP)
+def test_a_program_that_ends_without_an_answer_costs_one_job(site: Site) -> Part:
+    yield from costs_one_job(site, "exit", "own/mark: the program ended 5 times without an answer (exit 4)")
+
+
+@shared()
+def test_a_program_that_hangs_costs_one_job(site: Site) -> Part:
+    yield from costs_one_job(site, "sleep", "own/mark: takes longer than its limit of 1 s", limit="1")
+
+
+@pytest.mark.sweep
+@shared(*SWEEP)
+def test_a_wrong_row_of_a_program_costs_one_job(site: Site) -> Part:
+    yield from costs_one_job(site, "bad row", "own/mark: row 1: 'colour' is not a field of")
+
+
+@pytest.mark.sweep
+@shared(*SWEEP)
+def test_an_answer_that_is_too_long_costs_one_job(site: Site) -> Part:
+    yield from costs_one_job(site, "long", "own/mark: its answer has more than")
 
 
 @pytest.mark.sweep
@@ -151,20 +170,22 @@ def test_rows_never_belong_to_another_page(shop: SteppedShop, project: Project, 
     ]
 
 
-def test_a_program_that_is_not_there_fails_each_job_with_its_name(shop: SteppedShop, project: Project) -> None:
-    write(shop, ["no-such-program"])
-    done = project.crawl(code=1)
-    assert done.jobs == {"failed": shop.size}
-    [(reason,)] = project.query("SELECT DISTINCT reason FROM jobs WHERE state = 'FAILED'")
+@shared()
+def test_a_program_that_is_not_there_fails_each_job_with_its_name(site: Site) -> Part:
+    shop = Shop(site)
+    crawl = yield shop.defs(step(["no-such-program"]))
+    assert crawl.jobs == {"failed": shop.size}
+    [reason] = {job["reason"] for job in crawl.all_jobs()}
     assert reason == "own/mark: cannot run no-such-program: No such file or directory"
-    assert project.count_rows("named") == shop.named()
+    assert crawl.count_rows("named") == shop.named()
 
 
-def test_other_answers_keep_the_rows(shop: SteppedShop, project: Project) -> None:
-    write(shop, [sys.executable, "plugins/score.py", "not applicable"])
-    project.crawl()
-    assert len([row for row in project.rows("scored") if not row["score"]]) == 3
-    assert results(project)["not_applicable", ""] == 3
+@shared()
+def test_other_answers_keep_the_rows(site: Site) -> Part:
+    run = [sys.executable, "plugins/score.py", "not applicable"]
+    crawl = yield Shop(site).defs(step(run)), {"score.py": PROGRAM}
+    assert len([row for row in crawl.rows("scored") if not row["score"]]) == 3
+    assert crawl.results()["not_applicable", ""] == 3
 
 
 @pytest.mark.sweep

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .project import Project, until
+from .shared_crawl import Part, shared
 from .site import Page, Site, html
 from .stepped_shop import SteppedShop
 
@@ -24,20 +25,26 @@ dataDefs:
   other: {{fields: {{title: {{selector: h1}}}}}}
 hosts: {{"127.0.0.1": {{robots: false}}}}
 """
+NOINDEX = ("--set", "meta_noindex=true")
 
 
-def write(
-    project: Project, site: Site, plugin: str, *, steps: str = "recordDefault", fields: str = "{title: {selector: h1}}",
-    links: str = "[]", path: str = "/",
-) -> None:  # fmt: skip
+def write(project: Project, site: Site, plugin: str, *, steps: str) -> None:
     project.nodes = 1
     folder = Path(project.defs) / "plugins"
     folder.mkdir(exist_ok=True)
     (folder / "shop.py").write_text(plugin)
-    project.write(DEFS.format(url=site.url(path), steps=steps, fields=fields, links=links))
+    project.write(defs(site, steps=steps))
 
 
-def test_a_parser_reads_what_is_no_text(project: Project, site: Site) -> None:
+def defs(
+    site: Site, *, steps: str = "recordDefault", fields: str = "{title: {selector: h1}}", links: str = "[]",
+    path: str = "/",
+) -> str:  # fmt: skip
+    return DEFS.format(url=site.url(path), steps=steps, fields=fields, links=links)
+
+
+@shared(*NOINDEX)
+def test_a_parser_reads_what_is_no_text(site: Site) -> Part:
     site["/data.bin"] = Page(b"\x89\x00\x03\x01\x02\x03", headers={"Content-Type": "application/octet-stream"})
     plugin = """
 import asyncio
@@ -49,13 +56,15 @@ class Bytes:
         assert document.url == context.url and document.status == 200
         return [{"value": byte} for byte in document.body[3:]]
 """
-    steps = "{recordDefault: {parser: {class: shop.Bytes, previous: loader, next: filter}}}"
-    write(project, site, plugin, steps=steps, fields="{value: {type: int, fromStep: true}}", path="/data.bin")
-    project.crawl()
-    assert [row["value"] for row in project.rows("item")] == ["1", "2", "3"]
+    steps = "{recordDefault: {parser: {class: reader.Bytes, previous: loader, next: filter}}}"
+    text = defs(site, steps=steps, fields="{value: {type: int, fromStep: true}}", path="/data.bin")
+    crawl = yield text, {"reader.py": plugin}
+    assert crawl.jobs == {"done": 1}
+    assert [row["value"] for row in crawl.rows("item")] == ["1", "2", "3"]
 
 
-def test_a_converter_changes_one_field_and_rejects_records(project: Project, site: Site) -> None:
+@shared(*NOINDEX)
+def test_a_converter_changes_one_field_and_rejects_records(site: Site) -> Part:
     site["/"] = html("".join(f"<p><b>{n}</b></p>" for n in ("one", "two", "ten", "")))
     plugin = """
 import json, pkgutil
@@ -71,20 +80,18 @@ class Odd(str):
         raise RuntimeError("no text")
     strip = encode = __len__ = __eq__ = __hash__ = __str__
 """
-    fields = "{n: {selector: b, convert: [shop.Number, shop.Add], type: int, default: 0}}"
-    write(project, site, plugin, fields=fields)
-    (project.defs / "plugins" / "words.json").write_text('{"one": 1, "two": 2}')
-    text = (project.defs / "crawl.yml").read_text().replace("item: {fields", "item: {query: {block: p}, fields")
-    project.write(text)
-    done = project.crawl()
-    assert [row["n"] for row in project.rows("item")] == ["2", "3", "0"]
-    assert done.summary["rejected"] == {"item": 1}
-    assert (
-        "KeyError: 'ten' (plugins/shop.py:6)" in done.err + project.query("SELECT group_concat(text) FROM events")[0][0]
-    )
+    fields = "{n: {selector: b, convert: [words.Number, words.Add], type: int, default: 0}}"
+    text = defs(site, fields=fields).replace("item: {fields", "item: {query: {block: p}, fields")
+    crawl = yield text, {"words.py": plugin, "words.json": '{"one": 1, "two": 2}'}
+    assert crawl.jobs == {"done": 1}
+    assert [row["n"] for row in crawl.rows("item")] == ["2", "3", "0"]
+    assert crawl.done.summary["rejected"] == {crawl.prefix + "item": 1}
+    [(events,)] = crawl.project.query("SELECT group_concat(text) FROM events")
+    assert "KeyError: 'ten' (plugins/words.py:6)" in crawl.done.err + events
 
 
-def test_steps_of_a_run_share_values_that_are_committed_with_the_job(project: Project, site: Site) -> None:
+@shared(*NOINDEX)
+def test_steps_of_a_run_share_values_that_are_committed_with_the_job(site: Site) -> Part:
     site["/"] = html("<h1>0</h1><a href=/1>x</a>")
     site["/1"] = html("<h1>1</h1><a href=/2>x</a>")
     site["/2"] = html("<h1>2</h1>")
@@ -99,12 +106,12 @@ class Count:
             row["count"] = context.store.get("count")
         return rows
 """
-    steps = "{recordDefault: {count: {class: shop.Count, previous: parser, next: filter}}}"
+    steps = "{recordDefault: {count: {class: counter.Count, previous: parser, next: filter}}}"
     fields = "{title: {selector: h1}, count: {type: int, fromStep: true}}"
-    write(project, site, plugin, steps=steps, fields=fields, links="[{selector: a}]")
-    project.crawl(code=1)
-    assert [row["count"] for row in project.rows("item")] == ["1", "2"]
-    assert project.query("SELECT key, value FROM step_values") == [("count", "2")]
+    crawl = yield defs(site, steps=steps, fields=fields, links="[{selector: a}]"), {"counter.py": plugin}
+    assert crawl.jobs == {"done": 2, "failed": 1}
+    assert [row["count"] for row in crawl.rows("item")] == ["1", "2"]
+    assert crawl.project.query("SELECT key, value FROM step_values") == [("count", "2")]
 
 
 def test_a_checkpoint_is_read_by_the_next_attempt(project: Project, site: Site) -> None:
@@ -140,30 +147,34 @@ def stored_checkpoint(project: Project) -> list[tuple[str, ...]]:
         return []
 
 
-def test_a_side_branch_makes_jobs_and_no_rows(project: Project, site: Site) -> None:
+@shared(*NOINDEX)
+def test_a_side_branch_makes_jobs_and_no_rows(site: Site) -> Part:
     site["/"] = html("<h1>a</h1><a href=/x>x</a>")
     site["/x"] = html("<h1>x</h1>")
     plugin = """
 class Follow:
+    def __init__(self, linkGroup):
+        self.group = linkGroup
     def run(self, rows, context):
-        context.follow("/x", "other")
+        context.follow("/x", self.group)
         return []
 """
-    steps = "{recordDefault: {follow: {class: shop.Follow, previous: parser, next: seeder}}}"
-    write(project, site, plugin, steps=steps)
-    project.crawl()
-    assert [row["title"] for row in project.rows("item")] == ["a"]
-    assert [row["title"] for row in project.rows("other")] == ["x"]
+    follow = "{class: branch.Follow, previous: parser, next: seeder, options: {linkGroup: other}}"
+    crawl = yield defs(site, steps=f"{{recordDefault: {{follow: {follow}}}}}"), {"branch.py": plugin}
+    assert crawl.jobs == {"done": 2}
+    assert [row["title"] for row in crawl.rows("item")] == ["a"]
+    assert [row["title"] for row in crawl.rows("other")] == ["x"]
 
 
-def test_a_locator_creator_follows_the_url_of_each_row(project: Project, site: Site) -> None:
+@shared(*NOINDEX)
+def test_a_locator_creator_follows_the_url_of_each_row(site: Site) -> Part:
     site["/"] = html("<a href=/x>x</a>")
     site["/x"] = html("<h1>x</h1>")
     creator = "{class: LocatorCreator, previous: parser, next: seeder, options: {linkGroup: other}}"
     fields = "{link: {selector: a, attribute: href, type: url}}"
-    write(project, site, "", steps=f"{{recordDefault: {{creator: {creator}}}}}", fields=fields)
-    project.crawl()
-    assert [row["title"] for row in project.rows("other")] == ["x"]
+    crawl = yield defs(site, steps=f"{{recordDefault: {{creator: {creator}}}}}", fields=fields)
+    assert crawl.jobs == {"done": 2}
+    assert [row["title"] for row in crawl.rows("other")] == ["x"]
 
 
 @pytest.mark.sweep
@@ -302,9 +313,10 @@ class Add:
     assert [row["title"] for row in project.rows("item")] == ["a 2"]
 
 
-def test_a_page_that_asks_not_to_be_indexed_gets_no_row_from_a_command(project: Project, site: Site) -> None:
+@shared(*NOINDEX)
+def test_a_page_that_asks_not_to_be_indexed_gets_no_row_from_a_command(site: Site) -> Part:
     site["/"] = html("<meta name=robots content=noindex><h1>a</h1>")
     step = "{class: command, run: [cat], previous: filter, next: appender}"
-    write(project, site, "", steps=f"{{recordDefault: {{echo: {step}}}}}")
-    project.crawl("--set", "meta_noindex=true")
-    assert project.rows("item") == []
+    crawl = yield defs(site, steps=f"{{recordDefault: {{echo: {step}}}}}")
+    assert crawl.jobs == {"done": 1}
+    assert crawl.rows("item") == []
