@@ -111,6 +111,59 @@ class StoredPage(Struct, frozen=True, kw_only=True):
     """Seconds after which a group with `recrawl` asks for it again; None: no such group has fetched it."""
 
 
+class HostTerms(NamedTuple):
+    """The terms on which a job is sent to its host."""
+
+    send_at: float | None = None
+    """Boot-time second before which the request must not be sent; None: at once."""
+    delay: float = 0.0
+    """Seconds between two requests to the host."""
+    concurrency: int = 1
+    """Requests to the host at once, over all nodes."""
+    throttled: bool = False
+    """Whether the host's delay follows its latency."""
+    reserved: bool = False
+    """Whether a page limit applies, and its first request was counted when it was leased."""
+    login_number: int = 0
+    """The login in force at its host, or for a login job the one before; 0: its pages need no login."""
+    login_failed: bool = False
+    """Whether the login to its host failed: then it sends nothing."""
+
+
+class Lineage(NamedTuple):
+    """Where a job comes from: its locator, the links from there, and what the last one gives it."""
+
+    locator_id: int | None
+    root: int
+    """The locator's job from which this job descends; for a locator, its own id."""
+    locator: str
+    locator_url: str
+    origin: JobOrigin
+    depth: int
+    priority: int
+    may_leave_host: bool = False
+    """Whether redirects may lead to any host: for a locator, and for a link with `sameHost: false`."""
+    carried: str | None = None
+    """Values from the page that leads to it (`link.Carried`)."""
+    link: LinkRequest = PLAIN_LINK
+    """The request of the link to it; part of its request."""
+    page_number: int | None = None
+    """Its number in the series of its locator; None: it is not part of a series."""
+    fresh_since: float | None = None
+    """The wall-clock second since when a stored document replaces the fetch; None: as its group says."""
+
+
+class Extraction(NamedTuple):
+    """What a job extracts of its page."""
+
+    page_job: int | None = None
+    """For a re-extraction: the job of the page."""
+    extracted_with: tuple[int, ...] = ()
+    """For a re-extraction: ids of the dataDefs that extracted the page's rows."""
+    links_stale: bool = False
+    """The rules for links have changed, so every link of every dataDef is collected."""
+
+
 class LeasedJob(NamedTuple):
     """A job leased by a node. `lease`, never used twice, fences every write about it."""
 
@@ -121,15 +174,8 @@ class LeasedJob(NamedTuple):
     host: int
     kind: JobKind
     group: str
-    locator_id: int | None
-    root: int
-    """The locator's job from which this job descends; for a locator, its own id."""
-    locator: str
-    locator_url: str
     url: str
-    origin: JobOrigin
-    depth: int
-    priority: int
+    lineage: Lineage
     attempts: int
     crashes: int
     hops: int
@@ -137,43 +183,15 @@ class LeasedJob(NamedTuple):
     target: str | None
     """The URL of the last redirect, which is fetched instead."""
     request: Request
-    send_at: float | None
-    """Boot-time second before which the request must not be sent; None: at once."""
-    delay: float
-    """Seconds between two requests to the host."""
-    stored: StoredPage | None
-    """A document that replaces the fetch."""
     defs_version: int
-    page_job: int | None = None
-    """For a re-extraction: the job of the page."""
-    extracted_with: tuple[int, ...] = ()
-    """For a re-extraction: ids of the dataDefs that extracted the page's rows."""
-    may_leave_host: bool = False
-    """Whether redirects may lead to any host: for a locator, and for a link with `sameHost: false`."""
-    host_concurrency: int = 1
-    """Requests to the host at once, over all nodes."""
-    throttled: bool = False
-    """Whether the host's delay follows its latency."""
-    reserved: bool = False
-    """Whether a page limit applies, and its first request was counted when it was leased."""
-    carried: str | None = None
-    """Values from the page that leads to it (`link.Carried`)."""
-    link_request: LinkRequest = PLAIN_LINK
-    """The request of the link to it; part of `request`."""
-    page_number: int | None = None
-    """Its number in the series of its locator; None: it is not part of a series."""
-    fresh_since: float | None = None
-    """The wall-clock second since when a stored document replaces the fetch; None: as its group says."""
-    login_number: int = 0
-    """The login in force at its host, or for a login job the one before; 0: its pages need no login."""
-    login_failed: bool = False
-    """Whether the login to its host failed: then it sends nothing."""
-    links_stale: bool = False
-    """For a re-extraction: the rules for links have changed, so every link of every dataDef is collected."""
+    terms: HostTerms = HostTerms()
+    stored: StoredPage | None = None
+    """A document that replaces the fetch."""
+    extraction: Extraction = Extraction()
 
     def is_written(self, url: str) -> bool:
         """Whether a URL of the job is a text of the defs, and so may hold variables with secrets."""
-        return self.origin is JobOrigin.LOCATOR and url == self.url
+        return self.lineage.origin is JobOrigin.LOCATOR and url == self.url
 
     @property
     def lease_key(self) -> tuple[int, int]:
@@ -182,8 +200,8 @@ class LeasedJob(NamedTuple):
 
     @property
     def page_id(self) -> int:
-        """The job of its page: for a re-extraction `page_job`, else the job itself."""
-        return self.page_job or self.id
+        """The job of its page: for a re-extraction another one, else the job itself."""
+        return self.extraction.page_job or self.id
 
 
 KEY_BYTES = 16

@@ -155,7 +155,7 @@ class FetchLoop(threading.Thread):
         try:
             if slot.released:
                 raise asyncio.CancelledError
-            if job.send_at is not None:  # the job sleeps until the reserved moment of its request
+            if job.terms.send_at is not None:  # the job sleeps until the reserved moment of its request
                 outcome = await self._admit_and_process(job, started)
             else:
                 # admitted afterwards: a job that waits here must not hold a place at its host, which crawls share

@@ -294,8 +294,8 @@ class HostGates:
         `again`: it has sent a request in its last turn. Otherwise the turn is lost if it came too late.
         """
         admission = self._admissions[job.lease_key]
-        if job.delay and (again or admission.is_late(job.delay)):
-            admission.turn_at = await admission.gate.wait_turn(job.delay)
+        if job.terms.delay and (again or admission.is_late(job.terms.delay)):
+            admission.turn_at = await admission.gate.wait_turn(job.terms.delay)
         else:
             admission.gate.check_backoff()
 

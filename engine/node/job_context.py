@@ -24,9 +24,9 @@ class JobContexts:
         """The context of a job whose page is at that URL."""
         context = Context(
             group=job.group,
-            locator=job.locator,
-            locator_url=job.locator_url,
-            depth=job.depth,
+            locator=job.lineage.locator,
+            locator_url=job.lineage.locator_url,
+            depth=job.lineage.depth,
             run=self._run,
             run_time=self._run_time,
             nofollow=self._def_cache.host_rule(job.defs_version, urls.host_key(url)).nofollow,
@@ -34,13 +34,13 @@ class JobContexts:
             meta_noindex=self._meta_noindex,
             agent=self._agent,
         )
-        if job.carried is not None:
-            carried = Carried.from_json(job.carried)
+        if job.lineage.carried is not None:
+            carried = Carried.from_json(job.lineage.carried)
             context.carried, context.blocks_before = dict(carried.values), carried.blocks
-        if job.page_number is not None:
+        if job.lineage.page_number is not None:
             context.until_empty = True
         if (
-            job.link_request.relation != "canonical"
+            job.lineage.link.relation != "canonical"
             and self._def_cache.task_group(job.defs_version, job.group).canonical
         ):
             context.canonical, context.requested_url = True, job.url

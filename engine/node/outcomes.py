@@ -73,13 +73,13 @@ class OutcomeBuilder:
             events.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
         outcome = JobOutcome(
             job=job,
-            state=JobState.DONE if reason is None or job.page_job is not None else JobState.FAILED,
+            state=JobState.DONE if reason is None or job.extraction.page_job is not None else JobState.FAILED,
             reason=reason,
             hops=hops,
             effects=(*extraction.rows, *extraction.held, *extraction.counts, *extraction.results, *events),
         )
         # a re-extraction is not counted again
-        outcome.stats.noindex = extraction.noindex and job.page_job is None
+        outcome.stats.noindex = extraction.noindex and job.extraction.page_job is None
         if extraction.rejected_counts:
             outcome.add(*[RejectedRecords(name, count) for name, count in extraction.rejected_counts])
         if extraction.children or extraction.later_children is not None:
@@ -97,7 +97,7 @@ class OutcomeBuilder:
 
     def _replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
         """SKIPPED in favour of the canonical URL; a re-extraction deletes the page's rows and leaves it DONE."""
-        state = JobState.DONE if job.page_job is not None else JobState.SKIPPED
+        state = JobState.DONE if job.extraction.page_job is not None else JobState.SKIPPED
         outcome = self.ended(job, state, f"its canonical URL is {extraction.replaced_by}", url, hops=hops)
         return outcome.add(Children(extraction.children))
 
@@ -115,8 +115,8 @@ class OutcomeBuilder:
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
         """The document is not a page: SKIPPED for a link, FAILED for a locator."""
-        ends_series = job.link_request.page is not None  # not the first page, which the defs name
-        state = JobState.SKIPPED if job.origin is JobOrigin.LINK or ends_series else JobState.FAILED
+        ends_series = job.lineage.link.page is not None  # not the first page, which the defs name
+        state = JobState.SKIPPED if job.lineage.origin is JobOrigin.LINK or ends_series else JobState.FAILED
         return self.ended(job, state, reason, url, hops=hops)
 
     def fetch_failed(self, job: LeasedJob, url: str, failure: FetchFailed) -> JobOutcome:
@@ -159,7 +159,7 @@ class OutcomeBuilder:
         outcome.remove(HostFailure)
         outcome.stats.blocked = True
         if outcome.state is JobState.READY:
-            outcome.priority = job.priority - PRIORITY_RANGE
+            outcome.priority = job.lineage.priority - PRIORITY_RANGE
         return outcome
 
     def postponed(self, job: LeasedJob) -> JobOutcome:

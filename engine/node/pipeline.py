@@ -140,9 +140,9 @@ class Pipeline:
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its request, if it sends one; or the outcome of a job that sends none."""
-        if job.kind is JobKind.EXTRACT or job.stored is not None or job.login_failed:
+        if job.kind is JobKind.EXTRACT or job.stored is not None or job.terms.login_failed:
             return None
-        if job.send_at is not None and job.kind not in (JobKind.ROBOTS, JobKind.LOGIN):
+        if job.terms.send_at is not None and job.kind not in (JobKind.ROBOTS, JobKind.LOGIN):
             refused = await self._page_fetcher.refuse_before_turn(job)
             if refused is not None:
                 return refused
@@ -188,7 +188,7 @@ class Pipeline:
             if refusal is not None:
                 return self._outcomes.ended(job, JobState.SKIPPED, refusal, job.stored.url)
             return await self._pages.process_stored(job, job.stored)
-        if job.login_failed:
+        if job.terms.login_failed:
             reason = f"the login to its host failed: {self._db_access.login_failure(job.host)}"
             return self._outcomes.ended(job, JobState.FAILED, reason, job.url)
         started()

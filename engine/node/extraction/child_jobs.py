@@ -35,12 +35,12 @@ class ChildJobs:
 
         `blocks`: of this page; None: its series needs none.
         """
-        if job.page_number is None or job.locator_id is None or blocks is None or not blocks.present:
+        if job.lineage.page_number is None or job.lineage.locator_id is None or blocks is None or not blocks.present:
             return ()
-        if blocks.digest == Carried.from_json(job.carried).blocks:
+        if blocks.digest == Carried.from_json(job.lineage.carried).blocks:
             return ()
-        series = self._find_series(job.locator_id)
-        number = None if series is None else series.following(job.page_number)
+        series = self._find_series(job.lineage.locator_id)
+        number = None if series is None else series.following(job.lineage.page_number)
         if series is None or number is None:
             return ()
         url, body = series.request(number)
@@ -55,7 +55,7 @@ class ChildJobs:
                 url,
                 0,
                 self._def_cache.task_group(job.defs_version, job.group).priority,
-                locator_key(job.group, job.locator, url, method, own_body, account),
+                locator_key(job.group, job.lineage.locator, url, method, own_body, account),
                 may_leave_host=True,
                 request=LinkRequest(body=body, page=number).to_json(),
                 carried=Carried(blocks=blocks.digest).to_json(),
@@ -76,7 +76,7 @@ class ChildJobs:
         self, job: LeasedJob, links: Sequence[ExtractedLink], *, have_details: bool = False
     ) -> tuple[ChildJob, ...]:
         """The jobs of a page's links. `have_details`: whether any of them may send or carry something."""
-        new = links if job.links_stale else self._seen_set.filter_new(links)
+        new = links if job.extraction.links_stale else self._seen_set.filter_new(links)
         if have_details and len(new) < len(links):
             is_new = self._seen_set.is_new
             new = [link for link in links if (link.details is not None and link.details.carried) or is_new(link.key)]
@@ -84,7 +84,7 @@ class ChildJobs:
 
     def pieces(self, job: LeasedJob, columns: LinkColumns) -> Iterator[tuple[ChildJob, ...]]:
         """The jobs of a page's links, in pieces that are not empty."""
-        links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
+        links = columns.to_links(None if job.extraction.links_stale else self._seen_set.is_new)
         for links_of_piece in cut_in_pieces(_first_carrying(links), lambda link: len(link.url), CHILDREN_PER_PIECE):
             children = self._make(job, links_of_piece)
             if children:
@@ -95,7 +95,7 @@ class ChildJobs:
         for link in links:
             details = link.details
             identity, page_key = link.key, None
-            depth = job.depth if details is not None and details.stays_at_depth else job.depth + 1
+            depth = job.lineage.depth if details is not None and details.stays_at_depth else job.lineage.depth + 1
             if details is not None and details.request.relation == "next":
                 identity, page_key = self._key_of_next(job, link, details.request)
             is_canonical = details is not None and details.request.relation == "canonical"
@@ -111,7 +111,7 @@ class ChildJobs:
                 urls.origin(link.url),
                 link.url,
                 depth,
-                job.priority if is_canonical else link.priority,
+                job.lineage.priority if is_canonical else link.priority,
                 identity,
                 may_leave_host=link.may_leave_host,
                 request=None if details is None else details.request.to_json(),
@@ -126,7 +126,7 @@ class ChildJobs:
         With it the key of a plain link to the same page, if the request is one.
         """
         sent = job.request
-        identity = locator_key(link.group, job.locator, link.url, request.method, request.body, sent.account)
+        identity = locator_key(link.group, job.lineage.locator, link.url, request.method, request.body, sent.account)
         return identity, link.key if request.is_plain_get else None
 
     def _may_read(self, job: LeasedJob, url: str) -> bool:

@@ -126,7 +126,7 @@ class PageExtractor:
 
         `check`: the selector of an element that a page has while the login to its host lasts.
         """
-        if job.link_request.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
+        if job.lineage.link.page is not None and url != job.url and self._db_access.is_page_of_another(job, url):
             return PageExtraction((), (), (), (), 0, replaced_by=REPEATED)
         context = self._contexts.create(job, url)
         context.check = check
@@ -201,12 +201,12 @@ class PageExtractor:
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
-        if not job.extracted_with:
+        if not job.extraction.extracted_with:
             return ()
         compiled = self._def_cache.compiled_data_defs(job)
         if any(ends_when_empty(data_def.extractor) for data_def in compiled):
             return ()
-        return tuple(data_def.id for data_def in compiled if data_def.id in job.extracted_with)
+        return tuple(data_def.id for data_def in compiled if data_def.id in job.extraction.extracted_with)
 
     async def read_sitemap(self, body: Body, now: float | None = None) -> SitemapUrls:
         """The URLs of an unpacked sitemap, with `now` also when they were modified. Raises UnreadablePage."""
@@ -239,7 +239,7 @@ class PageExtractor:
         """The dataDefs to apply. In a re-extraction, a dataDef whose rows stay is applied only for its links."""
         compiled = self._def_cache.compiled_data_defs(job)
         made_before = self.unchanged_data_defs(job)
-        if not made_before or job.links_stale:
+        if not made_before or job.extraction.links_stale:
             return compiled
         return [data_def for data_def in compiled if data_def.id not in made_before]
 

@@ -48,7 +48,7 @@ class NodeCalls:
                 await self._db_access.write_checkpoint(self._job, str(call.value))
                 return str(call.value)
             case "checkpoint":
-                return self._db_access.checkpoint(self._job.page_job or self._job.id)
+                return self._db_access.checkpoint(self._job.page_id)
         return None
 
     def _set(self, key: str, value: bytes) -> str | None:

@@ -152,7 +152,7 @@ def _make_jobs(job: LeasedJob, file_urls: Texts, keys: bytes) -> Iterator[tuple[
     """The jobs of the files, in pieces. They count as links with `sameHost: false`: downloads lead to any host."""
     jobs = (
         ChildJob(
-            job.group, urls.host_key(url), urls.origin(url), url, job.depth, 0,
+            job.group, urls.host_key(url), urls.origin(url), url, job.lineage.depth, 0,
             keys[number * KEY_BYTES : (number + 1) * KEY_BYTES], JobKind.FILE, may_leave_host=True,
         )
         for number, url in enumerate(map(as_text, file_urls))

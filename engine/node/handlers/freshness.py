@@ -37,8 +37,8 @@ class FreshnessRules:
 
     def oldest(self, job: LeasedJob) -> float:
         """The wall-clock second before which no document is fresh for any page of the job's group."""
-        if job.fresh_since is not None:
-            return job.fresh_since
+        if job.lineage.fresh_since is not None:
+            return job.lineage.fresh_since
         group = self._def_cache.task_group(job.defs_version, job.group)
         if group.recrawl is not None:
             return time.time() - group.recrawl.max
@@ -49,7 +49,7 @@ class FreshnessRules:
         if stored.of_this_run:
             return True
         group = self._def_cache.task_group(job.defs_version, job.group)
-        if job.fresh_since is None and group.recrawl is not None:
+        if job.lineage.fresh_since is None and group.recrawl is not None:
             return stored.asked_at > time.time() - group.recrawl.clamp(stored.recrawl_after)
         return stored.asked_at > self.oldest(job)
 

@@ -119,8 +119,10 @@ class LoginVisit:
         if host_key != self._own_host:
             policy = self._policy(host_key)
             asked = self._delays.get(host_key, _NO_DELAY) if policy.robots else _NO_DELAY
-            delay = max(self._own_job.delay, policy.delay, asked.seconds)
-            self.job = self._own_job._replace(delay=delay, host_concurrency=policy.concurrency)
+            delay = max(self._own_job.terms.delay, policy.delay, asked.seconds)
+            self.job = self._own_job._replace(
+                terms=self._own_job.terms._replace(delay=delay, concurrency=policy.concurrency)
+            )
         await self._sender.change_host(self.job, url)
         self._host = host_key
 

@@ -37,7 +37,7 @@ class LoginGuard:
 
     def rule(self, job: LeasedJob, url: str) -> LoginRule | None:
         """How to log in to the host of a URL, if the job waits for its login."""
-        if not job.login_number or job.kind not in _BEHIND_LOGIN:
+        if not job.terms.login_number or job.kind not in _BEHIND_LOGIN:
             return None
         return self._def_cache.host_rule(job.defs_version, urls.host_key(url)).login
 

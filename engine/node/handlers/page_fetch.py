@@ -124,12 +124,12 @@ class PageFetcher:
             if not chain.request.is_plain_get:
                 if other_host:
                     return self._outcomes.ended(job, JobState.FAILED, _BODY_REDIRECTED, previous_url, hops=chain.hops)
-                if job.reserved and not await self._db_access.reserve_request(job):
+                if job.terms.reserved and not await self._db_access.reserve_request(job):
                     return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
                 # a request that repeats its body cannot be leased again: the sender has it wait for its turn
-                if job.reserved:
+                if job.terms.reserved:
                     self._sender.mark_reserved(job)
-            elif other_host or job.delay or job.reserved or not await self._claim_target(job, chain.url):
+            elif other_host or job.terms.delay or job.terms.reserved or not await self._claim_target(job, chain.url):
                 next_host = (urls.host_key(chain.url), urls.origin(chain.url)) if other_host else None
                 return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url, next_host=next_host)
             stored = self._db_access.stored_page(job.run, chain.keys[-1]) if job.kind is JobKind.PAGE else None

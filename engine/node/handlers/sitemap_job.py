@@ -199,7 +199,7 @@ class SitemapHandler:
         content = Body(body)
         del body  # a large one is compressed while it is read
         # the rules at the creation of the job; after an edit of them the sitemap is read again
-        rules = None if job.locator_id is None else self._db_access.sitemap_rules(job.locator_id)
+        rules = None if job.lineage.locator_id is None else self._db_access.sitemap_rules(job.lineage.locator_id)
         now = time.time() if rules is not None and rules.since is not None else None
         sitemap = await self._page_extractor.read_sitemap(content, now)
         try:
@@ -220,7 +220,7 @@ class SitemapHandler:
 
     def _routing(self, job: LeasedJob, rules: SitemapRules, query_stripper: QueryStripper | None) -> SitemapRouting:
         priorities = {group.name: group.priority for group in self._def_cache.definitions(job.defs_version).task_groups}
-        return SitemapRouting(rules, job.group, priorities, job.priority, query_stripper)
+        return SitemapRouting(rules, job.group, priorities, job.lineage.priority, query_stripper)
 
     async def _unpack(self, body: bytes, share: BodyShare) -> bytes:
         decompressor = open_decompressor("gzip", self._max_body)
@@ -243,8 +243,8 @@ def _pieces(
     query_stripper: QueryStripper | None,
 ) -> Iterator[tuple[ChildJob, ...]]:  # fmt: skip
     """The jobs of the entries, in pieces that are not empty. `chosen`: the route of each page."""
-    nested = sitemap.sitemaps if job.depth < _MAX_DEPTH else ()
-    own = Route(job.group, job.priority)
+    nested = sitemap.sitemaps if job.lineage.depth < _MAX_DEPTH else ()
+    own = Route(job.group, job.lineage.priority)
     dated = zip(sitemap.pages, sitemap.modified or repeat(UNKNOWN), strict=False)
     pages: Iterable[tuple[str | memoryview, Route | None, int]] = ((page, own, modified) for page, modified in dated)
     if routing is not None and chosen is not None:
@@ -270,9 +270,16 @@ def _pieces(
                     fresh_since=_later(modified, children.get(key)),
                 )  # fmt: skip
             else:
-                key = sitemap_key(job.group, job.locator, target, None, rules=rules)
+                key = sitemap_key(job.group, job.lineage.locator, target, None, rules=rules)
                 children[key] = ChildJob(
-                    job.group, host_key, origin, target, job.depth + 1, job.priority, key, JobKind.SITEMAP
+                    job.group,
+                    host_key,
+                    origin,
+                    target,
+                    job.lineage.depth + 1,
+                    job.lineage.priority,
+                    key,
+                    JobKind.SITEMAP,
                 )
         if children:
             yield tuple(children.values())

@@ -61,12 +61,12 @@ class GroupLoaders:
                 return process
             if must_wait:
                 await self._host_gates.enter(
-                    job, urls.host_key(url), send_at=None, delay=job.delay, concurrency=job.host_concurrency
+                    job, urls.host_key(url), send_at=None, delay=job.terms.delay, concurrency=job.terms.concurrency
                 )
             await self._host_gates.wait_turn(job, again=again and not must_wait)
             on_send()
             context = {
-                "group": job.group, "locator": job.locator, "depth": job.depth, "run": self._run,
+                "group": job.group, "locator": job.lineage.locator, "depth": job.lineage.depth, "run": self._run,
                 "attempt": job.attempts + 1,
             }  # fmt: skip
             return await self._page_loader.load(loader, process, url=url, request=request, context=context, share=share)

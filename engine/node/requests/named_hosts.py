@@ -132,7 +132,7 @@ class RedirectRule:
 
     def _leaving_refusal(self, job: LeasedJob, from_url: str, target: str) -> str | None:
         stays = urls.host_without_www(target) in (urls.host_without_www(from_url), urls.host_without_www(job.url))
-        if stays or job.may_leave_host or self._named_hosts.may_be_target(target, job):
+        if stays or job.lineage.may_leave_host or self._named_hosts.may_be_target(target, job):
             return None
         host = urls.host_of(target)
         return one_line(

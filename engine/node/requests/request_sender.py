@@ -103,9 +103,9 @@ class RequestSender:
             await self._host_gates.enter(
                 job,
                 urls.host_key(job.target or job.url),
-                send_at=job.send_at,
-                delay=job.delay,
-                concurrency=job.host_concurrency,
+                send_at=job.terms.send_at,
+                delay=job.terms.delay,
+                concurrency=job.terms.concurrency,
             )
         except HostBackingOff as refusal:
             return _give_back(job, refusal)
@@ -119,7 +119,7 @@ class RequestSender:
         self._host_gates.exit(job)
         host_key = urls.host_key(url)
         await self._host_gates.enter(
-            job, host_key, send_at=None, delay=job.delay, concurrency=job.host_concurrency
+            job, host_key, send_at=None, delay=job.terms.delay, concurrency=job.terms.concurrency
         )  # fmt: skip
 
     def dismiss(self, job: LeasedJob) -> None:
@@ -164,9 +164,9 @@ class RequestSender:
         Raises HostBackingOff, RequestLimitReached.
         """
         if further:
-            if job.reserved and not await self._db_access.reserve_request(job):
+            if job.terms.reserved and not await self._db_access.reserve_request(job):
                 raise RequestLimitReached
-            stats.reserved += job.reserved
+            stats.reserved += job.terms.reserved
         await self._host_gates.wait_turn(job, again=stats.requests > 0)
         stats.requests += 1
         return boottime()
@@ -178,7 +178,9 @@ class RequestSender:
         if not (rule.headers or rule.cookies or rule.auth or rule.route):
             return NOTHING
         # a link without a locator has no start URL: its own URL says nothing
-        start_url = job.locator_url if job.origin is JobOrigin.LOCATOR or job.root != job.id else ""
+        start_url = (
+            job.lineage.locator_url if job.lineage.origin is JobOrigin.LOCATOR or job.lineage.root != job.id else ""
+        )
         allowed = job.kind in _WITH_CREDENTIALS and may_carry_credentials(
             rule, url, start_url, self._def_cache.plain_hosts(version)
         )

@@ -71,12 +71,12 @@ class JobOutcome(Struct, kw_only=True):
         """The seconds that its host was reserved for a request that was not sent; 0 if it is leased again."""
         is_open = self.state in OPEN_STATES
         sent = self.stats.requests or self.stats.answers
-        return 0.0 if self.job.send_at is None or is_open or sent else self.job.delay
+        return 0.0 if self.job.terms.send_at is None or is_open or sent else self.job.terms.delay
 
     @property
     def is_reextracted(self) -> bool:
         """Whether a re-extraction gave its page new rows."""
-        return self.job.page_job is not None and self.state is JobState.DONE
+        return self.job.extraction.page_job is not None and self.state is JobState.DONE
 
     def add(self, *effects: Effect) -> "JobOutcome":
         """Add effects; returns the outcome."""

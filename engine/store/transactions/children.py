@@ -67,7 +67,7 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, Children]]) -> None:
         for child in children.jobs:
             kept = series_pages if child.in_series else links if child.page_key is None else next_pages
             is_new = child.identity not in kept
-            carries = child.carried is not None or outcome.job.links_stale  # a link may carry nothing now
+            carries = child.carried is not None or outcome.job.extraction.links_stale  # a link may carry nothing now
             if not is_new and not carries:
                 continue
             place = commit.places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
@@ -84,7 +84,7 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, Children]]) -> None:
         extracts.queue_again(db, again)
     linked: dict[int, set[bytes]] = {}
     for outcome, children in made:
-        if outcome.job.links_stale:
+        if outcome.job.extraction.links_stale:
             linked.setdefault(outcome.job.defs_version, set()).update(child.identity for child in children.jobs)
     for version, identities in linked.items():
         linked_jobs.mark_linked(db, commit.run, version, identities)
@@ -96,8 +96,8 @@ def to_link(run: int, job: LeasedJob, child: ChildJob, sequence: int) -> NewLink
         sequence,
         child.priority,
         child.depth,
-        job.locator_id,
-        job.root,
+        job.lineage.locator_id,
+        job.lineage.root,
         child.url,
         child.identity,
         int(child.may_leave_host),

@@ -7,7 +7,17 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from engine.model.job import JobKind, JobOrigin, LeasedJob, Request, lease_limit, quota
+from engine.model.job import (
+    Extraction,
+    HostTerms,
+    JobKind,
+    JobOrigin,
+    LeasedJob,
+    Lineage,
+    Request,
+    lease_limit,
+    quota,
+)
 from engine.store.db.connector import Database
 from engine.store.pages import documents
 from engine.store.read import candidates, stale_pages
@@ -233,16 +243,19 @@ def to_leased_job(
     ) = row  # fmt: skip
     located = origin == JobOrigin.LOCATOR
     sent = SentRequest.from_rows(link, locator_request, located=located)
+    lineage = Lineage(
+        locator_id, root, locator or "", root_url, JobOrigin.LOCATOR if located else JobOrigin.LINK, depth, priority,
+        bool(may_leave_host), carried, sent.link, sent.page_number, fresh_since,
+    )  # fmt: skip
+    terms = HostTerms(
+        send_at, state.delay, state.host_concurrency, bool(state.throttled), state.is_limited,
+        state.login_number if state.login != "OFF" else 0, state.login == "FAILED" and state.kind in AFTER_LOGIN,
+    )  # fmt: skip
     return LeasedJob(
         id=id_, lease=request.lease_id, run=state.run, sequence=sequence, host=state.host, kind=JobKind(state.kind),
-        group=state.group, locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url,
-        origin=JobOrigin.LOCATOR if located else JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts,
-        crashes=crashes, hops=hops, target=target, request=sent.request(url, root_url), send_at=send_at,
-        delay=state.delay, stored=None, defs_version=state.defs_version, may_leave_host=bool(may_leave_host),
-        links_stale=bool(state.relinking), reserved=state.is_limited, host_concurrency=state.host_concurrency,
-        throttled=bool(state.throttled), carried=carried, link_request=sent.link, page_number=sent.page_number,
-        fresh_since=fresh_since, login_number=state.login_number if state.login != "OFF" else 0,
-        login_failed=state.login == "FAILED" and state.kind in AFTER_LOGIN,
+        group=state.group, url=url, lineage=lineage, attempts=attempts, crashes=crashes, hops=hops, target=target,
+        request=sent.request(url, root_url), defs_version=state.defs_version, terms=terms,
+        extraction=Extraction(links_stale=bool(state.relinking)),
     )  # fmt: skip
 
 
@@ -255,15 +268,17 @@ def _to_leased_extract(state: SequenceState, request: LeaseRequest, sequence: in
     sent = SentRequest.from_rows(link, locator_request, located=origin == JobOrigin.LOCATOR)
     # rows may depend on what the page carries, and all records tell whether it is the last of a series
     is_alone = data_defs and carried is None and sent.page_number is None
+    lineage = Lineage(
+        locator_id, root, locator or "", root_url, JobOrigin.LINK, depth, priority,
+        carried=carried, link=sent.link, page_number=sent.page_number,
+    )  # fmt: skip
+    extracted_with = tuple(orjson.loads(data_defs)) if is_alone else ()
     return LeasedJob(
         id=id_, lease=request.lease_id, run=state.run, sequence=sequence, host=state.host, kind=JobKind.EXTRACT,
-        group=state.group, locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url,
-        origin=JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts, crashes=crashes, hops=0, target=None,
-        request=_PLAIN_REQUEST, send_at=None, delay=0.0,
+        group=state.group, url=url, lineage=lineage, attempts=attempts, crashes=crashes, hops=0, target=None,
+        request=_PLAIN_REQUEST, defs_version=state.defs_version,
         stored=None if document[0] is None else documents.to_stored_page(document),
-        defs_version=state.defs_version, page_job=page, carried=carried, link_request=sent.link,
-        page_number=sent.page_number, extracted_with=tuple(orjson.loads(data_defs)) if is_alone else (),
-        links_stale=bool(links_stale or state.relinking),
+        extraction=Extraction(page, extracted_with, bool(links_stale or state.relinking)),
     )  # fmt: skip
 
 

@@ -72,10 +72,10 @@ class LoginNews(Effect):
 def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
     """FAILED where a page was lost twice, READY where a login is outdated; news of those that serve."""
     db = commit.db
-    lost = [outcome for outcome in outcomes if outcome.job.login_number and outcome.find(LoginNews)]
+    lost = [outcome for outcome in outcomes if outcome.job.terms.login_number and outcome.find(LoginNews)]
     before = host_logins.read_losses(db, [outcome.job.id for outcome in lost]) if lost else {}
     for outcome in lost:
-        if before.get(outcome.job.id, outcome.job.login_number) < outcome.job.login_number:
+        if before.get(outcome.job.id, outcome.job.terms.login_number) < outcome.job.terms.login_number:
             outcome.state, outcome.reason = JobState.FAILED, LOST_REASON
             outcome.attempts, outcome.next_host = 1, None
             text = f"FAILED: {LOST_REASON}  {urls.without_credentials(outcome.job.url)}"
@@ -84,11 +84,11 @@ def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[Job
         if outcome.job.kind is JobKind.LOGIN:
             if outcome.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
                 login = host_logins.read(db, outcome.job.host)
-                if login.state == "WANTED" and login.number != outcome.job.login_number:  # the defs have changed
+                if login.state == "WANTED" and login.number != outcome.job.terms.login_number:  # the defs have changed
                     outcome.state, outcome.reason, outcome.attempts = JobState.READY, None, 0
                     outcome.remove(Event)
             yield outcome, LoginNews()
-        elif outcome.job.login_number and outcome.stats.responses and outcome.state is JobState.DONE:
+        elif outcome.job.terms.login_number and outcome.stats.responses and outcome.state is JobState.DONE:
             yield outcome, LoginNews()
 
 
@@ -126,9 +126,9 @@ def _apply_loss(db: Database, run: int, outcome: JobOutcome, on_lost: str) -> No
         if host_logins.count_lost(db, host) >= _MAX_LOST_IN_ROW:
             _pause(db, run, host, f"{_MAX_LOST_IN_ROW} pages in a row were {LOST_REASON}")
         return
-    host_logins.add_loss(db, job.id, job.login_number)
+    host_logins.add_loss(db, job.id, job.terms.login_number)
     login = host_logins.read(db, host)
-    if login.state != "DONE" or login.number != job.login_number:
+    if login.state != "DONE" or login.number != job.terms.login_number:
         return  # sent with an older login: the newer one may last
     if on_lost == "pause":
         _pause(db, run, host, "its login was lost")

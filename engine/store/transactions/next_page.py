@@ -90,7 +90,7 @@ def leads_to_one_page(outcome: JobOutcome) -> bool:
         and found.later is None
         and outcome.find(CookiesChanged) is None
         and (plugins is None or not plugins.stored_values)
-        and not outcome.job.delay
+        and not outcome.job.terms.delay
     )
 
 
@@ -101,7 +101,7 @@ def _create_taken(
 
     Returns None and writes nothing if that page has a job, other jobs come first, or a limit has to be counted.
     """
-    if len(listed) != 1 or outcome.job.links_stale:
+    if len(listed) != 1 or outcome.job.extraction.links_stale:
         return None
     (child,) = listed
     if LinkRequest.from_json(child.request).relation == "canonical":

@@ -73,14 +73,14 @@ def write_stats(commit: Commit, made: Sequence[tuple[JobOutcome, AttemptStats]])
     answers.add(commit.db, [Answer(job.host, job.attempts == 0, stats.blocked) for job, stats in fetched])
     served = {outcome.job.host for outcome, _ in made if outcome.state is JobState.DONE and outcome.find(Served)}
     hosts.reset_strikes(commit.db, served, commit.now)
-    if any(outcome.job.throttled for outcome, _ in made):
+    if any(outcome.job.terms.throttled for outcome, _ in made):
         hosts.adapt_paces(commit.db, _host_latencies(made))
 
 
 def _host_latencies(made: Sequence[tuple[JobOutcome, AttemptStats]]) -> list[HostLatency]:
     sums: dict[int, list[float]] = {}
     for outcome, stats in made:
-        if outcome.job.throttled and stats.responses:
+        if outcome.job.terms.throttled and stats.responses:
             host_sums = sums.setdefault(outcome.job.host, [0, 0.0, 0, 0.0])
             first = 0 if outcome.state is JobState.DONE else 2
             host_sums[first] += stats.responses
@@ -95,7 +95,7 @@ def _add_fetch_stats(commit: Commit, made: Sequence[tuple[JobOutcome, AttemptSta
     sums: dict[str, list[float]] = {}
     for outcome, stats in made:
         retried = outcome.state is JobState.READY and outcome.attempts > 0
-        requests = stats.requests - outcome.job.reserved if outcome.job.kind is JobKind.PAGE else 0
+        requests = stats.requests - outcome.job.terms.reserved if outcome.job.kind is JobKind.PAGE else 0
         if stats.responses or retried or requests or stats.noindex:
             new = stats.responses, stats.seconds, stats.received, retried, stats.noindex, requests
             for index, value in enumerate(new):

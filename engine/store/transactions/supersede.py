@@ -72,10 +72,10 @@ def settle_carried(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[t
 
     A re-extraction of such a page is dropped, and its job is READY again.
     """
-    leased = {outcome.job.page_id: outcome.job.carried for outcome in outcomes if outcome.job.kind in _PAGES}
+    leased = {outcome.job.page_id: outcome.job.lineage.carried for outcome in outcomes if outcome.job.kind in _PAGES}
     changed = frozenset(linked_jobs.list_otherwise_carried(commit.db, list(leased.items())))
     for outcome in outcomes if changed else ():
-        if outcome.job.page_job in changed:
+        if outcome.job.extraction.page_job in changed:
             _drop_extraction(outcome)
         elif outcome.job.id in changed and _is_done(outcome):
             yield outcome, Outdated(is_carried=True)

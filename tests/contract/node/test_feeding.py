@@ -173,7 +173,7 @@ def test_a_host_with_a_delay_is_served_beside_a_host_that_fills_every_commit(
         while (now := boottime()) < end:
             with node.changed:
                 for job in node.working:
-                    started.setdefault(job.id, max(now, job.send_at or 0.0))
+                    started.setdefault(job.id, max(now, job.terms.send_at or 0.0))
                 due = [job for job in node.working if started[job.id] + 0.01 <= now]
                 node.working = [job for job in node.working if job not in due]
                 node.jobs.completed += len(due)

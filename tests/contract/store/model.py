@@ -136,16 +136,16 @@ class Model(RuleBasedStateMachine):
             assert job.id not in self.live
             self.live[job.id] = (job.lease, node)
             self.results.append((node, job))
-            if job.delay:
-                assert job.send_at is not None
-                assert job.send_at >= max(self.store.now, self.sent.get(job.host, 0.0) + job.delay) - 1e-6
-                self.sent[job.host] = job.send_at
+            if job.terms.delay:
+                assert job.terms.send_at is not None
+                assert job.terms.send_at >= max(self.store.now, self.sent.get(job.host, 0.0) + job.terms.delay) - 1e-6
+                self.sent[job.host] = job.terms.send_at
 
     def returns_turn(self, job: LeasedJob) -> None:
         """The host is reserved for one turn less, whichever turn was not used: the gate of the host keeps the gap."""
-        free_at = self.sent[job.host] + job.delay
+        free_at = self.sent[job.host] + job.terms.delay
         if free_at > self.store.now:
-            self.sent[job.host] = max(self.store.now, free_at - job.delay) - job.delay
+            self.sent[job.host] = max(self.store.now, free_at - job.terms.delay) - job.terms.delay
 
     def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> JobOutcome:
         if job.kind is JobKind.ROBOTS:

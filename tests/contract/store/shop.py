@@ -78,7 +78,7 @@ class Shop:
 
     def extracted(self, job: LeasedJob, *effects: Effect) -> JobOutcome:
         """The outcome of a re-extraction that leaves `shelf` unchanged."""
-        kept = tuple(id_ for id_ in job.extracted_with if id_ in self.ids.values())
+        kept = tuple(id_ for id_ in job.extraction.extracted_with if id_ in self.ids.values())
         names = [name for name, id_ in self.ids.items() if id_ not in kept]
         return JobOutcome(job=job, state=JobState.DONE, effects=(*self.rows(job, *names), OldRows(kept), *effects))
 

@@ -90,7 +90,7 @@ def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]
             time.sleep(0.002)  # the pages are fetched
             links = {
                 job.id: [Page(f"http://h{sequence}/{int(job.url.rpartition('/')[2]) * 3 + k}") for k in range(3)]
-                if job.depth < 1
+                if job.lineage.depth < 1
                 else []
                 for job in got.jobs
             }

@@ -10,7 +10,7 @@ from engine.model.job import JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
 from engine.node.fetch_loop import FetchLoop
 from engine.store.tables.outcome import JobOutcome
-from tests.unit.node.leased_jobs import leased
+from tests.unit.node.leased_jobs import change, leased
 
 
 class FakePipeline:
@@ -96,7 +96,7 @@ def test_a_job_that_waits_for_a_slot_of_the_node_holds_none_at_its_host(
 def test_a_job_that_waits_for_its_send_time_takes_no_slot_of_the_node(
     loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
 ) -> None:
-    loop.submit([leased(number)._replace(send_at=1.0) for number in range(4)])
+    loop.submit([change(leased(number), send_at=1.0) for number in range(4)])
     finished.get(timeout=5)
     assert len(pipeline.admitted) == 4
     for _ in range(3):

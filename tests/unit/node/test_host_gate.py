@@ -10,7 +10,7 @@ from engine.node import host_gate
 from engine.node.host_gate import HostBackingOff, HostGate, HostGates
 from engine.runtime.clock import boottime
 from engine.runtime.host_clock import HostClock
-from tests.unit.node.leased_jobs import leased
+from tests.unit.node.leased_jobs import change, leased
 
 pytestmark = pytest.mark.asyncio
 
@@ -86,7 +86,7 @@ async def test_a_job_frees_its_slot_once(tmp_path: Path) -> None:
 
 
 async def test_a_job_that_is_late_for_its_own_turn_takes_another(gates: HostGates) -> None:
-    slow, other = leased(1)._replace(delay=0.1), leased(2)._replace(delay=0.1)
+    slow, other = change(leased(1), delay=0.1), change(leased(2), delay=0.1)
     for job in (slow, other):
         await gates.enter(job, "a:80", send_at=None, delay=0.1, concurrency=2)
     sent_at = boottime()  # by the other, in its turn

@@ -169,7 +169,7 @@ def test_a_locator_takes_over_the_unstarted_job_of_a_link(store: StoreHarness, p
     ]  # fmt: skip
     store.check_counters()
     (taken,) = store.take("http://a/")
-    assert (taken.locator, taken.locator_url, taken.root) == ("new", "http://a/2", job)
+    assert (taken.lineage.locator, taken.lineage.locator_url, taken.lineage.root) == ("new", "http://a/2", job)
     store.commit(store.done(taken, links=[Page("http://a/2")]))
     assert len(store.jobs()) == 2, "a link to it still creates no job"
 

@@ -100,7 +100,7 @@ def test_two_bodies_to_one_url_are_fetched_side_by_side(store: StoreHarness) -> 
 def test_the_request_of_a_next_page_is_leased(new_store: NewStore) -> None:
     (plain,) = take_children(new_store(), LinkRequest(relation="next"))
     assert plain.request == replace(OWN, method="GET", body=None, content_type=None)
-    assert plain.link_request.relation == "next"
+    assert plain.lineage.link.relation == "next"
     (other,) = take_children(new_store(), LinkRequest(method="POST", body="c", relation="next"), url="http://b/api")
     assert other.request == Request(method="POST", body="c")
 
@@ -127,5 +127,5 @@ def test_a_retry_fetches_the_page_of_its_own_body_again_and_no_other(store: Stor
 
 def test_a_plain_link_to_a_page_of_its_own_key(store: StoreHarness) -> None:
     (plain,) = take_children(store, LinkRequest(relation="canonical"))
-    assert (plain.request.body, plain.link_request.relation) == (None, "canonical")
+    assert (plain.request.body, plain.lineage.link.relation) == (None, "canonical")
     assert link_key("g", "http://a/api") != locator_key("g", "l", "http://a/api", "GET", None)

@@ -66,12 +66,12 @@ def test_children_keep_since_when_a_stored_document_replaces_their_fetch(
     store.commit(outcome)
     expected = {page.url: None if number % 2 else 100.5 + number for number, page in enumerate(PAGES)}
     leased = store.take("http://a/", free=6)
-    assert {one.url: one.fresh_since for one in leased} == {one.url: expected[one.url] for one in leased}
+    assert {one.url: one.lineage.fresh_since for one in leased} == {one.url: expected[one.url] for one in leased}
     assert len(leased) > 2
 
     # a retry asks for the page, and so does a locator that names it
     store.commit(*(store.done(one) for one in leased))
-    ended, *_ = [one for one in leased if one.fresh_since is not None]
+    ended, *_ = [one for one in leased if one.lineage.fresh_since is not None]
     with store.db.transaction():
         assert jobs.reopen(store.db, [ended.id], []) == 1
     waiting = store.jobs("url, fresh_since, state")

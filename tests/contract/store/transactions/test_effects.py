@@ -31,6 +31,7 @@ from engine.store.transactions.statistics import ContentChange
 from engine.store.transactions.supersede import FailedSteps, OldRows, Outdated
 from tests.contract.store.filed import file_child
 from tests.contract.store.harness import Page, StoreHarness, child, document
+from tests.unit.node.leased_jobs import change
 
 PLACES = orjson.dumps([[["file"], 0]]).decode()
 KEY = file_child("http://f/1").identity
@@ -80,7 +81,7 @@ def job(store: StoreHarness) -> LeasedJob:
     (job,) = store.take("http://a/")
     store.commit(store.done(job))
     store.db.execute("UPDATE hosts SET login = 'DONE', login_number = 1")
-    return job._replace(login_number=1)
+    return change(job, login_number=1)
 
 
 def contents(db: Database) -> dict[str, list[tuple[object, ...]]]:

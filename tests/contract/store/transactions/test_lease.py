@@ -104,11 +104,11 @@ def test_a_page_is_leased_once_at_a_time_even_if_several_jobs_need_it(store: Sto
     store.seed("http://a/1", name="y")
     store.seed("http://a/1", group="other")
     first = store.take("http://a/")
-    assert [(j.url, j.locator) for j in first] == [("http://a/1", "x"), ("http://a/2", "x")]
+    assert [(j.url, j.lineage.locator) for j in first] == [("http://a/1", "x"), ("http://a/2", "x")]
     assert store.take("http://a/") == ()
     assert store.take("http://a/", "other") == (), "another group needs the page that is being fetched"
     store.commit(*map(store.done, first))
-    assert [j.locator for j in store.take("http://a/")] == ["y"]
+    assert [j.lineage.locator for j in store.take("http://a/")] == ["y"]
 
 
 def test_different_bodies_for_one_url_are_leased_together(store: StoreHarness) -> None:
@@ -122,7 +122,7 @@ def test_different_bodies_for_one_url_are_leased_together(store: StoreHarness) -
     assert [job.request.body for job in second] == ["q=3"], "one body is asked for once at a time"
     store.commit(*map(store.done, [*first, *second]))
     (shared,) = store.take("http://a/s", free=1)
-    assert (shared.locator, shared.request.body) == ("m", "q=1")
+    assert (shared.lineage.locator, shared.request.body) == ("m", "q=1")
 
 
 def test_a_page_that_a_redirect_leads_to_is_leased_once_at_a_time(store: StoreHarness) -> None:
@@ -152,14 +152,35 @@ def test_a_leased_job_has_all_that_a_node_needs(new_store: NewStore) -> None:
     store = new_store(policies={"a:80": HostPolicy(delay=0.5, concurrency=4, robots=False)})
     store.seed("http://a/1", priority=3)
     (root,) = store.take("http://a/")
-    assert (root.root, root.locator, root.locator_url, root.depth) == (root.id, "l", "http://a/1", 0)
-    assert (root.group, root.kind, root.priority, root.attempts, root.run) == ("g", JobKind.PAGE, 3, 0, store.run)
-    assert (root.lease, root.delay, root.send_at, root.defs_version) == (store.nodes[0] << 32 | 1, 0.5, store.now, 1)
+    assert (root.lineage.root, root.lineage.locator, root.lineage.locator_url, root.lineage.depth) == (
+        root.id,
+        "l",
+        "http://a/1",
+        0,
+    )
+    assert (root.group, root.kind, root.lineage.priority, root.attempts, root.run) == (
+        "g",
+        JobKind.PAGE,
+        3,
+        0,
+        store.run,
+    )
+    assert (root.lease, root.terms.delay, root.terms.send_at, root.defs_version) == (
+        store.nodes[0] << 32 | 1,
+        0.5,
+        store.now,
+        1,
+    )
     store.commit(store.done(root, links=[Page("http://a/2", depth=1, priority=2)]))
     store.now += 10
     (leaf,) = store.take("http://a/")
-    assert (leaf.root, leaf.locator, leaf.locator_url, leaf.depth) == (root.id, "l", "http://a/1", 1)
-    assert (leaf.priority, leaf.origin) == (2, "link")
+    assert (leaf.lineage.root, leaf.lineage.locator, leaf.lineage.locator_url, leaf.lineage.depth) == (
+        root.id,
+        "l",
+        "http://a/1",
+        1,
+    )
+    assert (leaf.lineage.priority, leaf.lineage.origin) == (2, "link")
 
 
 # Pauses, ends, limits.

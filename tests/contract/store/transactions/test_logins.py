@@ -19,6 +19,7 @@ from engine.store.transactions.logins import LoginNews
 from engine.store.transactions.retry import retry
 from engine.store.transactions.waits import WaitingPlace, explain
 from tests.contract.store.harness import StoreHarness, failed, sent
+from tests.unit.node.leased_jobs import change
 
 NewStore = Callable[..., StoreHarness]
 RULE = LoginRule(url="/login", form={"user": "me"}, check=".logout")
@@ -86,7 +87,7 @@ def test_pages_wait_for_the_login_to_their_host(gated: StoreHarness) -> None:
     assert login(gated).state == "DONE"
     assert gated.sequence("http://a/") in gated.rung()
     pages = gated.take("http://a/")
-    assert {page.login_number for page in pages} == {1}
+    assert {page.terms.login_number for page in pages} == {1}
     gated.check_counters()
 
 
@@ -114,7 +115,7 @@ def test_a_lost_page_asks_for_one_login_after_the_pages_in_progress(gated: Store
     log_in(gated)
     assert login(gated).number == 2
     pages = gated.take("http://a/")
-    assert {page.login_number for page in pages} == {2}
+    assert {page.terms.login_number for page in pages} == {2}
     gated.commit(*[gated.done(page, stats=sent(responses=1)) for page in pages])
     assert [text for text in texts(gated) if "logging in again" in text] == [
         "a:80: logged out on http://a/1; logging in again"
@@ -130,7 +131,7 @@ def test_a_page_sent_with_an_older_login_asks_for_none(gated: StoreHarness) -> N
     log_in(gated)
     (again,) = gated.take("http://a/", free=1)
     assert again.id == slow.id
-    gated.commit(lost(again._replace(login_number=1)))
+    gated.commit(lost(change(again, login_number=1)))
     assert login(gated).state == "DONE"
     assert gated.state(again.id) == "READY"
 
@@ -200,13 +201,13 @@ def test_pages_fail_without_a_request_where_the_login_failed_until_a_retry(gated
     assert login(gated).state == "FAILED"
     assert [text.partition(";")[0] for text in texts(gated)] == ["a:80: the login failed: HTTP 403"]
     pages = gated.take("http://a/")
-    assert all(page.login_failed for page in pages)
+    assert all(page.terms.login_failed for page in pages)
     assert host_logins.get_failure(gated.db, pages[0].host) == "HTTP 403"
     gated.commit(*[failed(page, "no login") for page in pages])
     retry(gated.db, gated.run, JobFilter())
     assert login(gated).state == "WANTED"
     log_in(gated)
-    assert not any(page.login_failed for page in gated.take("http://a/"))
+    assert not any(page.terms.login_failed for page in gated.take("http://a/"))
 
 
 def test_a_login_whose_nodes_die_is_given_up(gated: StoreHarness) -> None:
@@ -217,7 +218,7 @@ def test_a_login_whose_nodes_die_is_given_up(gated: StoreHarness) -> None:
             takeover.give_up_gates(gated.db, gated.run)
     assert login(gated).state == "FAILED"
     assert len(texts(gated)) == 1
-    assert gated.take("http://a/")[0].login_failed
+    assert gated.take("http://a/")[0].terms.login_failed
 
 
 def test_a_login_by_older_defs_does_not_count(gated: StoreHarness) -> None:

@@ -134,7 +134,7 @@ def test_a_page_that_has_a_job_gets_no_second_one(store: StoreHarness, job: Leas
     outcome = store.done(job, links=[Page("http://a/2")])
     result = advance(store, outcome)
     assert result is not None
-    assert [one.origin for one in result.leased] == [JobOrigin.LOCATOR], "the job that there was"
+    assert [one.lineage.origin for one in result.leased] == [JobOrigin.LOCATOR], "the job that there was"
     assert store.take("http://a/") == ()
     assert len(store.jobs()) == 2
     assert advance(store, outcome, held=2) == NextPageLease(leased=(), ring=(), due=None)

@@ -91,7 +91,7 @@ def test_a_new_run_takes_over_a_robots_txt_of_today(
     kinds = [kind for (kind,) in gated.db.all("SELECT kind FROM sequences WHERE run = ? ORDER BY id", (gated.run,))]
     assert ("robots" in kinds) is (policy.robots and not reused)
     if reused:
-        assert [job.delay for job in gated.take("http://a/")] == [2.0]
+        assert [job.terms.delay for job in gated.take("http://a/")] == [2.0]
 
 
 def test_an_unreadable_one_is_not_taken_over(gated: StoreHarness) -> None:
@@ -109,7 +109,7 @@ def test_an_unreadable_one_lets_its_pages_be_leased_without_a_delay(new_store: N
     store.now += 30
     taken = store.take("http://a/")
     assert len(taken) == 24, "up to the concurrency and twice as many spare jobs: nothing will be sent"
-    assert {job.send_at for job in taken} == {None}
+    assert {job.terms.send_at for job in taken} == {None}
 
 
 def test_a_stale_one_is_asked_for_again_and_kept_while_it_cannot_be_read(gated: StoreHarness) -> None:
@@ -248,4 +248,4 @@ def test_no_delay_where_nothing_may_be_sent_and_only_there(new_store: NewStore) 
             hosts.set_robots(store.db, 1, status, "", 0.0, agent="us", fetched_at=fetched_at)
         (job,) = store.take("http://a/1")
         store.commit(JobOutcome(job=job, state=JobState.READY))
-        assert job.delay == (30.0 if is_readable(status) else 0.0), status
+        assert job.terms.delay == (30.0 if is_readable(status) else 0.0), status

@@ -14,7 +14,7 @@ from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE, ChildJobs
 from engine.node.extraction.wire import pack_links, unpack_links
 from engine.node.seen_set import SeenSet
 from engine.store.tables.job.linked_jobs import ChildJob
-from tests.unit.node.leased_jobs import leased
+from tests.unit.node.leased_jobs import change, leased
 
 
 class Defs:
@@ -46,7 +46,7 @@ def child_jobs(seen: SeenSet | None = None, series: Series | None = None, **limi
     return ChildJobs(defs, SeenSet() if seen is None else seen, store)
 
 
-JOB = leased(1)._replace(depth=2, locator="l", locator_id=4)
+JOB = change(leased(1), depth=2, locator="l", locator_id=4)
 GET_NEXT = LinkDetails(LinkRequest(relation="next"))
 
 
@@ -124,7 +124,7 @@ def test_the_first_counts_across_pieces_too() -> None:
 
 def test_a_canonical_url_keeps_the_priority_of_its_page() -> None:
     details = LinkDetails(LinkRequest(relation="canonical"))
-    (child,) = made(child_jobs(), link(details=details), job=JOB._replace(priority=9))
+    (child,) = made(child_jobs(), link(details=details), job=change(JOB, priority=9))
     assert child.priority == 9
 
 
@@ -135,7 +135,7 @@ def test_known_links_are_left_out_unless_they_carry_values() -> None:
     links = [link("http://a/1"), link("http://a/2", carrying), link("http://a/3", posting), link("http://a/4")]
     seen.add(one.key for one in links[:3])
     assert [child.url[-1] for child in made(child_jobs(seen), *links)] == ["2", "4"]
-    again = made(child_jobs(seen), *links, job=JOB._replace(links_stale=True))
+    again = made(child_jobs(seen), *links, job=change(JOB, links_stale=True))
     assert [child.url[-1] for child in again] == ["1", "2", "3", "4"]
 
 
@@ -163,7 +163,7 @@ def following(
     return children[0] if children else None
 
 
-FIRST = JOB._replace(depth=0, page_number=1)
+FIRST = change(JOB, depth=0, page_number=1)
 
 
 def test_the_next_page_of_a_series_is_a_page_of_its_locator() -> None:
@@ -194,9 +194,9 @@ def test_a_series_may_be_in_the_body() -> None:
     [
         (FIRST, PageBlocks(False, "b1"), SERIES),
         (FIRST, None, SERIES),
-        (FIRST._replace(carried=Carried(blocks="b1").to_json()), BLOCKS, SERIES),
-        (FIRST._replace(page_number=None), BLOCKS, SERIES),
-        (FIRST._replace(locator_id=None), BLOCKS, SERIES),
+        (change(FIRST, carried=Carried(blocks="b1").to_json()), BLOCKS, SERIES),
+        (change(FIRST, page_number=None), BLOCKS, SERIES),
+        (change(FIRST, locator_id=None), BLOCKS, SERIES),
         (FIRST, BLOCKS, None),
         (FIRST, BLOCKS, replace(SERIES, last=1)),
     ],
@@ -206,7 +206,7 @@ def test_a_series_ends(job: LeasedJob, blocks: PageBlocks | None, series: Series
 
 
 def test_a_series_goes_on_where_the_blocks_differ() -> None:
-    assert following(FIRST._replace(carried=Carried(blocks="b0").to_json())) is not None
-    last = following(FIRST._replace(page_number=3), series=replace(SERIES, first=4, last=2))
+    assert following(change(FIRST, carried=Carried(blocks="b0").to_json())) is not None
+    last = following(change(FIRST, page_number=3), series=replace(SERIES, first=4, last=2))
     assert last is not None
     assert last.url == "http://a/?p=2"

@@ -23,7 +23,7 @@ DEFS = Definitions(
     ),
     hosts=(HostRule(name="a", drop=("sid",)),),
 )
-JOB = cast(LeasedJob, Mock(defs_version=1, group="g", depth=2))
+JOB = cast(LeasedJob, Mock(defs_version=1, group="g", lineage=Mock(depth=2)))
 
 
 def hold(*rows: NewRows, max_links: int = 100) -> PageExtraction:

@@ -20,7 +20,7 @@ from engine.store.tables.host.hosts import Backoff
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.robots import RobotsResult, RobotsWanted
 from engine.urls import QueryStripper
-from tests.unit.node.leased_jobs import leased
+from tests.unit.node.leased_jobs import change, leased
 
 pytestmark = pytest.mark.asyncio
 POST = leased(1)._replace(request=Request(method="POST", body="q=1"), target=None)
@@ -152,7 +152,7 @@ async def test_a_robots_txt_that_leads_to_a_guarded_host_closes_its_own(target: 
     [(JobKind.PAGE, "http://a/2"), (JobKind.SITEMAP, "http://a/2"), (JobKind.ROBOTS, "http://a/2?sid=1")],
 )
 async def test_a_redirect_drops_query_keys_of_pages_and_sitemaps_alone(kind: JobKind, target: str) -> None:
-    job = leased(1)._replace(kind=kind, delay=1.0)
+    job = change(leased(1), kind=kind, delay=1.0)
     redirected = Sender(redirect(302, "http://a/2?sid=1"))
     result = await fetcher(redirected, Rules(None), QueryStripper({"a": ["sid"]})).fetch(job)
     assert isinstance(result, JobOutcome)
@@ -160,7 +160,7 @@ async def test_a_redirect_drops_query_keys_of_pages_and_sitemaps_alone(kind: Job
 
 
 async def test_a_job_that_is_leased_again_keeps_the_keys_that_its_site_insists_on() -> None:
-    job = leased(1)._replace(target="http://a/2", hops=1, delay=1.0)
+    job = change(leased(1), target="http://a/2", hops=1, delay=1.0)
     stripper = QueryStripper({"a": ["sid"]})
     for target in ("http://a/2?sid=1", "http://a/1?sid=1"):
         result = await fetcher(Sender(redirect(302, target)), Rules(None), stripper).fetch(job)

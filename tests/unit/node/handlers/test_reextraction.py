@@ -18,11 +18,11 @@ from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.rows import NewRows
 from engine.store.tables.run.events import Event
 from engine.store.transactions.supersede import OldRows
-from tests.unit.node.leased_jobs import leased
+from tests.unit.node.leased_jobs import change, leased
 
 BODY = b"x" * 500_000
 STORED = StoredPage(page=7, url="http://a/1", status=200, content_type="text/html", size=len(BODY), fetched_at=1.0)
-JOB = leased(1)._replace(kind=JobKind.EXTRACT, stored=STORED, page_job=42)
+JOB = change(leased(1), kind=JobKind.EXTRACT, stored=STORED, page_job=42)
 
 
 class Extractor:

@@ -18,7 +18,7 @@ from engine.node.extraction.result import SitemapUrls
 from engine.node.handlers import sitemap_job as sitemap_routing
 from engine.node.handlers.sitemap_job import NOT_FOLLOWED, SitemapChildren, SitemapHandler, SitemapRouting
 from engine.urls import QueryStripper
-from tests.unit.node.leased_jobs import leased
+from tests.unit.node.leased_jobs import change, leased
 
 PRIORITIES = {"detail": 7, "shelf": 0}
 LINKS = SitemapRules(
@@ -82,14 +82,14 @@ async def list_children(
         Mock(),
     )
     share = ByteBudget(capacity=1000, largest=1000).open_share()
-    job = leased(1)._replace(locator_id=3)
+    job = change(leased(1), locator_id=3)
     return await handler.list_children(job, "http://a/map.xml", b"<urlset/>", share)
 
 
 async def test_entries_become_jobs_of_their_groups_and_files_of_an_index_are_followed_regardless() -> None:
     children = await list_children(LINKS, SitemapUrls(["/p/1", "/x", "/s/1"], ["/old/nested.xml"], 0))
     made = [(child.group, child.url, child.priority, child.kind, child.depth) for child in children.first]
-    group, priority = leased(1).group, leased(1).priority
+    group, priority = leased(1).group, leased(1).lineage.priority
     assert made == [
         ("detail", "http://a/p/1", 7, JobKind.PAGE, 0),
         ("shelf", "http://a/s/1", 3, JobKind.PAGE, 0),
@@ -97,7 +97,7 @@ async def test_entries_become_jobs_of_their_groups_and_files_of_an_index_are_fol
     ]
     assert (children.entries, children.denied) == (3, 1)
     assert children.first[0].identity == link_key("detail", "http://a/p/1")
-    key = sitemap_key(group, leased(1).locator, "http://a/old/nested.xml", None, rules=definition_hash(LINKS))
+    key = sitemap_key(group, leased(1).lineage.locator, "http://a/old/nested.xml", None, rules=definition_hash(LINKS))
     assert children.first[2].identity == key
 
 
@@ -106,7 +106,7 @@ async def test_without_rules_all_entries_are_jobs_of_the_group_with_the_keys_of_
     assert {child.group for child in children.first} == {leased(1).group}
     assert (children.entries, children.denied) == (3, 0)
     assert children.first[2].identity == sitemap_key(
-        leased(1).group, leased(1).locator, "http://a/nested.xml", None
+        leased(1).group, leased(1).lineage.locator, "http://a/nested.xml", None
     )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ async def test_entries_lose_the_keys_that_their_host_drops() -> None:
     urls_ = ["http://a/p/1", "http://a/x?v=1", "http://b/p/1?sid=4", "http://a/nested.xml?page=2"]
     assert [child.url for child in children.first] == urls_
     assert [child.identity for child in children.first[:3]] == [link_key(group, url) for url in urls_[:3]]
-    assert children.first[3].identity == sitemap_key(group, leased(1).locator, urls_[3], None)
+    assert children.first[3].identity == sitemap_key(group, leased(1).lineage.locator, urls_[3], None)
 
 
 async def test_rules_of_sitemaps_see_the_stripped_url() -> None:

@@ -8,7 +8,7 @@ import pytest
 from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
 from engine.model.job import LeasedJob
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
-from tests.unit.node.leased_jobs import leased
+from tests.unit.node.leased_jobs import change, leased
 
 HOSTS = (
     HostRule(name="cdn.example"), HostRule(name="ports.example:8443"), HostRule(name="10.0.0.9", private=True),
@@ -39,7 +39,7 @@ def named_hosts(db: Db, base_url: str | None = None, versions: dict[int, Definit
 
 
 def job(url: str = "https://shop.example/1", *, may_leave_host: bool = False) -> LeasedJob:
-    return leased(1)._replace(url=url, may_leave_host=may_leave_host)
+    return change(leased(1), url=url, may_leave_host=may_leave_host)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_delay_reserves_a_second_of_send_times_and_at_least_one(
     for _ in range(3):
         got = store.lease(1)
         assert len(got.jobs) == booked
-        sent += [job.send_at or 0.0 for job in got.jobs]
+        sent += [job.terms.send_at or 0.0 for job in got.jobs]
         assert not got.ring
         assert got.due == pytest.approx(sent[-1] + delay - rings.LOOKAHEAD)
         assert store.lease(1).jobs == () or delay <= rings.LOOKAHEAD
@@ -81,12 +81,12 @@ def test_send_times_reserved_by_one_group_bind_other_groups_of_the_host(new_stor
     store = new_store(nodes_=2, policies={"a:80": HostPolicy(delay=0.5, concurrency=100, robots=False)})
     store.seed(*_pages("a", 9))
     store.seed(*_pages("a", 9, first=50), group="other")
-    assert [j.send_at for j in store.lease(1).jobs] == [1000.0, 1000.5]
+    assert [j.terms.send_at for j in store.lease(1).jobs] == [1000.0, 1000.5]
     blocked = store.lease(2, node=store.nodes[1])
     assert (blocked.jobs, blocked.ring) == ((), False)
     assert blocked.due == pytest.approx(1000.9)
     store.now = 1000.95
-    assert [j.send_at for j in store.lease(2).jobs] == [1001.0, 1001.5]
+    assert [j.terms.send_at for j in store.lease(2).jobs] == [1001.0, 1001.5]
 
 
 def test_a_late_lease_sends_from_now_on(new_store: NewStore) -> None:
@@ -94,7 +94,7 @@ def test_a_late_lease_sends_from_now_on(new_store: NewStore) -> None:
     store.seed(*_pages("a", 5))
     store.lease(1)
     store.now += 60
-    assert [j.send_at for j in store.lease(1).jobs] == [1060.0]
+    assert [j.terms.send_at for j in store.lease(1).jobs] == [1060.0]
 
 
 def test_the_last_ready_page_of_a_delayed_host_still_returns_the_next_send_time(new_store: NewStore) -> None:
@@ -165,7 +165,7 @@ def test_the_robots_txt_of_a_new_host_is_fetched_first(gated: StoreHarness) -> N
         JobOutcome(job=robots, state=JobState.DONE, effects=(RobotsResult(200, "User-agent: *", 2.0, fetched_at=1.0),))
     )
     assert result.ring == (kinds["page"],)
-    assert [j.delay for j in gated.lease(kinds["page"]).jobs] == [2.0]
+    assert [j.terms.delay for j in gated.lease(kinds["page"]).jobs] == [2.0]
     assert hosts.get_robots(gated.db, 1) == (200, "User-agent: *", 1.0)
 
 
@@ -272,7 +272,7 @@ def test_a_turn_in_which_nothing_was_sent_is_returned(
     store.commit(JobOutcome(job=first, state=state, stats=AttemptStats(**more)))
     store.now = max(store.now, sent_at)
     [second] = store.lease(1).jobs
-    assert (first.send_at, second.send_at) == (1000.0, sent_at)
+    assert (first.terms.send_at, second.terms.send_at) == (1000.0, sent_at)
 
 
 # Deadlines after a reboot.

@@ -64,10 +64,10 @@ def test_names_are_found_by_index(store: StoreHarness) -> None:
 def test_a_job_knows_whether_it_may_leave_its_host(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/1")
-    assert job.may_leave_host
+    assert job.lineage.may_leave_host
     free, strict = child(Page("http://a/free"))._replace(may_leave_host=True), child(Page("http://a/strict"))
     store.commit(store.done(job, Children((free, strict))))
-    leased = {job.url: job.may_leave_host for job in store.take("http://a/1")}
+    leased = {job.url: job.lineage.may_leave_host for job in store.take("http://a/1")}
     assert leased == {"http://a/free": True, "http://a/strict": False}
 
 

@@ -43,7 +43,7 @@ def test_retries_and_failures_count_and_the_rest_of_the_group_is_skipped(new_sto
     store.seed(*pages("a", 20))
     first = store.lease(1).jobs
     assert len(first) == 5
-    assert all(job.reserved for job in first)
+    assert all(job.terms.reserved for job in first)
     assert store.lease(1).jobs == ()
     store.commit(*map(failed, first[:3]), again(first[3]), JobOutcome(job=first[4], state=JobState.READY))
     assert metrics.count_requests(store.db, store.run, "g") == 4, "one was given back unsent"
@@ -103,7 +103,7 @@ def test_robots_txt_and_sitemaps_do_not_count(new_store: NewStore) -> None:
     store.seed(*pages("a", 2))
     robots = store.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
     (job,) = store.lease(int(robots)).jobs
-    assert not job.reserved
+    assert not job.terms.reserved
     store.commit(store.done(job))
     assert metrics.count_requests(store.db, store.run) == 0
 
@@ -139,12 +139,12 @@ def test_the_pace_follows_the_latency_and_errors_never_speed_it_up(new_store: Ne
     store = new_store(policies={"a:80": AUTO})
     store.seed(*pages("a", 30))
     (job,) = store.lease(1).jobs
-    assert (job.throttled, job.delay) == (True, 1.0), "slowly at first"
+    assert (job.terms.throttled, job.terms.delay) == (True, 1.0), "slowly at first"
     store.commit(answered(store, job, 0.2))
     assert pace(store) == pytest.approx(0.6), "half way"
     store.now += 10
     (job,) = store.lease(1).jobs
-    assert job.delay == pytest.approx(0.6)
+    assert job.terms.delay == pytest.approx(0.6)
     store.commit(answered(store, job, 0.01, ok=False))
     assert pace(store) == pytest.approx(0.6)
     store.now += 10
@@ -173,8 +173,8 @@ def test_the_pace_is_never_below_the_delay_of_the_defs_and_does_not_apply_to_oth
     store = new_store(policies={"a:80": slow})
     store.seed(*pages("a", 3))
     store.seed(*pages("b", 3))
-    assert store.lease(1).jobs[0].delay == 3.0
-    assert {job.delay for job in store.lease(2).jobs} == {0.0}
+    assert store.lease(1).jobs[0].terms.delay == 3.0
+    assert {job.terms.delay for job in store.lease(2).jobs} == {0.0}
 
 
 def test_spare_jobs_are_those_for_which_slots_are_left(new_store: NewStore) -> None:

@@ -62,7 +62,7 @@ def test_rows_of_changed_data_defs_are_replaced_and_no_others(shop: Shop) -> Non
     version = shop.publish(defs("title", "price"))
     shop.queue()
     (job,) = shop.lease().jobs
-    assert (job.kind, job.page_job, job.depth, job.url) == (JobKind.EXTRACT, page, 0, "http://a/0")
+    assert (job.kind, job.extraction.page_job, job.lineage.depth, job.url) == (JobKind.EXTRACT, page, 0, "http://a/0")
     assert job.stored is not None
     store.commit(shop.extracted(job, RejectedRecords("book", 2)))
     assert shop.row_versions() == [(page, "shelf", version - 1), (page, "book", version)]
@@ -285,6 +285,6 @@ def test_links_dropped_while_a_group_was_absent_are_extracted_when_it_is_back(sh
     store.commit(shop.fetched(job, Children((child(Page("http://a/1", group=away[0])),))))
     shop.publish(defs("title", groups=("g", "more")))
     shop.queue()
-    (again,) = [leased for leased in shop.lease().jobs if leased.page_job == job.id]
-    assert again.extracted_with == ()
-    assert again.links_stale
+    (again,) = [leased for leased in shop.lease().jobs if leased.extraction.page_job == job.id]
+    assert again.extraction.extracted_with == ()
+    assert again.extraction.links_stale

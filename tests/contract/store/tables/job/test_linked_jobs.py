@@ -61,7 +61,7 @@ def reextract(shop: Shop, *fields: str) -> dict[int, LeasedJob]:
 
 
 def leased(shop: Shop) -> dict[int, LeasedJob]:
-    return {job.page_job: job for job in shop.lease().jobs if job.page_job is not None}
+    return {job.extraction.page_job: job for job in shop.lease().jobs if job.extraction.page_job is not None}
 
 
 def of_child(shop: Shop, url: str = CHILD) -> tuple[int, str, str | None]:
@@ -76,7 +76,7 @@ def crawl_child(shop: Shop, **values: str) -> int:
     shop.store.commit(shop.extracted(first[one], Children((link_to(**values),))))
     shop.store.commit(shop.extracted(first[two]))
     (job,) = shop.store.take(CHILD)
-    assert job.carried == carrying(**values)
+    assert job.lineage.carried == carrying(**values)
     shop.store.commit(shop.fetched(job))
     return job.id
 
@@ -89,8 +89,8 @@ def test_a_link_creates_a_job_with_what_it_sends_and_carries(shop: Shop) -> None
     shop.store.commit(outcome, shop.extracted(jobs[two]))
     posted, plain = shop.store.take(CHILD)
     assert (posted.request.method, posted.request.body, posted.request.content_type) == ("POST", "q=1", "text/x")
-    assert (posted.link_request, posted.carried) == (request, carrying(sku="7"))
-    assert (plain.request.method, plain.request.body, plain.carried) == ("GET", None, carrying(sku="8"))
+    assert (posted.lineage.link, posted.lineage.carried) == (request, carrying(sku="7"))
+    assert (plain.request.method, plain.request.body, plain.lineage.carried) == ("GET", None, carrying(sku="8"))
     shop.store.check_counters()
 
 
@@ -120,7 +120,7 @@ def test_a_changed_value_queues_the_re_extraction_of_a_done_child_in_the_same_co
     assert of_child(shop) == (child, "DONE", carrying(sku="2"))
     assert dict(shop.extractions())[child] == "READY"
     again = leased(shop)[child]
-    assert (again.carried, again.extracted_with) == (carrying(sku="2"), ()), "with all dataDefs"
+    assert (again.lineage.carried, again.extraction.extracted_with) == (carrying(sku="2"), ()), "with all dataDefs"
     shop.store.commit(shop.extracted(again))
     assert child not in dict(shop.extractions())
 
@@ -167,7 +167,7 @@ def test_a_page_in_progress_is_queued_at_its_commit(shop: Shop) -> None:
     assert job.id not in dict(shop.extractions())
     shop.store.commit(shop.fetched(job))
     assert dict(shop.extractions())[job.id] == "READY"
-    assert leased(shop)[job.id].carried == carrying(sku="2")
+    assert leased(shop)[job.id].lineage.carried == carrying(sku="2")
 
 
 def test_a_page_in_progress_that_fails_is_not_queued(shop: Shop) -> None:
@@ -198,7 +198,7 @@ def test_a_running_re_extraction_is_dropped_and_ready_again(shop: Shop, together
         assert [row for row in shop.row_versions() if row[0] == child] == rows, "it wrote nothing"
     assert dict(shop.extractions())[child] == "READY"
     again = leased(shop)[child]
-    assert again.carried == carrying(sku="2")
+    assert again.lineage.carried == carrying(sku="2")
     shop.store.commit(shop.extracted(again))
     assert child not in dict(shop.extractions())
 
@@ -236,9 +236,14 @@ def test_a_page_of_a_series_is_a_job_of_its_locator(new_store: NewStore) -> None
     first = start_series(store)
     store.commit(store.done(first, Children((series_page(),))))
     (job,) = store.take(TWO)
-    assert (job.page_number, job.depth, job.locator_id, job.locator_url) == (2, 0, first.locator_id, TWO)
-    assert (job.origin, job.may_leave_host) == (first.origin, True)
-    assert job.carried == Carried(blocks="b1").to_json()
+    assert (job.lineage.page_number, job.lineage.depth, job.lineage.locator_id, job.lineage.locator_url) == (
+        2,
+        0,
+        first.lineage.locator_id,
+        TWO,
+    )
+    assert (job.lineage.origin, job.lineage.may_leave_host) == (first.lineage.origin, True)
+    assert job.lineage.carried == Carried(blocks="b1").to_json()
 
 
 @pytest.mark.parametrize("state", ["READY", "TAKEN", "DONE", "FAILED", "SKIPPED"])
@@ -265,13 +270,13 @@ def test_a_job_of_a_link_joins_the_series(new_store: NewStore, state: str) -> No
         store.commit(shop.fetched(linked))
     if state in ("TAKEN", "DONE"):
         again = leased(shop)[joined["id"]]
-        assert (again.page_number, again.carried) == (2, Carried(blocks="b1").to_json())
+        assert (again.lineage.page_number, again.lineage.carried) == (2, Carried(blocks="b1").to_json())
         store.commit(shop.extracted(again))
     else:
         assert joined["id"] not in dict(shop.extractions()), "nothing is stored that could be extracted"
     if state == "READY":
         (job,) = store.take(TWO)
-        assert job.page_number == 2
+        assert job.lineage.page_number == 2
         store.commit(shop.fetched(job))
     assert joined["id"] not in dict(shop.extractions())
     store.check_counters()
