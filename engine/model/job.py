@@ -130,7 +130,7 @@ class HostTerms(NamedTuple):
     """Whether the login to its host failed: then it sends nothing."""
 
 
-class Lineage(NamedTuple):
+class JobLineage(NamedTuple):
     """Where a job comes from: its locator, the links from there, and what the last one gives it."""
 
     locator_id: int | None
@@ -153,7 +153,7 @@ class Lineage(NamedTuple):
     """The wall-clock second since when a stored document replaces the fetch; None: as its group says."""
 
 
-class Extraction(NamedTuple):
+class JobExtraction(NamedTuple):
     """What a job extracts of its page."""
 
     page_job: int | None = None
@@ -175,7 +175,7 @@ class LeasedJob(NamedTuple):
     kind: JobKind
     group: str
     url: str
-    lineage: Lineage
+    lineage: JobLineage
     attempts: int
     crashes: int
     hops: int
@@ -187,7 +187,7 @@ class LeasedJob(NamedTuple):
     terms: HostTerms = HostTerms()
     stored: StoredPage | None = None
     """A document that replaces the fetch."""
-    extraction: Extraction = Extraction()
+    extraction: JobExtraction = JobExtraction()
 
     def is_written(self, url: str) -> bool:
         """Whether a URL of the job is a text of the defs, and so may hold variables with secrets."""

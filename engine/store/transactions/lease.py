@@ -8,12 +8,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from engine.model.job import (
-    Extraction,
     HostTerms,
+    JobExtraction,
     JobKind,
+    JobLineage,
     JobOrigin,
     LeasedJob,
-    Lineage,
     Request,
     lease_limit,
     quota,
@@ -243,7 +243,7 @@ def to_leased_job(
     ) = row  # fmt: skip
     located = origin == JobOrigin.LOCATOR
     sent = SentRequest.from_rows(link, locator_request, located=located)
-    lineage = Lineage(
+    lineage = JobLineage(
         locator_id, root, locator or "", root_url, JobOrigin.LOCATOR if located else JobOrigin.LINK, depth, priority,
         bool(may_leave_host), carried, sent.link, sent.page_number, fresh_since,
     )  # fmt: skip
@@ -255,7 +255,7 @@ def to_leased_job(
         id=id_, lease=request.lease_id, run=state.run, sequence=sequence, host=state.host, kind=JobKind(state.kind),
         group=state.group, url=url, lineage=lineage, attempts=attempts, crashes=crashes, hops=hops, target=target,
         request=sent.request(url, root_url), defs_version=state.defs_version, terms=terms,
-        extraction=Extraction(links_stale=bool(state.relinking)),
+        extraction=JobExtraction(links_stale=bool(state.relinking)),
     )  # fmt: skip
 
 
@@ -268,7 +268,7 @@ def _to_leased_extract(state: SequenceState, request: LeaseRequest, sequence: in
     sent = SentRequest.from_rows(link, locator_request, located=origin == JobOrigin.LOCATOR)
     # rows may depend on what the page carries, and all records tell whether it is the last of a series
     is_alone = data_defs and carried is None and sent.page_number is None
-    lineage = Lineage(
+    lineage = JobLineage(
         locator_id, root, locator or "", root_url, JobOrigin.LINK, depth, priority,
         carried=carried, link=sent.link, page_number=sent.page_number,
     )  # fmt: skip
@@ -278,7 +278,7 @@ def _to_leased_extract(state: SequenceState, request: LeaseRequest, sequence: in
         group=state.group, url=url, lineage=lineage, attempts=attempts, crashes=crashes, hops=0, target=None,
         request=_PLAIN_REQUEST, defs_version=state.defs_version,
         stored=None if document[0] is None else documents.to_stored_page(document),
-        extraction=Extraction(page, extracted_with, bool(links_stale or state.relinking)),
+        extraction=JobExtraction(page, extracted_with, bool(links_stale or state.relinking)),
     )  # fmt: skip
 
 

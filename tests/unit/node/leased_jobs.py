@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engine.model.job import JobKind, JobOrigin, LeasedJob, Lineage, Request
+from engine.model.job import JobKind, JobLineage, JobOrigin, LeasedJob, Request
 
 
 def leased(number: int) -> LeasedJob:
@@ -10,7 +10,7 @@ def leased(number: int) -> LeasedJob:
     url = f"http://a/{number}"
     return LeasedJob(
         id=number, lease=1, run=1, sequence=1, host=1, kind=JobKind.PAGE, group="g", url=url,
-        lineage=Lineage(None, number, "", url, JobOrigin.LINK, 0, 0), attempts=0, crashes=0, hops=0, target=None,
+        lineage=JobLineage(None, number, "", url, JobOrigin.LINK, 0, 0), attempts=0, crashes=0, hops=0, target=None,
         request=Request(), defs_version=1,
     )  # fmt: skip
 
