@@ -96,6 +96,10 @@ class Mark:
 STEP = "{class: shop.Mark, previous: filter, next: appender, options: {trouble: %s}, limit: %s}"
 
 
+def plugin(factor: int) -> str:
+    return PLUGIN.replace("{factor}", str(factor))
+
+
 class Shop:
     """`size` items behind an index."""
 
@@ -141,4 +145,4 @@ class SteppedShop(Shop):
     def write_plugin(self, factor: int) -> None:
         folder = Path(self.project.defs) / "plugins"
         folder.mkdir(exist_ok=True)
-        (folder / "shop.py").write_text(PLUGIN.replace("{factor}", str(factor)))
+        (folder / "shop.py").write_text(plugin(factor))

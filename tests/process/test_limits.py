@@ -10,11 +10,13 @@ import pytest
 
 from .library import Library
 from .project import Project, read_csv, until
+from .shared_crawl import Part, shared
 from .site import Page, Site, html
 from .stopwatch import Stopwatch, slowness
 from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(60)
+MANY = ("--max-pages", "1000")
 
 TREE = """\
 locatorGroups: {{tree: {{locators: [{{url: "{url}"}}]}}}}
@@ -49,15 +51,24 @@ def test_max_depth_of_a_group_and_of_a_link(project: Project, site: Site) -> Non
     assert project.crawl().summary["rows"] == {"page": 7, "leaf": 7}
 
 
-@pytest.mark.parametrize("limit", [1, 10])
-def test_max_pages_of_a_group_counts_fetched_pages_and_skips_the_rest(project: Project, site: Site, limit: int) -> None:
-    project.write(tree(site, group=f"maxPages: {limit},"))
-    done = project.crawl()
+def ends_at_max_pages_of_a_group(site: Site, limit: int) -> Part:
+    crawl = yield tree(site, group=f"maxPages: {limit},")
     assert sum(path.startswith("/t/") for path in site.paths) == limit
-    assert done.summary["rows"] == {"page": limit, "leaf": limit}
-    skipped = project.query("SELECT DISTINCT reason FROM jobs WHERE state = 'SKIPPED'")
-    assert all("maxPages" in reason for (reason,) in skipped)
-    assert done.summary["state"] == "DONE"
+    assert len(crawl.rows("page")) == len(crawl.rows("leaf")) == limit
+    for name in ("page", "leaf"):
+        assert crawl.done.summary["rows"][crawl.prefix + name] == limit
+    assert all("maxPages" in job["reason"] for job in crawl.all_jobs() if job["state"] == "SKIPPED")
+    assert crawl.done.summary["state"] == "DONE"
+
+
+@shared(*MANY)
+def test_one_page_of_a_group_is_fetched(site: Site) -> Part:
+    yield from ends_at_max_pages_of_a_group(site, 1)
+
+
+@shared(*MANY)
+def test_max_pages_of_a_group_counts_fetched_pages_and_skips_the_rest(site: Site) -> Part:
+    yield from ends_at_max_pages_of_a_group(site, 10)
 
 
 def test_higher_priority_goes_first(project: Project, site: Site) -> None:
@@ -90,10 +101,11 @@ def test_max_pages_stops_gracefully_and_the_run_can_be_resumed(project: Project,
     assert sorted(site.paths) == sorted(library.pages)
 
 
-def test_max_pages_larger_than_the_site_is_a_natural_end(project: Project, site: Site) -> None:
-    library = Library(site, shelves=1)
-    project.write(library.defs())
-    assert project.crawl("--max-pages", "1000").summary["state"] == "DONE"
+@shared(*MANY)
+def test_max_pages_larger_than_the_site_is_a_natural_end(site: Site) -> Part:
+    crawl = yield Library(site, shelves=1).defs()
+    assert crawl.done.summary["state"] == "DONE"
+    assert crawl.done.code == 0
 
 
 @pytest.mark.sweep

@@ -4,11 +4,10 @@ from collections import Counter
 
 import pytest
 
-from tests.sample import sampled
-
 from .project import Project
+from .shared_crawl import Part, shared
 from .site import Site
-from .stepped_shop import SteppedShop
+from .stepped_shop import STEP, Shop, SteppedShop, plugin
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -35,8 +34,6 @@ def test_rows_go_through_a_step(shop: SteppedShop, project: Project) -> None:
     ("trouble", "reason"),
     [
         pytest.param("error", "own/mark: three is bad", marks=pytest.mark.sweep),
-        ("exception", "own/mark: ZeroDivisionError: division by zero (plugins/shop.py:"),
-        ("unreadable", "own/mark: Unreadable: its text cannot be read (plugins/shop.py:"),
         pytest.param("quit", "own/mark: SystemExit: 3 (plugins/shop.py:", marks=pytest.mark.sweep),
         ("exit", "own/mark: its extraction process died twice (exit 7"),
         pytest.param("loop", "own/mark: takes longer than its limit of 0.3 s", marks=pytest.mark.sweep),
@@ -57,20 +54,52 @@ def test_a_fault_costs_one_job_and_the_rows_of_one_task(
     assert sum(count for (outcome, _), count in results(project).items() if outcome == "error") == 3
 
 
-@pytest.mark.parametrize(
-    ("trouble", "outcome"),
-    sampled([("warning", ("warning", "odd")), ("not applicable", ("not_applicable", "")), ("print", ("ok", ""))], 1),
-)
-def test_other_outcomes_keep_the_rows(
-    shop: SteppedShop, project: Project, trouble: str, outcome: tuple[str, str]
-) -> None:
-    shop.write(trouble)
-    project.crawl()
-    rows = project.count_rows("scored")
-    unscored = [row for row in rows if not row[-1]]
+def fault_costs_one_job(site: Site, trouble: str, reason: str) -> Part:
+    shop = Shop(site)
+    crawl = yield shop.defs(STEP % (trouble, 5)), {"shop.py": plugin(factor=2)}
+    assert crawl.jobs == {"done": shop.size - 3, "failed": 3}
+    reasons = [job["reason"] for job in crawl.all_jobs() if job["state"] == "FAILED"]
+    assert all(text.startswith(reason) for text in reasons), reasons
+    assert crawl.count_rows("scored", "named") == shop.scored(without=3) + shop.named()
+    assert crawl.project.query("SELECT count(*) FROM nodes") == [(1,)]
+    assert sum(count for (outcome, _), count in crawl.results().items() if outcome == "error") == 3
+
+
+@shared()
+def test_an_exception_costs_one_job_and_the_rows_of_one_task(site: Site) -> Part:
+    yield from fault_costs_one_job(site, "exception", "own/mark: ZeroDivisionError: division by zero (plugins/shop.py:")
+
+
+@shared()
+def test_an_exception_without_a_text_costs_one_job_and_the_rows_of_one_task(site: Site) -> Part:
+    yield from fault_costs_one_job(
+        site, "unreadable", "own/mark: Unreadable: its text cannot be read (plugins/shop.py:"
+    )
+
+
+def keeps_the_rows(site: Site, trouble: str, outcome: tuple[str, str], count: int) -> Part:
+    shop = Shop(site)
+    crawl = yield shop.defs(STEP % (trouble, 5)), {"shop.py": plugin(factor=2)}
+    assert crawl.jobs == {"done": shop.size}
+    unscored = [row for row in crawl.count_rows("scored") if not row[-1]]
     assert len(unscored) == (3 if outcome[0] == "not_applicable" else 0)
-    assert project.count_rows("named") == shop.named()
-    assert results(project)[outcome] == (3 if trouble != "print" else shop.size)
+    assert crawl.count_rows("named") == shop.named()
+    assert crawl.results()[outcome] == count
+
+
+@shared()
+def test_a_step_that_is_not_applicable_keeps_the_rows(site: Site) -> Part:
+    yield from keeps_the_rows(site, "not applicable", ("not_applicable", ""), 3)
+
+
+@shared()
+def test_a_warning_keeps_the_rows(site: Site) -> Part:
+    yield from keeps_the_rows(site, "warning", ("warning", "odd"), 3)
+
+
+@shared()
+def test_a_step_that_prints_keeps_the_rows(site: Site) -> Part:
+    yield from keeps_the_rows(site, "print", ("ok", ""), 30)
 
 
 def test_a_step_that_damages_its_interpreter_costs_its_own_page(shop: SteppedShop, project: Project) -> None:
