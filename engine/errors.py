@@ -19,6 +19,11 @@ class CrawlError(Exception):
         return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
 
 
+def reason_of(error: Exception) -> str:
+    """What the system says of an error, else its text."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 class UsageError(CrawlError):
     """The command line or a setting is invalid."""
 

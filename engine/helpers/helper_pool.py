@@ -1,6 +1,7 @@
 """Runs the command of `on_start`; starts, monitors, restarts and stops the helpers."""
 
 import math
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -95,21 +96,21 @@ class HelperPool:
         now = time.monotonic()
         for entry in self._entries:
             process = entry.process
-            if process is not None and process.pid != entry.reported_pid:
-                entry.reported_pid = process.pid
-                self._report("INFO", entry, f"started, pid {process.pid}")
+            if process is not None and process.guard.pid != entry.reported_pid:
+                entry.reported_pid = process.guard.pid
+                self._report("INFO", entry, f"started, pid {process.guard.pid}")
             if process is None:
                 if entry.restart_at <= now:
                     entry.restarts += 1
                     self._spawn(entry)
-            elif (code := process.poll()) is not None:
+            elif (code := process.guard.poll()) is not None:
                 self._handle_end(entry, process.describe_end(code))
             elif not process.is_ready:
                 if process.check_ready():
                     entry.has_been_ready = True
                     self._report("INFO", entry, f"is ready after {now - process.started_at:.1f} s")
                 elif now - process.started_at > entry.helper.within:
-                    process.kill()
+                    process.guard.kill()
                     self._handle_end(entry, process.describe_wait())
 
     def stop(self, until: float) -> bool:
@@ -125,13 +126,13 @@ class HelperPool:
         for count, entry in reversed(list(enumerate(running, 1))):
             process = entry.process
             assert process is not None
-            if process.poll() is None:
+            if process.guard.poll() is None:
                 if entry.kill_at is None:
                     entry.kill_at = now + min(entry.helper.stop, max(0.0, until - now) / count)
-                    process.stop()
+                    process.guard.signal(signal.SIGTERM)
                 if now < min(entry.kill_at, until):
                     return False
-                process.kill()
+                process.guard.kill()
                 entry.close()
                 self._report("WARNING", entry, "did not stop in time; killed")
             else:
@@ -146,7 +147,7 @@ class HelperPool:
             self._start_command.kill("killed")
         for entry in self._entries:
             if entry.process is not None:
-                entry.process.kill()
+                entry.process.guard.kill()
                 entry.close()
 
     def _run_start_command(self) -> bool:
@@ -195,6 +196,6 @@ class HelperPool:
 
 
 def _to_row(entry: _HelperEntry) -> HelperRow:
-    pid = entry.process.pid if entry.process is not None else None
+    pid = entry.process.guard.pid if entry.process is not None else None
     identity = (identity_of(pid) or "") if pid is not None else ""
     return HelperRow(name=entry.helper.name, state=entry.state, pid=pid, restarts=entry.restarts, identity=identity)

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import shlex
-import signal
 import socket
 import time
 from pathlib import Path
@@ -41,19 +40,8 @@ class HelperProcess:
                 self._offset = self._log_start = os.fstat(output.fileno()).st_size
         except OSError as error:
             raise CrawlError(f"cannot be started: {error.strerror}", "Free memory, processes or disk.") from error
-        self._process = spawner.spawn(
-            "engine.helpers.guard:main", "helper", {"command": list(helper.run)}, log=self.log
-        )
+        self.guard = spawner.spawn("engine.helpers.guard:main", "helper", {"command": list(helper.run)}, log=self.log)
         self._tail = b""
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of its guard, which leads its group; None until it has started."""
-        return self._process.pid
-
-    def poll(self) -> int | None:
-        """Its exit code if it ended, after killing what is left of its group; else None."""
-        return self._process.poll()
 
     def check_ready(self) -> bool:
         """Whether it is ready now. Never waits."""
@@ -66,18 +54,10 @@ class HelperProcess:
         )
         return self.is_ready
 
-    def stop(self) -> None:
-        """Ask it to end: SIGTERM to its group."""
-        self._process.signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Kill its group, and wait for its end."""
-        self._process.kill()
-
     def close(self) -> None:
         """After its end: close what was open for it."""
         self._close_probe()
-        self._process.close()
+        self.guard.close()
 
     def describe_end(self, code: int) -> str:
         """How it ended, from the exit code of its guard, with the last line of its output."""
@@ -114,9 +94,9 @@ class HelperProcess:
 
     def _read_started(self) -> bool:
         """Whether its guard has said that the program runs."""
-        assert self._process.lifeline is not None
+        assert self.guard.lifeline is not None
         try:
-            return self._process.lifeline.recv(1, socket.MSG_DONTWAIT) == b"1"
+            return self.guard.lifeline.recv(1, socket.MSG_DONTWAIT) == b"1"
         except OSError:
             return False
 

@@ -47,12 +47,7 @@ class Fork:
     ) -> FrameConnection:
         """Exchange frames with it (see FrameConnection); it is killed when it closes its socket."""
         self._frames = FrameConnection(
-            asyncio.get_running_loop(),
-            self.connection,
-            max_bytes=max_bytes,
-            on_size=on_size,
-            on_answer=on_answer,
-            on_closed=self._on_closed,
+            self.connection, max_bytes=max_bytes, on_size=on_size, on_answer=on_answer, on_closed=self._on_closed
         )
         return self._frames
 

@@ -15,7 +15,6 @@ class FrameConnection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
         connection: socket.socket,
         *,
         max_bytes: int,
@@ -40,7 +39,7 @@ class FrameConnection(asyncio.BufferedProtocol):
         self.received = 0
         """Bytes read so far."""
         connection.setblocking(False)
-        self._opening = loop.create_task(self._open(loop, connection))
+        self._opening = asyncio.get_running_loop().create_task(self._open(connection))
 
     def write(self, pieces: Sequence[bytes]) -> None:
         if self._transport is None:
@@ -57,9 +56,9 @@ class FrameConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _open(self, loop: asyncio.AbstractEventLoop, connection: socket.socket) -> None:
+    async def _open(self, connection: socket.socket) -> None:
         try:
-            await loop.create_unix_connection(lambda: self, sock=connection)
+            await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=connection)
         except OSError:
             connection.close()
             self._on_closed()

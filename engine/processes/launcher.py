@@ -1,7 +1,6 @@
 """A client's side of a template: starts and kills processes, hears of their ends."""
 
 import os
-import select
 import signal
 import socket
 import threading
@@ -11,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from engine.processes.child import Child, kill_group
-from engine.processes.orders import AdoptOrder, Ended, KillOrder, ReportReader, Started, StartOrder, send_order
+from engine.processes.orders import (
+    AdoptOrder,
+    Ended,
+    KillOrder,
+    MessageReader,
+    Report,
+    Started,
+    StartOrder,
+    send_message,
+)
 from engine.processes.start import spawn
 
 _TEMPLATE = "engine.processes.template"
@@ -33,7 +41,7 @@ class Launcher:
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
-        self._reports = ReportReader(control)
+        self._reader = MessageReader(control)
         self._last_number = 0
 
     def start(
@@ -47,7 +55,7 @@ class Launcher:
             own=own, leads_session=leads_session,
         )  # fmt: skip
         try:
-            send_order(self.control, order, list(files.values()))
+            send_message(self.control, order, list(files.values()))
         except OSError as error:
             raise TemplateLost from error
         return self._last_number
@@ -71,16 +79,22 @@ class Launcher:
     def kill(self, number: int) -> None:
         """Kill a process, unless it has ended."""
         try:
-            send_order(self.control, KillOrder(number))
+            send_message(self.control, KillOrder(number))
         except OSError:
             return  # the template is gone, and its processes with it
 
-    def receive(self) -> list[Started | Ended]:
+    def receive(self) -> list[Report]:
         """The reports that are there, without waiting. Raises TemplateLost."""
         try:
-            return self._reports.receive()
-        except EOFError as error:
+            self.control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+        except OSError as error:
             raise TemplateLost from error
+        messages = self._reader.receive()
+        if messages is None:
+            raise TemplateLost
+        return [report for report, _ in messages if isinstance(report, Report)]
 
     def close(self) -> None:
         self.control.close()
@@ -98,7 +112,7 @@ class TemplateLink:
         ours, theirs = socket.socketpair()
         with self._lock, theirs:
             try:
-                send_order(self._control, AdoptOrder(), [theirs.fileno()])
+                send_message(self._control, AdoptOrder(), [theirs.fileno()])
             except OSError as error:
                 ours.close()
                 raise TemplateLost from error
@@ -154,8 +168,8 @@ class ForkedProcess:
     def wait(self, seconds: float = _REPORT_SECONDS) -> Ended | None:
         """Wait for its end, at most so long; how it ended."""
         deadline = time.monotonic() + seconds
-        while self.poll() is None and (left := deadline - time.monotonic()) > 0:
-            select.select([self._launcher.control], [], [], left)
+        while self.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
         return self._ended
 
     def close(self) -> None:

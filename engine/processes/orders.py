@@ -1,12 +1,11 @@
 """What a template and its clients tell each other: orders with open files, and reports."""
 
-import contextlib
 import os
 import socket
 import struct
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -14,8 +13,6 @@ from msgspec import Struct
 NOT_FORKED = -1
 """Wait status of a process that could not be forked."""
 _LENGTH = struct.Struct("<I")
-_REPORT = struct.Struct("<BxxxIqq")
-"""Whether the process started, its number, its pid or wait status, its greatest resident memory in bytes."""
 _READ_BYTES, _MAX_FILES = 65_536, 16
 
 
@@ -38,32 +35,31 @@ class StartOrder(Struct, frozen=True, kw_only=True, tag="start"):
 class AdoptOrder(Struct, frozen=True, tag="adopt"):
     """Serve a further client, whose socket comes with the order."""
 
-    files: tuple[str, ...] = ("client",)
+    files: ClassVar[Sequence[str]] = ("client",)
 
 
 class KillOrder(Struct, frozen=True, tag="kill"):
     """Kill a process that has not ended."""
 
     number: int
-    files: tuple[str, ...] = ()
+    files: ClassVar[Sequence[str]] = ()
 
 
-Order = StartOrder | AdoptOrder | KillOrder
-
-
-class Started(Struct, frozen=True):
+class Started(Struct, frozen=True, tag="started"):
     """A process runs."""
 
     number: int
     pid: int
+    files: ClassVar[Sequence[str]] = ()
 
 
-class Ended(Struct, frozen=True):
+class Ended(Struct, frozen=True, tag="ended"):
     """How a process ended: `status` as from `wait`, its greatest resident memory in bytes."""
 
     number: int
     status: int
     memory: int
+    files: ClassVar[Sequence[str]] = ()
 
     @property
     def cause(self) -> str:
@@ -79,27 +75,29 @@ def describe_status(status: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit {code}"
 
 
-_decoder: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
+Report = Started | Ended
+Message = StartOrder | AdoptOrder | KillOrder | Report
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
-def send_order(connection: socket.socket, order: Order, files: Sequence[int] = ()) -> None:
-    """Send an order with open files. Raises OSError if the other side is gone."""
-    text = msgspec.json.encode(order)
+def send_message(connection: socket.socket, message: Message, files: Sequence[int] = ()) -> None:
+    """Send a message with open files. Raises OSError if the other side is gone."""
+    text = msgspec.json.encode(message)
     data = _LENGTH.pack(len(text)) + text
     sent = socket.send_fds(connection, [data], files) if files else connection.send(data)
     connection.sendall(data[sent:])
 
 
-class OrderReader:
-    """The orders that arrive at one socket."""
+class MessageReader:
+    """The messages that arrive at one socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._received = bytearray()
         self._files: deque[int] = deque()
 
-    def receive(self) -> list[tuple[Order, list[int]]] | None:
-        """Wait for data; the orders that are complete, with their open files. None: the client is gone."""
+    def receive(self) -> list[tuple[Message, list[int]]] | None:
+        """Wait for data; the messages that are complete, with their open files. None: the other side is gone."""
         try:
             data, files, _, _ = socket.recv_fds(self._connection, _READ_BYTES, _MAX_FILES)
         except OSError:
@@ -110,51 +108,17 @@ class OrderReader:
         if not data:
             return None
         self._received += data
-        orders = []
-        while (order := self._take()) is not None:
-            orders.append((order, [self._files.popleft() for _ in order.files]))
-        return orders
+        messages = []
+        while (message := self._take()) is not None:
+            messages.append((message, [self._files.popleft() for _ in message.files]))
+        return messages
 
-    def _take(self) -> Order | None:
+    def _take(self) -> Message | None:
         if len(self._received) < _LENGTH.size:
             return None
         end = _LENGTH.size + _LENGTH.unpack_from(self._received)[0]
         if len(self._received) < end:
             return None
-        order = _decoder.decode(bytes(self._received[_LENGTH.size : end]))
+        message = _decoder.decode(bytes(self._received[_LENGTH.size : end]))
         del self._received[:end]
-        return order
-
-
-def send_report(connection: socket.socket, report: Started | Ended) -> None:
-    """Tell a client of its process. A client that is gone needs no report."""
-    started = isinstance(report, Started)
-    value, memory = (report.pid, 0) if isinstance(report, Started) else (report.status, report.memory)
-    with contextlib.suppress(OSError):
-        connection.sendall(_REPORT.pack(started, report.number, value, memory))
-
-
-class ReportReader:
-    """The reports that arrive at one socket."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._received = b""
-
-    def receive(self) -> list[Started | Ended]:
-        """The reports that are there, without waiting. Raises EOFError when the template is gone."""
-        try:
-            data = self._connection.recv(_READ_BYTES, socket.MSG_DONTWAIT)
-        except (BlockingIOError, InterruptedError):
-            return []
-        except OSError as error:
-            raise EOFError from error
-        if not data:
-            raise EOFError
-        self._received += data
-        whole = len(self._received) // _REPORT.size * _REPORT.size
-        reports, self._received = self._received[:whole], self._received[whole:]
-        return [
-            Started(number, value) if started else Ended(number, value, memory)
-            for started, number, value, memory in _REPORT.iter_unpack(reports)
-        ]
+        return message

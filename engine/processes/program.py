@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 
+from engine.errors import reason_of
 from engine.processes.launcher import ForkedProcess, TemplateLink
 from engine.processes.start import ChildStart
 
@@ -52,6 +53,5 @@ def main(start: ChildStart) -> int:
     try:
         os.execvp(command[0], command)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        os.write(start.files["connection"], f"cannot run {command[0]}: {reason}".encode())
+        os.write(start.files["connection"], f"cannot run {command[0]}: {reason_of(error)}".encode())
         return 127

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import CrawlError
+from engine.errors import CrawlError, reason_of
 from engine.processes.child import Child, become_subreaper, reap_orphans
 from engine.processes.heartbeat import CRASH_LIMIT
 from engine.processes.launcher import Launcher, OwnTemplate, TemplateLost
@@ -139,5 +139,4 @@ class Spawner:
 
 
 def _cannot_start(name: str, error: Exception) -> CrawlError:
-    reason = getattr(error, "strerror", None) or str(error)
-    return CrawlError(f"cannot start {name}: {reason}", "Free memory, processes or disk.")
+    return CrawlError(f"cannot start {name}: {reason_of(error)}", "Free memory, processes or disk.")

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from engine.processes.child_limits import close_inherited_files, die_with_parent, reset_signals, set_process_name
-from engine.processes.orders import OrderReader, StartOrder, send_order
+from engine.processes.orders import MessageReader, StartOrder, send_message
 
 _MALLOC = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "4194304", "MALLOC_MMAP_THRESHOLD_": "1048576"}
 """For glibc, ignored elsewhere: the memory of a huge page goes back to the system.
@@ -56,7 +56,7 @@ def spawn_child(order: StartOrder, files: list[int], data: str) -> int:
     with ours, theirs:
         pid = spawn(__name__, ["--data", data], theirs)
         theirs.close()
-        send_order(ours, order, files)
+        send_message(ours, order, files)
     return pid
 
 
@@ -91,9 +91,10 @@ def _main() -> None:
     parser.parse_args()
     parent = os.getppid()
     with socket.socket(fileno=0) as connection:
-        orders = OrderReader(connection).receive()
-    if not orders:
-        return
+        reader = MessageReader(connection)
+        while not (orders := reader.receive()):
+            if orders is None:
+                return
     [(order, descriptors)] = orders
     assert isinstance(order, StartOrder)
     if order.own or order.leads_session:

@@ -23,10 +23,11 @@ from engine.processes.orders import (
     AdoptOrder,
     Ended,
     KillOrder,
-    OrderReader,
+    MessageReader,
+    Report,
     Started,
     StartOrder,
-    send_report,
+    send_message,
 )
 from engine.processes.start import run_child, spawn_child
 
@@ -39,7 +40,11 @@ class _Client:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.orders = OrderReader(connection)
+        self.orders = MessageReader(connection)
+
+    def tell(self, report: Report) -> None:
+        with suppress(OSError):  # it is gone, and needs no report
+            send_message(self.connection, report)
 
 
 class _Running(Struct, frozen=True):
@@ -94,14 +99,14 @@ class Template:
         try:
             pid = self._create(order, files)
         except OSError:
-            send_report(client.connection, Ended(order.number, NOT_FORKED, 0))
+            client.tell(Ended(order.number, NOT_FORKED, 0))
             return
         finally:
             for fd in files:
                 os.close(fd)
         if not order.own:
             self._running[pid] = _Running(client, order.number, order.leads_session)
-        send_report(client.connection, Started(order.number, pid))
+        client.tell(Started(order.number, pid))
 
     def _create(self, order: StartOrder, files: list[int]) -> int:
         """A new process; returns its pid. Raises OSError."""
@@ -126,7 +131,7 @@ class Template:
                 return
             running = self._running.pop(pid)
             _kill_session(pid, running)
-            send_report(running.client.connection, Ended(running.number, status, usage.ru_maxrss * _KIB))
+            running.client.tell(Ended(running.number, status, usage.ru_maxrss * _KIB))
 
     def _drop(self, client: _Client) -> None:
         del self._clients[client.connection.fileno()]

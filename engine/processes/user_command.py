@@ -1,14 +1,15 @@
 """Starts, polls and kills the command of `on_start`, `on_end` or `on_alarm`; logs its output."""
 
-import contextlib
 import os
 import shlex
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+
+from engine.errors import reason_of
+from engine.processes.child import kill_group
 
 TIMEOUT_SECONDS = 60.0
 """The time limit of a command."""
@@ -40,7 +41,7 @@ class UserCommand:
                     list(command), stdin=stdin, stdout=log, stderr=log, start_new_session=True
                 )
         except (OSError, ValueError) as error:
-            self._problem = getattr(error, "strerror", None) or str(error)
+            self._problem = reason_of(error)
 
     @property
     def failure(self) -> str | None:
@@ -65,7 +66,6 @@ class UserCommand:
     def kill(self, reason: str) -> None:
         """Kill it with all its child processes, unless it has ended. `reason`: why it failed."""
         if self._process is not None and self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            kill_group(self._process.pid)
             self._process.wait()
             self._process, self._problem = None, reason

@@ -8,12 +8,16 @@ from .library import Library
 from .project import Project, Running, until
 from .site import Site
 
-KINDS = ["node", "append", "supervisor", "any", "several"]
+KINDS = ["node", "appender", "supervisor", "template", "extraction", "any", "several"]
 
 
-def library_of(project: Project, site: Site, delay: float = 0.05) -> Library:
+def library_of(project: Project, site: Site, delay: float = 0.05, *, kind: str = "") -> Library:
+    """`kind`: the victims; where they may be template or extraction, books are extracted in extraction processes."""
     library = Library(site, shelves=8, books=8, delay=delay)
-    project.write(library.defs(concurrency=6, more="appenders: {rows: {type: csv}, lines: {type: jsonl}}\n"))
+    defs = library.defs(concurrency=6, more="appenders: {rows: {type: csv}, lines: {type: jsonl}}\n")
+    if kind in ("template", "extraction", "any", "several"):
+        defs = defs.replace("selector: b, required", 'selector: "xpath://b", required')
+    project.write(defs)
     return library
 
 
@@ -33,7 +37,7 @@ def kill(*pids: int) -> None:
 
 
 def victims(project: Project, running: Running, kind: str, rng: random.Random) -> list[int]:
-    children = project.children("node") + project.children("appender")
+    children = [pid for name in ("node", "appender", "template", "extraction") for pid in project.children(name)]
     match kind:
         case "supervisor":
             return [running.pid]

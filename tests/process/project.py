@@ -220,7 +220,8 @@ class Project:
         }
 
     def children(self, kind: str) -> list[int]:
-        """Pids of live `node`, `appender`, `extraction`, `loader`, `output`, `helper` or `template` processes."""
+        """Pids of live processes of a kind."""
+        assert kind in ("node", "appender", "extraction", "loader", "output", "helper", "template"), kind
         return sorted(pid for pid in self.live_processes() if process_name(pid) == kind)
 
     def extraction_processes(self) -> list[int]:

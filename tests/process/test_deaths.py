@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(120)
 def crawl_under_kills(project: Project, site: Site, kind: str, seed: int) -> None:
     """Kill at random moments in three runs, then let a run end: the rows equal those of an undisturbed run."""
     rng = random.Random(f"{kind}{seed}")
-    library = library_of(project, site, delay=0.03)
+    library = library_of(project, site, delay=0.03, kind=kind)
     for attempt in range(6):
         running = project.start("--backups", "1")
         if attempt < 3:
@@ -72,7 +72,9 @@ def assert_counters(project: Project) -> None:
     assert stored == counted
 
 
-@pytest.mark.parametrize("kind", sampled(["node", "append", "supervisor", "several"], 0, 3))
+@pytest.mark.parametrize(
+    "kind", sampled(["node", "appender", "supervisor", "template", "extraction", "several"], 0, 3, 5)
+)
 def test_random_kills_lose_and_double_nothing(project: Project, site: Site, kind: str) -> None:
     crawl_under_kills(project, site, kind, 0)
 

@@ -61,7 +61,7 @@ def kill_under_lock(project: Project, site: Site, seconds: float, seed: int) -> 
     running = start_crawl(project, site, "--backups", "1")
     with locked(project, "crawl.db"):
         end = time.monotonic() + seconds
-        dead = victims(project, running, rng.choice(["node", "append"]), rng)
+        dead = victims(project, running, rng.choice(["node", "appender"]), rng)
         kill(*dead)
         time.sleep(rng.uniform(0.2, seconds / 2))
         dead += (more := victims(project, running, "node", rng))

@@ -117,7 +117,7 @@ def test_a_changed_key_changes_what_counts_as_new(project: Project, site: Site) 
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("victim", ["append", "supervisor"])
+@pytest.mark.parametrize("victim", ["appender", "supervisor"])
 def test_a_kill_does_not_change_which_rows_are_new(project: Project, site: Site, victim: str) -> None:
     small = Library(site, shelves=2, books=6)
     project.write(small.defs())
@@ -126,7 +126,7 @@ def test_a_kill_does_not_change_which_rows_are_new(project: Project, site: Site,
     library = Library(site, shelves=8, books=6, delay=0.05)
     running = project.start("--only-new", nodes=2)
     assert until(lambda: running.exited or len(site.paths) > library.size / 2)
-    if victim == "append":
+    if victim == "appender":
         for pid in project.children("appender"):
             os.kill(pid, signal.SIGKILL)
         assert running.wait().code == 0

@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -106,20 +107,18 @@ def test_an_appender_whose_files_cannot_grow_is_replaced(project: Project, site:
     assert project.count_rows("entry", "book") == library.rows()
 
 
-@pytest.mark.parametrize("sent", [b"", b'["--run"', b'["--run", "1"]\n{"nodes": 2'])
-@pytest.mark.parametrize("module", ["node", "append"])
-def test_a_process_whose_supervisor_died_before_its_message_exits_quietly(
-    project: Project, module: str, sent: bytes
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", f"engine.{module}", "--data", project.data],
-        input=sent,
-        capture_output=True,
-        timeout=20,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert done.stderr == b""
+@pytest.mark.parametrize("sent", [b"", b"\x30\0", b'\x30\0\0\0{"type": "start"'])
+def test_a_process_whose_supervisor_died_before_its_order_exits_quietly(project: Project, sent: bytes) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "engine.processes.start", "--data", project.data], stdin=theirs,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+    with ours:
+        ours.sendall(sent)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, b"")
     with contextlib.suppress(FileNotFoundError):
         assert not list(project.data.iterdir())
 

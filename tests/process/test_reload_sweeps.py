@@ -123,7 +123,7 @@ def kill_during_reextraction(project: Project, site: Site, tmp_path: Path, seed:
     assert until(lambda: defs_version(project) == 2)
     time.sleep(rng.random() * 0.3)
     for _ in range(2 if victim == "any" else 1):
-        kind = rng.choice(["node", "append", "supervisor"]) if victim == "any" else victim
+        kind = rng.choice(["node", "appender", "supervisor"]) if victim == "any" else victim
         if kind == "supervisor":
             running.send(signal.SIGKILL)
             running.process.wait()
@@ -144,7 +144,7 @@ def kill_during_reextraction(project: Project, site: Site, tmp_path: Path, seed:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("victim", sampled(["node", "append", "supervisor"], 2))
+@pytest.mark.parametrize("victim", sampled(["node", "appender", "supervisor"], 2))
 def test_a_kill_while_pages_are_re_extracted(project: Project, site: Site, tmp_path: Path, victim: str) -> None:
     kill_during_reextraction(project, site, tmp_path, 7, victim)
 

@@ -227,7 +227,7 @@ def test_kills_lose_nothing_in_files_and_receiver(project: Project, site: Site, 
     killed = 0
     for _ in range(4):
         time.sleep(rng.uniform(0.2, 0.8))
-        for pid in project.children(rng.choice(["append", "append", "node"]))[:1]:
+        for pid in project.children(rng.choice(["appender", "appender", "node"]))[:1]:
             os.kill(pid, signal.SIGKILL)
             killed += 1
     done = running.wait()

@@ -56,7 +56,7 @@ def process_state(pid: int) -> str:
         return file.read().rpartition(")")[2].split()[0]
 
 
-@pytest.mark.parametrize("kind", sampled(["node", "append"], 0))
+@pytest.mark.parametrize("kind", sampled(["node", "appender"], 0))
 def test_a_process_stopped_inside_a_transaction_is_killed_and_the_others_continue(
     project: Project, site: Site, kind: str
 ) -> None:

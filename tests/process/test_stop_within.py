@@ -30,7 +30,7 @@ def start(project: Project, site: Site, hold: threading.Event) -> tuple[Library,
     return library, running
 
 
-@pytest.mark.parametrize("hangs", sampled(["a page", "append", "node"], 2))
+@pytest.mark.parametrize("hangs", sampled(["a page", "appender", "node"], 2))
 def test_a_stop_ends_in_time(project: Project, site: Site, hangs: str) -> None:
     hold = threading.Event()
     library, running = start(project, site, hold)

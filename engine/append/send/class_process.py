@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
+from engine.errors import reason_of
 from engine.model.step import PluginFile
 from engine.plugins.files import encode_files
 from engine.processes.frames import FrameTooLarge, encode_frame, receive_frame
@@ -94,8 +95,9 @@ class ClassProcess:
         try:
             self._process = ForkedProcess(self._link, "engine.append.send.class_host:main", "output", {}, {})
         except (OSError, TemplateLost) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise OutputFailed(f"its process cannot be started: {reason}", "Free memory or processes.") from error
+            raise OutputFailed(
+                f"its process cannot be started: {reason_of(error)}", "Free memory or processes."
+            ) from error
         self._process.connection.setblocking(False)
         spec = self._spec
         header = {

@@ -16,6 +16,7 @@ import orjson
 from engine.append.loop.lifeline import StopSignal
 from engine.append.loop.turns import OutputFailed, SupervisorGone
 from engine.append.send.delivery_batch import DeliveryBatch
+from engine.errors import reason_of
 from engine.processes.launcher import TemplateLink, TemplateLost
 from engine.processes.program import Program, read_failure
 
@@ -75,9 +76,8 @@ class CommandSender:
                 arguments = self._load_arguments()
                 self._process = Program(self._link, arguments, "sender")
             except (OSError, TemplateLost) as error:
-                reason = getattr(error, "strerror", None) or str(error)
                 program = arguments[0] if arguments else "the program"
-                raise OutputFailed(f"cannot run {program}: {reason}") from error
+                raise OutputFailed(f"cannot run {program}: {reason_of(error)}") from error
             for pipe in (self._process.stdin, self._process.stdout):
                 os.set_blocking(pipe.fileno(), False)
         return self._process

@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from engine.defs.problems import Problems, escape_unprintable
+from engine.errors import reason_of
 from engine.model.stored_form import SourcePosition
 
 SUFFIXES = (".yml", ".yaml")
@@ -49,7 +50,7 @@ def read(root: Path, problems: Problems) -> list[DefFile]:
         problems.add(at, "no-defs", f"'{root}' does not exist; {remedy}")
         return []
     except (OSError, ValueError) as error:
-        problems.add(at, "unreadable", f"cannot access this path: {_reason(error)}")
+        problems.add(at, "unreadable", f"cannot access this path: {reason_of(error).lower()}")
         return []
     paths = _list_files(root, root, problems) if is_folder else [root]
     if not paths and not problems.has_errors:
@@ -64,7 +65,9 @@ def _list_files(root: Path, folder: Path, problems: Problems) -> list[Path]:
 
     def add_problem(error: OSError) -> None:
         place = SourcePosition(format_display_path(root, Path(error.filename)), 1, 1)
-        problems.add(place, "unreadable", f"cannot list this directory: {_reason(error)}; check its permissions")
+        problems.add(
+            place, "unreadable", f"cannot list this directory: {reason_of(error).lower()}; check its permissions"
+        )
 
     for at, folders, files in os.walk(folder, onerror=add_problem):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -89,7 +92,9 @@ def _read_file(path: Path, display_path: str, problems: Problems) -> DefFile | N
         raw = path.read_bytes()
     except (OSError, ValueError) as error:
         problems.add(
-            start, "unreadable", f"cannot read this file: {_reason(error)}; check the file and its permissions"
+            start,
+            "unreadable",
+            f"cannot read this file: {reason_of(error).lower()}; check the file and its permissions",
         )
         return None
     try:
@@ -100,7 +105,3 @@ def _read_file(path: Path, display_path: str, problems: Problems) -> DefFile | N
         message = f"the byte 0x{raw[error.start]:02X} is not UTF-8; save the file as UTF-8"
         problems.add(SourcePosition(display_path, line, column), "not-utf8", message)
         return None
-
-
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()

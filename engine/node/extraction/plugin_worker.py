@@ -141,11 +141,9 @@ class PluginWorker:
             began = time.perf_counter()
             share = self._budget.open_share() if self._budget is not None else None
             try:
-                async with self._command(step, definitions).reserve() as turn:
-                    began = time.perf_counter()
-                    reply = await turn.ask(line, share)
+                async with self._command(step, definitions).ask(line, share) as (reply, milliseconds, process):
                     header = {
-                        "kind": "steps", "defs": definitions[0], "at": at, "ms": (time.perf_counter() - began) * 1000,
+                        "kind": "steps", "defs": definitions[0], "at": at, "ms": milliseconds,
                         "task": replace(task, data_defs=(task.data_defs[unit],), tasks=(task.tasks[unit],)).to_header(),
                     }  # fmt: skip
                     names, body = [task.data_defs[unit][0]], Body(line + b"\n" + reply)
@@ -153,7 +151,7 @@ class PluginWorker:
                     end = await self._pool.work(request)
                     assert isinstance(end, wire.PageAnswer)
                     if any(result.code == BAD_ANSWER for _, result in end.results):
-                        turn.discard()  # what it writes next may belong to this page
+                        process.is_usable = False  # what it writes next may belong to this page
             except (CommandFailed, OSError) as error:
                 milliseconds = round((time.perf_counter() - began) * 1000, 3)
                 result = StepResult(chain.name, step.name, "error", "command", milliseconds, str(error))

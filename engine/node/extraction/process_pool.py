@@ -102,7 +102,6 @@ class ExtractionPool:
         self._start_blocked = False
         self._dispatching = False
         self._wake_up: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._replies = CallReplies()
 
     @property
@@ -112,8 +111,7 @@ class ExtractionPool:
 
     async def work(self, request: ExtractionRequest) -> wire.Result:
         """The answer. Raises UnsupportedContent, ExtractionUnavailable, and UnreadablePage with the reason."""
-        self._loop = asyncio.get_running_loop()
-        request.answered = self._loop.create_future()
+        request.answered = asyncio.get_running_loop().create_future()
         if request.on_call is not None:
             request.on_call.begin()
         self._queue.append(request)
@@ -138,7 +136,6 @@ class ExtractionPool:
 
     def _dispatch(self) -> None:
         """Hand out waiting documents while processes are free."""
-        assert self._loop is not None
         if self._dispatching:
             return
         self._dispatching = True
@@ -146,7 +143,7 @@ class ExtractionPool:
         for request in list(self._queue):
             if request.answered.done() or request.code in full:  # done: its job was cancelled, or no process starts
                 continue
-            chosen = choose_child(self._children, request, self._loop.time())
+            chosen = choose_child(self._children, request, asyncio.get_running_loop().time())
             child = self._start_child(request) if chosen == "start" else chosen
             if child is None:
                 full.add(request.code)
@@ -156,7 +153,7 @@ class ExtractionPool:
         self._queue = deque(request for request in self._queue if not request.answered.done())
         self._dispatching = False
         if self._queue and self._wake_up is None:
-            self._wake_up = self._loop.call_later(BUSY_SECONDS, self._dispatch_later)
+            self._wake_up = asyncio.get_running_loop().call_later(BUSY_SECONDS, self._dispatch_later)
 
     def _dispatch_later(self, unblocks_start: bool = False) -> None:
         self._wake_up = None
@@ -171,7 +168,6 @@ class ExtractionPool:
             child.fork.kill()
         if not has_room(self._children, request, limit):
             return None
-        assert self._loop is not None
         self._last_number += 1
         child = ChildState(self._last_number, free_slot(self._children), alone=request.deaths > 0, code=request.code)
         self._board.slot(child.slot).clear()
@@ -186,7 +182,7 @@ class ExtractionPool:
             return None
         self._children.append(child)
         child.clock = DocumentClock(
-            self._loop,
+            asyncio.get_running_loop(),
             self.limits.wall_seconds,
             has_begun=lambda: self._board.slot(child.slot).document > 0,
             received=lambda: child.connection.received,
@@ -201,10 +197,9 @@ class ExtractionPool:
 
     def _on_failed_start(self, reason: str) -> None:
         """Start no process for a while; after many failures in a row, fail the waiting documents."""
-        assert self._loop is not None
         self._failed_starts += 1
         self._start_blocked = True
-        self._loop.call_later(_RESTART_SECONDS * self._failed_starts, self._dispatch_later, True)
+        asyncio.get_running_loop().call_later(_RESTART_SECONDS * self._failed_starts, self._dispatch_later, True)
         _log.warning("cannot start an extraction process: %s", reason)
         if self._failed_starts > _MAX_FAILED_STARTS:
             self._failed_starts = 0
