@@ -142,7 +142,9 @@ class ForkedProcess:
         """Start it. `entry`, `name`, `arguments`: as in StartOrder. Raises TemplateLost, OSError."""
         self._launcher = link.connect()
         try:
-            self.connection, _ = self._launcher.start_connected(entry, name, arguments, files, leads_session=True)
+            self.connection, self._number = self._launcher.start_connected(
+                entry, name, arguments, files, leads_session=True
+            )
         except (OSError, TemplateLost):
             self._launcher.close()
             raise
@@ -173,7 +175,10 @@ class ForkedProcess:
         return self._ended
 
     def close(self) -> None:
-        """Have the template kill it with its session, unless it has ended: its client is gone."""
+        """Kill it with its session, unless it has ended, and wait for that: it sees no socket or pipe closed."""
+        if self.poll() is None:
+            self._launcher.kill(self._number)
+            self.wait()
         self._launcher.close()
         self.connection.close()
 
