@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import orjson
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from engine.model.declaration import DefKey, NonNegativeInteger, PatternText, Priority, SelectorText, Shape, Text
 from engine.model.stored_form import NO_POSITION, SourcePosition
@@ -217,13 +217,5 @@ class PageBlocks(NamedTuple):
 
     present: bool
     """Whether a block matched, or a link is followed."""
-    digest: str
+    digest: Annotated[str, Meta(max_length=_MAX_DIGEST)]
     """A digest of its blocks, or of its links if no dataDef has blocks."""
-
-    @classmethod
-    def from_plain(cls, value: Any) -> "PageBlocks":
-        """Read a JSON list. Raises ValueError or TypeError for any other value."""
-        present, digest = value
-        if type(present) is not bool or type(digest) is not str or len(digest) > _MAX_DIGEST:
-            raise TypeError("not the blocks of a page")
-        return cls(present, digest)

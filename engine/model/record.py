@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from engine.model.link import LinkDetails
 
@@ -97,13 +97,16 @@ class ExtractedLink(Struct, frozen=True):
     """What it sends and carries besides its URL; None: nothing."""
 
 
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
 class RecordCounts(NamedTuple):
     """How the records of a dataDef were filled, on one page or many."""
 
-    records: int = 0
+    records: Count = 0
     """Records that became rows and rejected ones; not those that a filter dropped."""
-    rejected: int = 0
-    missing: tuple[tuple[str, int], ...] = ()
+    rejected: Count = 0
+    missing: tuple[tuple[str, Count], ...] = ()
     """By field, the number of records in which it was missing, before its default. Fields with a `value` are left
     out."""
 

@@ -14,9 +14,9 @@ class FrameTooLarge(Exception):
     """A frame has more bytes than it may have."""
 
 
-def encode_frame(header: Mapping[str, Any], body: bytes = b"") -> list[bytes]:
-    """A frame as the pieces to write."""
-    text = orjson.dumps(header)
+def encode_frame(header: Mapping[str, Any] | bytes, body: bytes = b"") -> list[bytes]:
+    """A frame as the pieces to write. `header`: a mapping, or its JSON."""
+    text = header if isinstance(header, bytes) else orjson.dumps(header)
     return [PREFIX.pack(len(text), len(body)) + text, body] if body else [PREFIX.pack(len(text), 0) + text]
 
 

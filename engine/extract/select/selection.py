@@ -1,7 +1,5 @@
 """Evaluates one selector that a person typed: values and links of its matches, counts by block."""
 
-from typing import Any
-
 from msgspec import Struct
 
 from engine.extract.page.budget import MAX_CHARACTERS
@@ -25,7 +23,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
-class SelectionResult(Struct, frozen=True, kw_only=True):
+class SelectionResult(Struct, frozen=True, kw_only=True, tag="selection"):
     """Matches in document order. `values` and `links` hold the first of `count`."""
 
     values: tuple[str | None, ...]
@@ -77,25 +75,3 @@ def _extract_value(text: str | None, selection: Selection) -> str | None:
         return None
     text = text.strip() if selection.attribute in _MARKUP else " ".join(text[:MAX_CHARACTERS].split())
     return TimedPattern(selection.pattern).find(text, TimeBudget()) if selection.pattern and text else text
-
-
-def result_from_fields(fields: dict[str, Any]) -> SelectionResult:
-    """The result from its fields. Raises ValueError if one is missing or of another type."""
-    values, links = fields.get("values"), fields.get("links")
-    numbers = [fields.get(name) for name in ("count", "blocks", "blocks_without")]
-    if (
-        not isinstance(values, list)
-        or not isinstance(links, list)
-        or not all(value is None or isinstance(value, str) for value in values)
-        or not all(isinstance(text, str) for text in (*links, fields.get("base")))
-        or not all(isinstance(number, int) for number in numbers)
-    ):
-        raise ValueError("not a selection")
-    return SelectionResult(
-        values=tuple(values),
-        links=tuple(links),
-        count=int(fields["count"]),
-        blocks=int(fields["blocks"]),
-        blocks_without=int(fields["blocks_without"]),
-        base=fields["base"],
-    )

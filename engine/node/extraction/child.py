@@ -192,12 +192,12 @@ class ExtractionChild:
             self._must_end = bool(self._plugins)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        return self._out_of_memory_answer() if failure is None else wire.encode_failure(failure)
+        return self._out_of_memory_answer() if failure is None else wire.encode(failure)
 
     def _out_of_memory_answer(self) -> list[bytes]:
         self._must_end = True
         unit, step = self._slot.step or (None, 0)
-        return wire.encode_failure(wire.Failure(kind="memory", reason="", unit=unit, step=step))
+        return wire.encode(wire.Failure(kind="memory", reason="", unit=unit, step=step))
 
     @cached_property
     def _handlers(self) -> dict[str, Callable[[dict[str, Any], Body], list[bytes]]]:
@@ -291,7 +291,7 @@ class ExtractionChild:
         answer = wire.RobotsAnswer(
             crawl_delay=rules.crawl_delay, rules=tuple(rules.disallowing_rule(url) for url in header["urls"])
         )
-        return wire.encode_robots(answer)
+        return wire.encode(answer)
 
     def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
         page, _ = parse_page(
@@ -300,9 +300,9 @@ class ExtractionChild:
         )  # fmt: skip
         self._slot.enter(Phase.SELECTING)
         try:
-            return wire.encode_selection(select_values(page, Selection(**header["selection"])))
+            return wire.encode(select_values(page, Selection(**header["selection"])))
         except (ValueError, PatternTimeout) as error:
-            return wire.encode_failure(wire.Failure(kind="selector", reason=str(error)))
+            return wire.encode(wire.Failure(kind="selector", reason=str(error)))
 
     def _extractor(self, defs: int, name: str) -> RecordExtractor:
         compiled = self._compiled.get((defs, name))

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from engine.extract.page.context import Context
 
@@ -36,24 +36,8 @@ class PageTask(Struct, frozen=True, kw_only=True):
         return tuple((name, wants_rows, task) for (name, wants_rows), task in zip(self.data_defs, tasks, strict=True))
 
     def to_header(self) -> dict[str, Any]:
-        return {
-            "kind": "page", "defs": self.defs, "data_defs": self.data_defs, "url": self.url,
-            "content_type": self.content_type, "status": self.status, "fetched_at": self.fetched_at,
-            "context": asdict(self.context), "robots_tags": self.robots_tags,
-            "max_rejections": self.max_rejections, "tasks": self.tasks,
-        }  # fmt: skip
+        return {"kind": "page", **msgspec.to_builtins(self)}
 
     @classmethod
     def from_header(cls, header: dict[str, Any]) -> "PageTask":
-        return cls(
-            defs=header["defs"],
-            data_defs=tuple((name, rows) for name, rows in header["data_defs"]),
-            url=header["url"],
-            content_type=header["content_type"],
-            status=header["status"],
-            fetched_at=header["fetched_at"],
-            context=Context(**header["context"]),
-            robots_tags=tuple(header["robots_tags"]),
-            max_rejections=header["max_rejections"],
-            tasks=tuple(header["tasks"]),
-        )
+        return msgspec.convert(header, cls)

@@ -3,57 +3,46 @@
 A process that ran hostile input is not trusted: an answer of any unexpected form is `InvalidAnswer`.
 """
 
+import json
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
 from operator import methodcaller
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-import orjson
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
-from engine.extract.select.selection import SelectionResult, result_from_fields
+from engine.extract.select.selection import SelectionResult
 from engine.model.job import KEY_BYTES
 from engine.model.link import LinkDetails, PageBlocks
-from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts, as_text
-from engine.model.step import OUTCOMES, StepResult
+from engine.model.record import Count, ExtractedLink, RecordCounts, Rejection, Texts, as_text
+from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import ExtractedPage
 from engine.node.extraction.task import SHOWN_REJECTIONS
 from engine.node.lines import pack_lines, read_lines
 from engine.processes.frames import encode_frame
 
 MAX_INTEGER = 2**63 - 1
-
-
-def count_of(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= MAX_INTEGER:
-        raise ValueError("not a count")
-    return value
-
-
-def integer_of(value: Any) -> int:
-    """Accepts a number that SQLite can store."""
-    if type(value) is not int or not -MAX_INTEGER <= value <= MAX_INTEGER:
-        raise ValueError("not an integer")
-    return value
-
-
-def text_of(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError("not a text")
-    return value
-
-
-def one_of(value: Any, allowed: Sequence[Any]) -> Any:
-    if value not in allowed:
-        raise ValueError("not a known word")
-    return value
-
-
+_Integer = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)]
+"""A number that SQLite can store."""
+_LinkRun = tuple[Count, str, _Integer, _Integer | None, bool]
+_PackedSize = tuple[Count, Count]
+"""Bytes in the message, and after unpacking."""
+MAX_KNOWN_DEFS = 8
+"""Versions of defs that a process keeps. It drops the oldest one first, and the node keeps the same count."""
+MAX_SITEMAP_URLS = 50_000
+"""The limit of the sitemap protocol."""
+_MAX_REJECTION_TEXT = 300
+_SECONDS, _LAST_SECOND = "q", 253_402_300_800
+"""Moments are 64-bit integers, up to the year 9999."""
+_OBJECT_START, _OBJECT_END = "{", "}"
 _LINKS_PER_STEP = 1_000
 """Links whose keys are compared at once."""
 _has_scheme = methodcaller("startswith", ("http://", "https://", "file:///"))
+
+FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal", "unavailable"]
 
 
 class LinkColumns(Struct, frozen=True, kw_only=True):
@@ -64,7 +53,7 @@ class LinkColumns(Struct, frozen=True, kw_only=True):
 
     urls: Texts = ()
     keys: bytes | memoryview = b""
-    runs: tuple[tuple[int, str, int, int | None, bool], ...] = ()
+    runs: tuple[_LinkRun, ...] = ()
     details: Texts = ()
 
     def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> Iterator[ExtractedLink]:
@@ -92,79 +81,6 @@ class LinkColumns(Struct, frozen=True, kw_only=True):
         return [keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]
 
 
-class PackedLinks(Struct, frozen=True):
-    """Links as a message holds them: fields of its header, and bytes behind it."""
-
-    fields: dict[str, Any]
-    parts: tuple[bytes, ...]
-    size: int
-    """Bytes after unpacking."""
-
-
-def pack_links(links: Sequence[ExtractedLink]) -> PackedLinks:
-    urls, urls_size = pack_lines([link.url for link in links])
-    details, details_size = b"", 0
-    if any(link.details is not None for link in links):
-        details, details_size = pack_lines([link.details.to_line() if link.details else "" for link in links])
-    runs: list[list[Any]] = []
-    for link in links:
-        run = [link.group, link.priority, link.max_depth, link.may_leave_host]
-        if runs and runs[-1][1:] == run:
-            runs[-1][0] += 1
-        else:
-            runs.append([1, *run])
-    fields = {"links": runs, "urls": (len(urls), urls_size)}
-    if details:
-        fields["details"] = (len(details), details_size)
-    keys = b"".join([link.key for link in links])
-    return PackedLinks(fields, (urls, details, keys), urls_size + details_size + len(keys))
-
-
-def links_size(fields: dict[str, Any]) -> int:
-    """The size of URLs and details according to a message. Raises ValueError."""
-    return count_of(fields["urls"][1]) + count_of(fields.get("details", (0, 0))[1])
-
-
-def unpack_links(fields: dict[str, Any], body: memoryview) -> LinkColumns:
-    """The links of a message. Raises ValueError, TypeError or LookupError if it is invalid."""
-    runs = tuple(
-        (
-            count_of(count), text_of(group), integer_of(priority),
-            None if depth is None else integer_of(depth), leaves is True,
-        )
-        for count, group, priority, depth, leaves in fields["links"]
-    )  # fmt: skip
-    packed_urls, urls_size = map(count_of, fields["urls"])
-    packed_details, details_size = map(count_of, fields.get("details", (0, 0)))
-    total = sum(run[0] for run in runs)
-    if len(body) != packed_urls + packed_details + total * KEY_BYTES:
-        raise ValueError("sizes do not add up")
-    urls = read_lines(body[:packed_urls], total, urls_size)
-    if not all(map(_has_scheme, urls if isinstance(urls, tuple) else map(as_text, urls))):
-        raise ValueError("a link is neither http nor a file")
-    details: Texts = ()
-    if packed_details:
-        details = read_lines(body[packed_urls : packed_urls + packed_details], total, details_size)
-        for line in details:
-            if line:
-                LinkDetails.from_line(as_text(line))
-    keys = body[packed_urls + packed_details :]
-    return LinkColumns(urls=urls, keys=bytes(keys) if isinstance(urls, tuple) else keys, runs=runs, details=details)
-
-
-MAX_KNOWN_DEFS = 8
-"""Versions of defs that a process keeps. It drops the oldest one first, and the node keeps the same count."""
-MAX_SITEMAP_URLS = 50_000
-"""The limit of the sitemap protocol."""
-_MAX_REJECTION_TEXT = 300
-_SECONDS, _LAST_SECOND = "q", 253_402_300_800
-"""Moments are 64-bit integers, up to the year 9999."""
-_OBJECT_START, _OBJECT_END = "{", "}"
-
-FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal", "unavailable"]
-_FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "step", "internal")
-
-
 class AnswerTooLarge(Exception):
     """The result of a document takes more bytes than an answer may have."""
 
@@ -176,18 +92,18 @@ class InvalidAnswer(Exception):
     """An extraction process sent an invalid answer: it counts as dead."""
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class Failure(Struct, frozen=True, kw_only=True, tag="failure"):
     """Why a document could not be worked; the process itself is alive."""
 
     kind: FailureKind
     reason: str
-    unit: int | None = None
+    unit: Count | None = None
     """The unit in whose plugin code it happened, by index in the task."""
-    step: int = 0
+    step: Count = 0
     """That step's index in its chain."""
 
 
-class NodeCallRequest(Struct, frozen=True, kw_only=True):
+class NodeCallRequest(Struct, frozen=True, kw_only=True, tag="call"):
     """A question of plugin code to the node, in the middle of a page."""
 
     call: str
@@ -195,26 +111,23 @@ class NodeCallRequest(Struct, frozen=True, kw_only=True):
     value: Any
 
 
-class PageAnswer(Struct, frozen=True, kw_only=True):
-    """The results of the dataDefs of a task on its page."""
+class _PageFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the dataDefs of a task gave on its page, besides rows and links."""
 
     page_kind: str
-    damaged: int
-    rows: tuple[tuple[int, Texts], ...]
-    """Rows as JSON objects, by index of their dataDef in the task."""
-    links: LinkColumns
-    dropped_links: int
+    damaged: Count
+    dropped_links: Count
     rejected: tuple[Rejection, ...]
     """The first rejected records."""
-    rejected_counts: tuple[tuple[str, int], ...]
+    rejected_counts: tuple[tuple[str, Count], ...]
     """The number of all rejected records, by dataDef."""
-    filtered: int
-    counts: tuple[tuple[int, RecordCounts], ...]
+    filtered: Count
+    counts: tuple[tuple[Count, RecordCounts], ...]
     """How the records were filled, by index of their dataDef in the task."""
     noindex: bool
-    results: tuple[tuple[int, StepResult], ...] = ()
+    results: tuple[tuple[Count, StepResult], ...] = ()
     """Results of plugin steps, by index of their unit."""
-    stops: tuple[tuple[int, int], ...] = ()
+    stops: tuple[tuple[Count, Count], ...] = ()
     """Units whose rows a command works on next: their index, and the command's index in the chain."""
     faults: tuple[str, ...] = ()
     """Parts of the page that were skipped because they cannot be read."""
@@ -222,6 +135,24 @@ class PageAnswer(Struct, frozen=True, kw_only=True):
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
     """As in `ExtractedPage`."""
+
+
+class PageAnswer(_PageFields, frozen=True, kw_only=True):
+    """The results of the dataDefs of a task on its page."""
+
+    rows: tuple[tuple[int, Texts], ...]
+    """Rows as JSON objects, by index of their dataDef in the task."""
+    links: LinkColumns
+
+
+class _PageHeader(_PageFields, frozen=True, kw_only=True, tag="page"):
+    """Its rows and links are the body: packed lines of rows, URLs and details, then keys."""
+
+    rows: tuple[tuple[Count, Count, Count, Count], ...]
+    """The index of a dataDef, its number of rows, their bytes in the message, and those after unpacking."""
+    links: tuple[_LinkRun, ...]
+    urls: _PackedSize
+    details: _PackedSize | None = None
 
 
 class SitemapAnswer(Struct, frozen=True, kw_only=True):
@@ -236,16 +167,30 @@ class SitemapAnswer(Struct, frozen=True, kw_only=True):
     """Whether the document ends too early."""
 
 
-class RobotsAnswer(Struct, frozen=True, kw_only=True):
+class _SitemapHeader(Struct, frozen=True, kw_only=True, tag="sitemap"):
+    """Its body: packed lines of pages and of nested sitemaps, then moments."""
+
+    pages: Count
+    nested: Count
+    dropped: Count
+    sizes: tuple[Count, Count, Count]
+    """Bytes of the pages in the message, of the pages after unpacking, of the nested sitemaps after unpacking."""
+    modified: Count
+    is_cut_short: bool
+
+
+class RobotsAnswer(Struct, frozen=True, kw_only=True, tag="robots"):
     """The Crawl-delay and the decisions of a robots.txt."""
 
-    crawl_delay: float
+    crawl_delay: Annotated[float, Meta(ge=0)]
     rules: tuple[str | None, ...]
     """By URL, the rule that disallows it; None: it is allowed."""
 
 
 Result = PageAnswer | SitemapAnswer | RobotsAnswer | SelectionResult
 Answer = Result | Failure | NodeCallRequest
+_Header = _PageHeader | _SitemapHeader | RobotsAnswer | SelectionResult | Failure | NodeCallRequest
+_decoder: msgspec.json.Decoder[_Header] = msgspec.json.Decoder(_Header)
 
 
 def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ...]:
@@ -255,9 +200,13 @@ def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ..
     return tuple(Counter([rejection.data_def for rejection in rejected]).items())
 
 
-def encode_failure(failure: Failure) -> list[bytes]:
-    place = (failure.unit, failure.step)
-    return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason), "place": place})
+def encode(header: _Header, body: bytes = b"") -> list[bytes]:
+    """A message. Lone surrogates, which cannot be sent, become `?`."""
+    try:
+        return encode_frame(msgspec.json.encode(header), body)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(header), ensure_ascii=False)
+        return encode_frame(text.encode("utf-8", "replace"), body)
 
 
 def encode_page(
@@ -274,38 +223,37 @@ def encode_page(
     Raises AnswerTooLarge if rows and links take more than `max_bytes`, or rows alone more than `max_rows_bytes`.
     """
     rows = [(index, len(texts), *pack_lines(texts)) for index, texts in extracted.rows]
-    links = pack_links(extracted.links)
+    links = extracted.links
+    urls, urls_size = pack_lines([link.url for link in links])
+    details, details_size = b"", 0
+    if any(link.details is not None for link in links):
+        details, details_size = pack_lines([link.details.to_line() if link.details else "" for link in links])
+    keys = b"".join([link.key for link in links])
     rows_bytes = sum([row[-1] for row in rows])
     if rows_bytes > max_rows_bytes:
         raise AnswerTooLarge(max_rows_bytes)
-    if rows_bytes + links.size > max_bytes:
+    if rows_bytes + urls_size + details_size + len(keys) > max_bytes:
         raise AnswerTooLarge(max_bytes)
-    header = {
-        "page": page_kind,
-        "damaged": damaged,
-        "rows": [(index, count, len(packed), size) for index, count, packed, size in rows],
-        "dropped_links": extracted.dropped_links,
-        "rejected": [
-            [r.data_def, r.field, *(_clean(text[:_MAX_REJECTION_TEXT]) for text in (r.reason, r.place))]
-            for r in extracted.rejected[:max_rejections]
-        ],
-        "rejected_counts": count_rejections(extracted.rejected),
-        "filtered": extracted.filtered,
-        "counts": [(index, [*counts]) for index, counts in extracted.counts],
-        "noindex": extracted.noindex,
-        **links.fields,
-    }
-    if extracted.results or extracted.stops:
-        header["results"] = [(unit, (*result,)) for unit, result in extracted.results]
-        header["stops"] = extracted.stops
-    if extracted.faults:
-        header["faults"] = [_clean(text) for text in extracted.faults]
-    if extracted.blocks is not None:
-        header["blocks"] = (*extracted.blocks,)
-    if extracted.replaced_by:
-        header["replaced_by"] = extracted.replaced_by
-    body = b"".join((*[packed for _, _, packed, _ in rows], *links.parts))
-    return encode_frame(header, body)
+    header = _PageHeader(
+        page_kind=page_kind,
+        damaged=damaged,
+        rows=tuple([(index, count, len(packed), size) for index, count, packed, size in rows]),
+        links=_runs_of(links),
+        urls=(len(urls), urls_size),
+        details=(len(details), details_size) if details else None,
+        dropped_links=extracted.dropped_links,
+        rejected=tuple([_cut(rejection) for rejection in extracted.rejected[:max_rejections]]),
+        rejected_counts=count_rejections(extracted.rejected),
+        filtered=extracted.filtered,
+        counts=tuple(extracted.counts),
+        noindex=extracted.noindex,
+        results=tuple(extracted.results),
+        stops=tuple(extracted.stops),
+        faults=tuple(extracted.faults),
+        blocks=extracted.blocks,
+        replaced_by=extracted.replaced_by,
+    )
+    return encode(header, b"".join((*[packed for _, _, packed, _ in rows], urls, details, keys)))
 
 
 def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> list[bytes]:
@@ -315,134 +263,105 @@ def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = MAX_INTEGER) -> li
     modified = array(_SECONDS, answer.modified).tobytes()
     if size + nested_size + len(modified) > max_bytes:
         raise AnswerTooLarge(max_bytes)
-    header = {
-        "sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped,
-        "sizes": (len(pages), size, nested_size), "modified": len(answer.modified),
-        "cut_short": answer.is_cut_short,
-    }  # fmt: skip
-    return encode_frame(header, pages + nested + modified)
-
-
-def encode_robots(answer: RobotsAnswer) -> list[bytes]:
-    rules = [None if rule is None else _clean(rule) for rule in answer.rules]
-    return encode_frame({"robots": rules, "crawl_delay": answer.crawl_delay})
-
-
-def encode_selection(result: SelectionResult) -> list[bytes]:
-    """The message of a result. Lone surrogates cannot be sent."""
-    fields = {
-        "values": [None if value is None else _clean(value) for value in result.values],
-        "links": [_clean(link) for link in result.links],
-        "count": result.count,
-        "blocks": result.blocks,
-        "blocks_without": result.blocks_without,
-        "base": _clean(result.base),
-    }
-    return encode_frame({"selection": fields})
+    header = _SitemapHeader(
+        pages=len(answer.pages), nested=len(answer.sitemaps), dropped=answer.dropped,
+        sizes=(len(pages), size, nested_size), modified=len(answer.modified), is_cut_short=answer.is_cut_short,
+    )  # fmt: skip
+    return encode(header, pages + nested + modified)
 
 
 def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int = MAX_INTEGER) -> Answer:
     """The answer of a message that may unpack to `max_bytes`. Raises only InvalidAnswer."""
     try:
-        fields = orjson.loads(header)
-        if "failed" in fields:
-            unit, step = fields["place"]
-            return Failure(
-                kind=one_of(fields["failed"], _FAILURE_KINDS), reason=text_of(fields["reason"]),
-                unit=None if unit is None else count_of(unit), step=count_of(step),
-            )  # fmt: skip
-        if "page" in fields:
-            return _decode_page(fields, body, max_bytes)
-        if "sitemap" in fields:
-            return _decode_sitemap(fields, body, max_bytes)
-        if "robots" in fields:
-            rules = tuple(None if rule is None else text_of(rule) for rule in fields["robots"])
-            return RobotsAnswer(crawl_delay=max(0.0, float(fields["crawl_delay"])), rules=rules)
-        if "call" in fields:
-            return NodeCallRequest(call=text_of(fields["call"]), key=text_of(fields["key"]), value=fields["value"])
-        if "selection" in fields:
-            return result_from_fields(fields["selection"])
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        decoded = _decoder.decode(header)
+        if isinstance(decoded, _PageHeader):
+            return _read_page(decoded, body, max_bytes)
+        if isinstance(decoded, _SitemapHeader):
+            return _read_sitemap(decoded, body, max_bytes)
+    except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:
         raise InvalidAnswer(f"{type(error).__name__}: {error}"[:200]) from error
-    raise InvalidAnswer("no known kind")
+    if isinstance(decoded, Failure) and decoded.kind == "unavailable":
+        raise InvalidAnswer("a process that answers is available")
+    return decoded
 
 
-def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> PageAnswer:
-    rows, start = list[tuple[int, Texts]](), 0
-    if links_size(fields) + sum(count_of(size) for *_, size in fields["rows"]) > max_bytes:
+def _read_page(header: _PageHeader, body: memoryview, max_bytes: int) -> PageAnswer:
+    sizes = (row[-1] for row in (*header.rows, header.urls, header.details or (0, 0)))
+    if sum(sizes) > max_bytes:
         raise ValueError("it is too large")
-    for index, count, packed, size in fields["rows"]:
-        texts = read_lines(body[start : start + count_of(packed)], count_of(count), size)
+    rows, start = list[tuple[int, Texts]](), 0
+    for index, count, packed, size in header.rows:
+        texts = read_lines(body[start : start + packed], count, size)
         if not all(map(_is_object, texts)):
             raise ValueError("a row is not an object")
-        rows.append((count_of(index), texts))
+        rows.append((index, texts))
         start += packed
-    blocks = fields.get("blocks")
-    return PageAnswer(
-        page_kind=text_of(fields["page"]),
-        damaged=count_of(fields["damaged"]),
-        rows=tuple(rows),
-        links=unpack_links(fields, body[start:]),
-        dropped_links=count_of(fields["dropped_links"]),
-        rejected=tuple(
-            Rejection(data_def=text_of(name), field=text_of(field), reason=text_of(reason), place=text_of(place))
-            for name, field, reason, place in fields["rejected"]
-        ),
-        rejected_counts=tuple((text_of(name), count_of(count)) for name, count in fields["rejected_counts"]),
-        filtered=count_of(fields["filtered"]),
-        counts=tuple((count_of(index), _record_counts(counts)) for index, counts in fields["counts"]),
-        noindex=fields["noindex"] is True,
-        results=tuple((count_of(index), _step_result(result)) for index, result in fields.get("results", ())),
-        stops=tuple((count_of(index), count_of(step)) for index, step in fields.get("stops", ())),
-        faults=tuple(map(text_of, fields.get("faults", ()))),
-        blocks=None if blocks is None else PageBlocks.from_plain(blocks),
-        replaced_by=text_of(fields.get("replaced_by", "")),
+    fields = {name: getattr(header, name) for name in _PageFields.__struct_fields__}
+    return PageAnswer(rows=tuple(rows), links=_read_links(header, body[start:]), **fields)
+
+
+def _read_links(header: _PageHeader, body: memoryview) -> LinkColumns:
+    packed_urls, urls_size = header.urls
+    packed_details, details_size = header.details or (0, 0)
+    total = sum(run[0] for run in header.links)
+    if len(body) != packed_urls + packed_details + total * KEY_BYTES:
+        raise ValueError("sizes do not add up")
+    urls = read_lines(body[:packed_urls], total, urls_size)
+    if not all(map(_has_scheme, urls if isinstance(urls, tuple) else map(as_text, urls))):
+        raise ValueError("a link is neither http nor a file")
+    details: Texts = ()
+    if packed_details:
+        details = read_lines(body[packed_urls : packed_urls + packed_details], total, details_size)
+        for line in details:
+            if line:
+                LinkDetails.from_line(as_text(line))
+    keys = body[packed_urls + packed_details :]
+    return LinkColumns(
+        urls=urls, keys=bytes(keys) if isinstance(urls, tuple) else keys, runs=header.links, details=details
     )
 
 
-def _record_counts(value: Any) -> RecordCounts:
-    records, rejected, missing = value
-    by_field = tuple((text_of(name), count_of(count)) for name, count in missing)
-    return RecordCounts(count_of(records), count_of(rejected), by_field)
-
-
-def _step_result(value: Any) -> StepResult:
-    task, step, outcome, code, milliseconds, text = value
-    if type(milliseconds) not in (int, float):
-        raise TypeError("not a time")
-    return StepResult(
-        text_of(task), text_of(step), one_of(outcome, OUTCOMES), text_of(code), float(milliseconds), text_of(text)
-    )
-
-
-def _decode_sitemap(fields: dict[str, Any], body: memoryview, max_bytes: int) -> SitemapAnswer:
-    pages, nested = count_of(fields["sitemap"]), count_of(fields["nested"])
-    if pages + nested > MAX_SITEMAP_URLS:
+def _read_sitemap(header: _SitemapHeader, body: memoryview, max_bytes: int) -> SitemapAnswer:
+    if header.pages + header.nested > MAX_SITEMAP_URLS:
         raise ValueError("too many URLs")
-    packed, pages_size, nested_size = map(count_of, fields["sizes"])
+    packed, pages_size, nested_size = header.sizes
     modified = array(_SECONDS)
-    end = len(body) - count_of(fields["modified"]) * modified.itemsize
+    end = len(body) - header.modified * modified.itemsize
     if pages_size + nested_size + len(body) - end > max_bytes:
         raise ValueError("it is too large")
     if end < packed:
         raise ValueError("sizes do not add up")
     modified.frombytes(body[end:])
-    if modified and (len(modified) != pages or min(modified) < 0 or max(modified) > _LAST_SECOND):
+    if modified and (len(modified) != header.pages or min(modified) < 0 or max(modified) > _LAST_SECOND):
         raise ValueError("not the moments of the pages")
     return SitemapAnswer(
-        pages=read_lines(body[:packed], pages, pages_size),
-        sitemaps=read_lines(body[packed:end], nested, nested_size),
-        dropped=count_of(fields["dropped"]),
+        pages=read_lines(body[:packed], header.pages, pages_size),
+        sitemaps=read_lines(body[packed:end], header.nested, nested_size),
+        dropped=header.dropped,
         modified=modified or (),
-        is_cut_short=fields["cut_short"] is True,
+        is_cut_short=header.is_cut_short,
     )
+
+
+def _runs_of(links: Sequence[ExtractedLink]) -> tuple[_LinkRun, ...]:
+    runs: list[list[Any]] = []
+    for link in links:
+        run = [link.group, link.priority, link.max_depth, link.may_leave_host]
+        if runs and runs[-1][1:] == run:
+            runs[-1][0] += 1
+        else:
+            runs.append([1, *run])
+    return tuple((count, group, priority, depth, leaves) for count, group, priority, depth, leaves in runs)
+
+
+def _cut(rejection: Rejection) -> Rejection:
+    return Rejection(
+        data_def=rejection.data_def, field=rejection.field,
+        reason=rejection.reason[:_MAX_REJECTION_TEXT], place=rejection.place[:_MAX_REJECTION_TEXT],
+    )  # fmt: skip
 
 
 def _is_object(row: str | memoryview) -> bool:
     if isinstance(row, str):
         return row.startswith(_OBJECT_START) and row.endswith(_OBJECT_END)
     return row[0] == ord(_OBJECT_START) and row[-1] == ord(_OBJECT_END)
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

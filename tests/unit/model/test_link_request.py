@@ -1,5 +1,6 @@
 """Requests of links, carried values and series: their stored forms, and what a process may not send."""
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
@@ -108,9 +109,9 @@ def test_no_text_raises_anything_else(line: str) -> None:
 
 @pytest.mark.parametrize("value", [None, [], [True], [1, "x"], [True, 1], [True, "x" * 65], [True, "x", 1], {}, 7])
 def test_blocks_that_are_not_valid_are_refused(value: object) -> None:
-    with pytest.raises((ValueError, TypeError)):
-        PageBlocks.from_plain(value)
-    assert PageBlocks.from_plain([True, "ab"]) == PageBlocks(True, "ab")
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(value, PageBlocks)
+    assert msgspec.convert([True, "ab"], PageBlocks) == PageBlocks(True, "ab")
 
 
 def pages(series: Series, count: int = 5) -> list[int]:

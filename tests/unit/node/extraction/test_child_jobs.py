@@ -10,9 +10,11 @@ from engine.model.job import LeasedJob, Request, link_key, locator_key, request_
 from engine.model.link import PLAIN_LINK, Carried, LinkDetails, LinkRequest, PageBlocks
 from engine.model.locator import Series
 from engine.model.record import ExtractedLink
+from engine.node.extraction import wire
 from engine.node.extraction.child_jobs import CHILDREN_PER_PIECE, ChildJobs
-from engine.node.extraction.wire import pack_links, unpack_links
+from engine.node.extraction.page_extraction import ExtractedPage
 from engine.node.seen_set import SeenSet
+from engine.processes.frames import PREFIX
 from engine.store.tables.job.linked_jobs import ChildJob
 from tests.unit.node.leased_jobs import change, leased
 
@@ -58,9 +60,11 @@ def link(url: str = "http://a/x", details: LinkDetails | None = None, max_depth:
 
 def made(jobs: ChildJobs, *links: ExtractedLink, job: LeasedJob = JOB) -> tuple[ChildJob, ...]:
     """The children, which must be the same where their links come from a process."""
-    packed = pack_links(links)
-    columns = unpack_links(packed.fields, memoryview(b"".join(packed.parts)))
-    pieces = tuple(child for piece in jobs.pieces(job, columns) for child in piece)
+    message = b"".join(wire.encode_page("html", 0, ExtractedPage((), links, 0, (), 0)))
+    header = PREFIX.size + PREFIX.unpack_from(message)[0]
+    answer = wire.decode_answer(message[PREFIX.size : header], memoryview(message[header:]))
+    assert isinstance(answer, wire.PageAnswer)
+    pieces = tuple(child for piece in jobs.pieces(job, answer.links) for child in piece)
     children = jobs.of_links(job, links, have_details=True)
     assert children == pieces
     return children

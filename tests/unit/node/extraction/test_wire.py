@@ -98,12 +98,19 @@ def test_a_page_that_gave_nothing_a_sitemap_and_a_failure_are_read_back() -> Non
     with pytest.raises(wire.AnswerTooLarge):
         wire.encode_sitemap(dated, max_bytes=30)
     failure = wire.Failure(kind="memory", reason="")
-    assert decode(wire.encode_failure(failure)) == failure
+    assert decode(wire.encode(failure)) == failure
 
 
 def damaged(change: dict[str, Any], body: bytes | None = None) -> tuple[bytes, bytes]:
     header, valid = split(wire.encode_page("html", 0, PAGE))
     return orjson.dumps(orjson.loads(header) | change), valid if body is None else body
+
+
+def sitemap(pages: int, nested: int, dropped: int, sizes: list[int], modified: int | None) -> bytes:
+    header = {
+        "type": "sitemap", "pages": pages, "nested": nested, "dropped": dropped, "sizes": sizes, "is_cut_short": False
+    }  # fmt: skip
+    return orjson.dumps(header if modified is None else {**header, "modified": modified})
 
 
 @pytest.mark.parametrize(
@@ -114,23 +121,57 @@ def damaged(change: dict[str, Any], body: bytes | None = None) -> tuple[bytes, b
         (b"{}", b""),
         (b"null", b""),
         (b"[" * 100_000, b""),
-        (b'{"failed":"maybe","reason":""}', b""),
-        (b'{"failed":"memory","reason":1}', b""),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[0,0,0],"modified":0}', b""),
-        (b'{"sitemap":50001,"nested":0,"dropped":0,"sizes":[100002,100002,0],"modified":0}', b"x\n" * 50_001),
-        (b'{"sitemap":1,"nested":0,"dropped":-1,"sizes":[2,2,0],"modified":0}', b"x\n"),
-        (b'{"selection":3}', b""),
-        (b'{"selection":{"values":[],"links":[3],"count":0,"blocks":0,"blocks_without":0,"base":""}}', b""),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[-1,0,0],"modified":0}', b"x\n"),
-        (b'{"sitemap":1,"nested":1,"dropped":0,"sizes":[2,2,0],"modified":0}', b"x\n"),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,900000,0],"modified":0}', b"x\n"),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0]}', b"x\n"),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}', b"x\n"),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":2}', b"x\n" + bytes(16)),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}', b"x\n" + bytes(7)),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":-1}', b"x\n"),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}', b"x\n" + b"\xff" * 8),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}', b"x\n" + b"\x7f" * 8),
+        (b'{"type":"failure","kind":"maybe","reason":""}', b""),
+        (b'{"type":"failure","kind":"memory","reason":1}', b""),
+        (b'{"type":"failure","kind":"unavailable","reason":""}', b""),
+        (sitemap(1, 0, 0, [0, 0, 0], 0), b""),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":50001,"nested":0,"dropped":0,"sizes":[100002,100002,0],"modified":0}',
+            b"x\n" * 50_001,
+        ),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":-1,"sizes":[2,2,0],"modified":0}',
+            b"x\n",
+        ),
+        (b'{"type":"selection"}', b""),
+        (b'{"type":"selection","values":[],"links":[3],"count":0,"blocks":0,"blocks_without":0,"base":""}', b""),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":0,"sizes":[-1,0,0],"modified":0}',
+            b"x\n",
+        ),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":1,"dropped":0,"sizes":[2,2,0],"modified":0}',
+            b"x\n",
+        ),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":0,"sizes":[2,900000,0],"modified":0}',
+            b"x\n",
+        ),
+        (sitemap(1, 0, 0, [2, 2, 0], None), b"x\n"),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}',
+            b"x\n",
+        ),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":2}',
+            b"x\n" + bytes(16),
+        ),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}',
+            b"x\n" + bytes(7),
+        ),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":-1}',
+            b"x\n",
+        ),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}',
+            b"x\n" + b"\xff" * 8,
+        ),
+        (
+            b'{"type":"sitemap","is_cut_short":false,"pages":1,"nested":0,"dropped":0,"sizes":[2,2,0],"modified":1}',
+            b"x\n" + b"\x7f" * 8,
+        ),
         damaged({"urls": [0, 0]}),
         damaged({"urls": [-1, -1]}),
         damaged({"urls": None}),
@@ -146,7 +187,7 @@ def damaged(change: dict[str, Any], body: bytes | None = None) -> tuple[bytes, b
         damaged({"rejected": [["a", "b"]]}),
         damaged({"dropped_links": "many"}),
         damaged({}, b"\xff" * 100),
-        damaged({"page": None}),
+        damaged({"page_kind": None}),
     ],
 )
 def test_what_is_not_valid_is_refused(header: bytes, body: bytes) -> None:

@@ -9,7 +9,6 @@ from engine.model.link import Carried, LinkDetails, LinkRequest, PageBlocks
 from engine.model.record import ExtractedLink
 from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import REPEATED, ExtractedPage
-from engine.node.extraction.wire import pack_links, unpack_links
 from engine.processes.frames import PREFIX
 
 POSTED = LinkDetails(
@@ -47,9 +46,9 @@ def test_details_and_blocks_are_read_back() -> None:
 
 
 def test_plain_links_cost_no_details() -> None:
-    packed = pack_links(LINKS[:1])
-    assert "details" not in packed.fields
-    assert unpack_links(orjson.loads(orjson.dumps(packed.fields)), memoryview(b"".join(packed.parts))).details == ()
+    message = wire.encode_page("html", 0, ExtractedPage((), LINKS[:1], 0, (), 0))
+    assert b"details" not in split(message)[0]
+    assert decode(message).links.details == ()
 
 
 def test_known_links_are_left_out_unless_they_carry_values() -> None:
