@@ -52,7 +52,6 @@ _SKIP_BATCH = 1_000
 """Jobs skipped at once: SQLite keeps their old rows in memory until the savepoint is released."""
 _FETCHING_DIVISOR, _WAITING_DIVISOR = 2, 8
 """Divisors of the slots that re-extraction takes while pages are fetched, and while fetches wait for a slot."""
-_LIMIT_REACHED = -1
 AFTER_LOGIN = ("page", "file")
 """The kinds of jobs that wait for the login to their host."""
 _PLAIN_REQUEST = Request()
@@ -196,10 +195,8 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
         room = _read_room(db, state)
         limit = min(limit, room.requests)
         if room.group_is_full:
-            limit = _LIMIT_REACHED
-    if limit == _LIMIT_REACHED:
-        skipped = jobs.skip_ready(db, sequence, f"maxPages {state.max_pages} of {state.group} reached", _SKIP_BATCH)
-        return Lease(ring=skipped == _SKIP_BATCH)
+            reason = f"maxPages {state.max_pages} of {state.group} reached"
+            return Lease(ring=jobs.skip_ready(db, sequence, reason, _SKIP_BATCH) == _SKIP_BATCH)
     chosen: list[list[Any]] = []
     if limit > 0 and not request.held_jobs and candidates.has_suspect(db, [sequence]):
         chosen = candidates.list_due(db, sequence, 1, suspects=True)

@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
-import orjson
 from msgspec import Struct
 
 from engine.model.definition import Definitions
@@ -23,7 +22,7 @@ from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import events, runs, versions
 from engine.store.tables.run.events import Event, Level
-from engine.store.tables.run.runs import Run
+from engine.store.tables.run.runs import Run, StaleSearch
 from engine.store.transactions import logins, placement, statistics
 from engine.supervise.checkpoints.step_graph import StepGraph
 from engine.supervise.outputs import declare_outputs
@@ -158,7 +157,7 @@ def _begin_reextraction(
         p.group for p in new.groups if forced is not None and any(name == forced for name, _ in p.data_defs)
     ]
     recorded, _ = runs.get_reextraction(db, seq)
-    earlier = orjson.loads(recorded) if recorded else {"before": {}, "groups": []}
+    earlier = recorded or StaleSearch()
     done = _count_worked_pages(db, seq)
     pages = int(sum(done.get(group, 0) for group in dict.fromkeys([*stale, *forced_groups])))
     returned = set(after) - set(before)  # a group that returns may have pages from before
@@ -168,12 +167,11 @@ def _begin_reextraction(
     counts = {name: count for name, (count, _) in rows.counts(db, seq).items() if name in names}
     targets = relinked_groups(old.definitions, new.definitions, stale)
     runs.set_relinking(db, seq, bool(targets))
-    progress = {
-        "found": 0, "expected": pages, "targets": targets, "unlinked": 0, "counted": 0,
-        "at": 0, "upto": stale_pages.last_job_id(db), "lost": 0, "before": {**counts, **earlier["before"]},
-        "groups": list(dict.fromkeys([*forced_groups, *earlier["groups"]])),
-    }  # fmt: skip
-    runs.set_reextraction(db, seq, orjson.dumps(progress).decode())
+    search = StaleSearch(
+        upto=stale_pages.last_job_id(db), expected=pages, before={**counts, **earlier.before},
+        groups=list(dict.fromkeys([*forced_groups, *earlier.groups])), targets=list(targets),
+    )  # fmt: skip
+    runs.set_reextraction(db, seq, search)
     runs.add_reextracted(db, seq, 0, reset=recorded is None)
     outputs.mark_stale(db, seq, names)
     return pages

@@ -7,18 +7,17 @@ supervisor resumes there.
 
 import time
 from collections import Counter
-from typing import Any
-
-import orjson
 
 from engine.model.job import JobKind
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
 from engine.store.tables.job import extracts, jobs, rings, sequences
+from engine.store.tables.job.sequences import UnsettledReason
 from engine.store.tables.row import rows
 from engine.store.tables.run import events, runs, versions
 from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run.runs import StaleSearch
 from engine.supervise.reload.diff import pluralize
 
 GROUP_REMOVED = "its group is not in the defs"
@@ -48,64 +47,60 @@ class ReextractionPlanner:
         self.done = not unsettled and recorded is None
         rung = self._settle(*unsettled[0]) if unsettled else []
         if recorded is not None:
-            rung += self._queue_stale_pages(orjson.loads(recorded))
+            rung += self._queue_stale_pages(recorded)
         return rung
 
-    def _settle(self, sequence: int, kind: str, why: int) -> list[int]:
+    def _settle(self, sequence: int, kind: str, reason: UnsettledReason) -> list[int]:
         with self._db.transaction():
-            if why == 1 and kind == "extract":
+            if reason == "absent" and kind == "extract":
                 extracts.drop(self._db, sequence, _BATCH_SIZE)
                 return []
-            if why != 2:
-                reason = GROUP_REMOVED if why == 1 else STOPPED
-                jobs.skip_ready(self._db, sequence, reason, _BATCH_SIZE)
-                jobs.skip_delayed(self._db, self._run, sequence, reason, _BATCH_SIZE)
+            if reason != "returned":
+                text = GROUP_REMOVED if reason == "absent" else STOPPED
+                jobs.skip_ready(self._db, sequence, text, _BATCH_SIZE)
+                jobs.skip_delayed(self._db, self._run, sequence, text, _BATCH_SIZE)
                 return []
             if jobs.requeue_skipped(self._db, sequence, GROUP_REMOVED, _BATCH_SIZE) < _BATCH_SIZE:
                 sequences.mark_rechecked(self._db, sequence)
             return rings.ring_all(self._db, self._run, boottime())
 
-    def _queue_stale_pages(self, progress: dict[str, Any]) -> list[int]:
+    def _queue_stale_pages(self, search: StaleSearch) -> list[int]:
         """Queue the stale pages of the next range of jobs; report the result once all are done."""
         left = sequences.count(self._db, self._run, "ready", "delayed", "taken", kind=JobKind.EXTRACT)
-        if progress["at"] >= progress["upto"]:
+        if search.at >= search.upto:
             if left == 0 and not stale_pages.has_open_extracts(self._db, self._run):
-                if progress["targets"] and progress["counted"] < progress["upto"]:
-                    self._count_unlinked(progress)
+                if search.targets and search.counted < search.upto:
+                    self._count_unlinked(search)
                 else:
-                    self._finish(progress)
+                    self._finish(search)
             return []
         if left >= _MAX_QUEUED:
             return []
-        after, upto = progress["at"], min(progress["at"] + _SCAN_SIZE, progress["upto"])
+        after, upto = search.at, min(search.at + _SCAN_SIZE, search.upto)
         with self._db.transaction():
             version = versions.current(self._db, self._run)
-            if progress["groups"]:
-                extracts.clear_defs_version(self._db, self._run, progress["groups"], after, upto)
+            if search.groups:
+                extracts.clear_defs_version(self._db, self._run, search.groups, after, upto)
             stale = stale_pages.find_stale(self._db, self._run, version, after, upto)
             pages = [page for page, _, lost in stale if not lost]
             if pages:
                 extracts.queue(self._db, pages)
-            pruned = Counter(group for _, group, lost in stale if lost == "pruned")
-            progress |= {
-                "at": upto,
-                "pruned": pruned + Counter(progress.get("pruned", {})),
-                "lost": progress["lost"] + sum(lost == "missing" for _, _, lost in stale),
-                "found": progress["found"] + len(stale),
-            }
-            runs.set_reextraction(self._db, self._run, orjson.dumps(progress).decode())
+            search.at, search.found = upto, search.found + len(stale)
+            search.lost += sum(lost == "missing" for _, _, lost in stale)
+            search.pruned = Counter(group for _, group, lost in stale if lost == "pruned") + Counter(search.pruned)
+            runs.set_reextraction(self._db, self._run, search)
             return rings.ring_extracts(self._db, self._run, boottime()) if pages else []
 
-    def _count_unlinked(self, progress: dict[str, Any]) -> None:
+    def _count_unlinked(self, search: StaleSearch) -> None:
         """Count the pages of the next range of jobs that no link leads to any more."""
-        after, upto = progress["counted"], min(progress["counted"] + _SCAN_SIZE, progress["upto"])
+        after, upto = search.counted, min(search.counted + _SCAN_SIZE, search.upto)
         with self._db.transaction():
             version = versions.current(self._db, self._run)
-            count = stale_pages.count_unlinked(self._db, self._run, version, progress["targets"], after, upto)
-            progress |= {"counted": upto, "unlinked": progress["unlinked"] + count}
-            runs.set_reextraction(self._db, self._run, orjson.dumps(progress).decode())
+            count = stale_pages.count_unlinked(self._db, self._run, version, search.targets, after, upto)
+            search.counted, search.unlinked = upto, search.unlinked + count
+            runs.set_reextraction(self._db, self._run, search)
 
-    def _finish(self, progress: dict[str, Any]) -> None:
+    def _finish(self, search: StaleSearch) -> None:
         failed = sequences.count(self._db, self._run, "failed", kind=JobKind.EXTRACT)
         with self._db.transaction():
             _, count = runs.get_reextraction(self._db, self._run)
@@ -113,24 +108,24 @@ class ReextractionPlanner:
             runs.set_relinking(self._db, self._run, False)
             row_counts = {name: count for name, (count, _) in rows.counts(self._db, self._run).items()}
             changes = [
-                f"{name}: {before:,} → {row_counts.get(name, 0):,} rows" for name, before in progress["before"].items()
+                f"{name}: {before:,} → {row_counts.get(name, 0):,} rows" for name, before in search.before.items()
             ]
             if count or changes:
                 self._add_event("INFO", "; ".join([f"{pluralize(count, 'page')} re-extracted", *changes]))
-            for name, before in progress["before"].items():
+            for name, before in search.before.items():
                 if before and not row_counts.get(name):
                     self._add_event(
                         "WARNING", f"{name}: matches nothing any more, its {pluralize(before, 'row')} are gone"
                     )
             # the links of pages that were already up to date were not checked, so the count would be wrong
-            if progress["unlinked"] and progress["found"] >= progress["expected"]:
-                text = f"{pluralize(progress['unlinked'], 'page')} keep their rows: no link leads to them any more"
+            if search.unlinked and search.found >= search.expected:
+                text = f"{pluralize(search.unlinked, 'page')} keep their rows: no link leads to them any more"
                 self._add_event("WARNING", text)
-            for group, lost in progress.get("pruned", {}).items():
+            for group, lost in search.pruned.items():
                 text = f"the group {group} keeps no documents (documents: false)"
                 self._add_event("WARNING", f"{text}: {pluralize(lost, 'page')} keep their rows")
-            if progress["lost"] + failed:
-                text = f"{pluralize(progress['lost'] + failed, 'page')} could not be re-extracted and keep their rows"
+            if search.lost + failed:
+                text = f"{pluralize(search.lost + failed, 'page')} could not be re-extracted and keep their rows"
                 self._add_event("WARNING", text)
         self.done = True
 

@@ -57,8 +57,9 @@ _RECHECK_SKIPPED_OF_HOST = (
     "AND skipped + failed > 0"
 )
 _UNSETTLED = """
-SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0)
-UNION ALL SELECT id, kind, 3 FROM sequences WHERE run = ? AND paused = 2 AND absent = 0 AND ready + delayed > 0
+SELECT id, kind, CASE absent WHEN 1 THEN 'absent' ELSE 'returned' END FROM sequences
+WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0)
+UNION ALL SELECT id, kind, 'stopped' FROM sequences WHERE run = ? AND paused = 2 AND absent = 0 AND ready + delayed > 0
 LIMIT +?
 """
 _COUNT_DONE_PAGES = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
@@ -167,9 +168,12 @@ def recheck_skipped_of_host(db: Database, host: int) -> None:
     db.execute(_RECHECK_SKIPPED_OF_HOST, (host,))
 
 
-def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
-    """Ids and kinds of sequences whose jobs must be skipped (1: group absent, 3: stopped) or requeued (2)."""
-    return [(int(id_), str(kind), int(why)) for id_, kind, why in db.all(_UNSETTLED, (run, run, limit))]
+UnsettledReason = Literal["absent", "returned", "stopped"]
+
+
+def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, UnsettledReason]]:
+    """Ids and kinds of sequences whose jobs must be requeued, since their group has returned, or be skipped."""
+    return [(int(id_), str(kind), reason) for id_, kind, reason in db.all(_UNSETTLED, (run, run, limit))]
 
 
 def mark_rechecked(db: Database, sequence: int) -> None:

@@ -4,7 +4,7 @@ import os
 from typing import Any, Literal, NamedTuple
 
 import orjson
-from msgspec import Struct, json
+from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
 from engine.errors import CrawlError
@@ -59,6 +59,31 @@ UPDATE runs SET active_sequences = (
     SELECT count(*) FROM sequences WHERE run = :run AND ready + taken > 0 AND kind <> 'extract')
 WHERE seq = :run
 """
+
+
+class StaleSearch(Struct, omit_defaults=True):
+    """How far the search for stale pages has come. Each number of a job counts the jobs up to it as searched."""
+
+    upto: int = 0
+    """The last job to search."""
+    at: int = 0
+    """Up to here stale pages are queued."""
+    counted: int = 0
+    """Up to here pages that no link leads to any more are counted."""
+    expected: int = 0
+    """Stale pages by the counters."""
+    found: int = 0
+    unlinked: int = 0
+    lost: int = 0
+    """Stale pages whose document is missing."""
+    pruned: dict[str, int] = field(default_factory=dict)
+    """Stale pages of groups that keep no documents."""
+    before: dict[str, int] = field(default_factory=dict)
+    """Rows of the changed dataDefs before."""
+    groups: list[str] = field(default_factory=list)
+    """Groups whose pages all count as stale."""
+    targets: list[str] = field(default_factory=list)
+    """Groups to which other links lead now."""
 
 
 class Run(Struct, frozen=True):
@@ -272,16 +297,16 @@ def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | No
     db.execute(_LIMITS, (max_pages, base_url, seq))
 
 
-def set_reextraction(db: Database, seq: int, search: str | None) -> None:
-    """Set the progress of the search for stale pages, as JSON; None: the re-extraction is over."""
-    db.execute("UPDATE runs SET reextraction = ? WHERE seq = ?", (search, seq))
+def set_reextraction(db: Database, seq: int, search: StaleSearch | None) -> None:
+    """Set the search for stale pages; None: the re-extraction is over."""
+    text = None if search is None else json.encode(search).decode()
+    db.execute("UPDATE runs SET reextraction = ? WHERE seq = ?", (text, seq))
 
 
-def get_reextraction(db: Database, seq: int) -> tuple[str | None, int]:
+def get_reextraction(db: Database, seq: int) -> tuple[StaleSearch | None, int]:
     """The value of `set_reextraction`, and the number of pages re-extracted since the defs changed."""
-    row = db.one("SELECT reextraction, reextracted FROM runs WHERE seq = ?", (seq,))
-    assert row is not None
-    return row[0], int(row[1])
+    text, count = db.all("SELECT reextraction, reextracted FROM runs WHERE seq = ?", (seq,))[0]
+    return None if text is None else json.decode(text, type=StaleSearch), int(count)
 
 
 def add_reextracted(db: Database, seq: int, pages: int, *, reset: bool = False) -> None:

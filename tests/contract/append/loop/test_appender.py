@@ -13,6 +13,7 @@ from engine.store.db.connector import Database
 from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import runs
+from engine.store.tables.run.runs import StaleSearch
 from tests.contract.append.harness import COLUMNS, TYPES, Harness, book, books, recorded, run_until_idle
 
 
@@ -267,7 +268,7 @@ def test_a_file_is_rebuilt_once_after_its_rows_were_replaced(harness: Harness) -
         before = harness.path().read_bytes()
         with harness.db.transaction():
             outputs.mark_stale(harness.db, harness.run.seq, ["book"])
-            runs.set_reextraction(harness.db, harness.run.seq, "{}")
+            runs.set_reextraction(harness.db, harness.run.seq, StaleSearch())
         harness.add(books(3, start=100), job=job)
         harness.add(books(2, start=200), job=other)
         for _ in range(5):

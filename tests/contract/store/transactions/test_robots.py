@@ -212,8 +212,8 @@ def test_pages_that_an_unreadable_robots_txt_failed_come_back_when_it_is_ignored
     gated.commit(failed(one, "robots.txt cannot be read: connection refused"), failed(two, "HTTP 500"))
     with gated.db.transaction():
         placement.apply_host_policy(gated.db, gated.run, "a:80", HostPolicy(delay=0.0, concurrency=8, robots=False))
-        for sequence, _, absent in sequences.list_unsettled(gated.db, gated.run, 9):
-            assert absent == 2
+        for sequence, _, reason in sequences.list_unsettled(gated.db, gated.run, 9):
+            assert reason == "returned"
             jobs.requeue_skipped(gated.db, sequence, "-", 99)
     assert [gated.state(job.id) for job in (one, two)] == ["READY", "FAILED"]
     gated.check_counters()

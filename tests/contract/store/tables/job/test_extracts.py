@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import orjson
 import pytest
 
 from engine.model.job import JobKind, JobState
@@ -17,6 +16,7 @@ from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run import runs, versions
+from engine.store.tables.run.runs import StaleSearch
 from engine.store.transactions.commit import commit
 from engine.store.transactions.retry import retry
 from engine.supervise.reload.stale_page_scan import GROUP_REMOVED, ReextractionPlanner
@@ -231,20 +231,9 @@ def test_the_search_continues_from_its_stored_position(new_store: NewStore, monk
     store = new_store()
     shop = Shop(store, pages=25)
     shop.publish(defs("title", "price"))
-    result = {
-        "at": 0,
-        "upto": stale_pages.last_job_id(store.db),
-        "lost": 0,
-        "before": {"book": 25},
-        "groups": [],
-        "found": 0,
-        "expected": 25,
-        "targets": [],
-        "unlinked": 0,
-        "counted": 0,
-    }
+    search = StaleSearch(upto=stale_pages.last_job_id(store.db), before={"book": 25}, expected=25)
     with store.db.transaction():
-        runs.set_reextraction(store.db, store.run, orjson.dumps(result).decode())
+        runs.set_reextraction(store.db, store.run, search)
     steps = 0
     while runs.is_reextracting(store.db, store.run):
         ReextractionPlanner(store.db, store.run).step()  # a new planner each time: it keeps nothing in memory
