@@ -60,8 +60,9 @@ class Crawled:
                 if "linkGroup" in link:
                     link["linkGroup"] = self._name(link["linkGroup"])
         ports = {str(site.port) for site in sites} | set(re.findall(r"//127\.0\.0\.1:(\d+)", text))
-        terms = defs.pop("hosts").get("127.0.0.1")
-        defs["hosts"] = {} if terms is None else {f"127.0.0.1:{port}": terms for port in ports}
+        terms = defs["hosts"].pop("127.0.0.1", None)
+        if terms is not None:
+            defs["hosts"] |= {f"127.0.0.1:{port}": terms for port in ports}
         self.project.write(json.dumps(defs), f"part{self._number}.yml")
 
     @property

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.sample import sampled
-
 from .certificates import Authority
 from .project import Completed, Project
 from .proxy import ForwardProxy, serve_proxy
+from .shared_crawl import Crawled, Part, shared
 from .site import Page, Request, Site, html, redirect, serve_site
 from .trap import trapping
 
@@ -67,14 +66,18 @@ def numbered(request: Request) -> Page:
 
 
 def write(project: Project, start: str, *hosts: str) -> None:
-    project.write(DEFS.format(start=start, hosts="\n".join(f"  {host}" for host in hosts)))
+    project.write(defs(start, *hosts))
+
+
+def defs(start: str, *hosts: str) -> str:
+    return DEFS.format(start=start, hosts="\n".join(f"  {host}" for host in hosts))
 
 
 def key(site: Site) -> str:
     return f'"127.0.0.1:{site.port}"'
 
 
-def titles(project: Project) -> list[int]:
+def titles(project: Project | Crawled) -> list[int]:
     return sorted(int(row["title"]) for row in project.rows("page"))
 
 
@@ -100,8 +103,7 @@ def test_fifty_pages_by_http2(project: Project, authority: Authority, modern: Si
     assert modern.connections <= 2 * 8, "two nodes, host_concurrency"
 
 
-@pytest.mark.parametrize("kind", sampled(["basic", "bearer", "digest"], 0, 2))
-def test_pages_behind_authentication(project: Project, site: Site, second_site: Site, kind: str) -> None:
+def authenticated(site: Site, second_site: Site, kind: str) -> Part:
     challenges = {"basic": "Basic realm=r", "bearer": "Bearer", "digest": 'Digest realm="r", nonce="n", qop="auth"'}
     expected = {
         "basic": f"Basic {b64encode(f'us:{SECRET}'.encode()).decode()}", "bearer": f"Bearer us:{SECRET}",
@@ -121,17 +123,32 @@ def test_pages_behind_authentication(project: Project, site: Site, second_site: 
     site.fallback = respond
     second_site.fallback = lambda request: Page(html("<b>50</b>"))
     rule = f"{key(site)}: {{auth: {{{kind}: 'us:{VARIABLE}'}}}}"
-    write(project, site.url("/"), rule, f"{key(second_site)}: {{private: true}}")
-    done = project.crawl()
-    assert done.jobs == {"done": 50}
-    assert titles(project) == [*range(49), 50]
+    crawl = yield defs(site.url("/"), rule, f"{key(second_site)}: {{private: true}}")
+    assert crawl.done.code == 0
+    assert crawl.jobs == {"done": 50}
+    assert titles(crawl) == [*range(49), 50]
     assert all("authorization" not in exchange.request.headers for exchange in second_site.exchanges)
     assert second_site.paths == ["/elsewhere"]
-    assert_no_secret(project, done)
+    assert_no_secret(crawl.project, crawl.done)
     challenged = sum("authorization" not in e.request.headers for e in site.exchanges if e.path != "/robots.txt")
     assert challenged <= (2 if kind == "digest" else 0), "the first request of each node"
-    rejected = project.query("SELECT count(*) FROM events WHERE text LIKE '%HTTP 401%' OR text LIKE '401 %'")
+    rejected = crawl.project.query("SELECT count(*) FROM events WHERE text LIKE '%HTTP 401%' OR text LIKE '401 %'")
     assert rejected == [(0,)], "a challenge is no failure"
+
+
+@shared()
+def test_pages_behind_basic_authentication(site: Site, second_site: Site) -> Part:
+    yield from authenticated(site, second_site, "basic")
+
+
+@shared()
+def test_pages_behind_a_bearer_token(site: Site, second_site: Site) -> Part:
+    yield from authenticated(site, second_site, "bearer")
+
+
+@shared()
+def test_pages_behind_digest_authentication(site: Site, second_site: Site) -> Part:
+    yield from authenticated(site, second_site, "digest")
 
 
 def test_answers_to_challenges_count_for_the_page_limit(project: Project, site: Site) -> None:
