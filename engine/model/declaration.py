@@ -35,6 +35,7 @@ class Shape(Enum):
     ITEM_OR_LIST = "a list, or its only item"
     LIST_OR_FALSE = "a list, or false for the empty one"
     MAPPING_OR_URL = "a mapping, or the value of its key `url`"
+    MAPPING_OR_MIN = "a mapping, or the value of its key `min`"
 
 
 class Wrapper(Struct, frozen=True):
@@ -83,6 +84,7 @@ Token = Annotated[str, Kind("token")]
 UserAndPassword = Annotated[str, Kind("user and password")]
 DigestUser = Annotated[str, Kind("digest user")]
 StepsOfTask = Annotated[Any, Kind("steps")]
+Hours = Annotated[str, Kind("hours")]
 Seconds = Annotated[float, Kind("seconds")]
 Duration = Annotated[float, Kind("duration")]
 Percentage = Annotated[float, Kind("percentage")]
@@ -94,6 +96,7 @@ PositiveInteger = Annotated[int, bounds.POSITIVE_DEF_COUNT]
 Concurrency = Annotated[int, bounds.CONCURRENCY]
 Priority = Annotated[int, bounds.PRIORITY]
 Workers = Annotated[int, Meta(ge=1, le=64)]
+Attempts = Annotated[int, bounds.ATTEMPTS]
 HttpStatus = Annotated[int, Meta(ge=100, le=599)]
 
 

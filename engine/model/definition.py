@@ -16,10 +16,10 @@ from engine.model.declaration import (
     Character,
     Concurrency,
     DefKey,
-    Delay,
     Duration,
     FilterPattern,
     HeaderValue,
+    Hours,
     HttpStatus,
     LocaleName,
     NonNegativeInteger,
@@ -38,7 +38,7 @@ from engine.model.declaration import (
     Text,
     Value,
 )
-from engine.model.host import CookieJarMode, HostAuth, HostRoute, LoginRule
+from engine.model.host import CookieJarMode, DelayRange, HostAuth, HostRoute, LoginRule, RetryRule
 from engine.model.link import Link, NextPage
 from engine.model.locator import Recrawl, SitemapRules
 from engine.model.output_type import OUTPUT_TYPES, SENDER_TYPES
@@ -290,7 +290,15 @@ class HostRule(Struct, frozen=True, kw_only=True):
 
     name: str
     """A name without a port matches every port."""
-    delay: Annotated[Delay | None, DefKey("Seconds between two requests.", examples=(0.5, 2))] = None
+    delay: Annotated[
+        DelayRange | None,
+        Shape.MAPPING_OR_MIN,
+        DefKey("Seconds between two requests, or their bounds.", examples=(0.5, {"min": 1, "max": 3})),
+    ] = None
+    retry: Annotated[RetryRule | None, DefKey("Which answers are asked for again, and how often.")] = None
+    hours: Annotated[Hours | None, DefKey("The local time in which the host is asked.", examples=("22:00-06:00",))] = (
+        None
+    )
     concurrency: Annotated[
         Concurrency | None, DefKey("The maximum number of concurrent requests.", examples=(2, 8))
     ] = None

@@ -2,12 +2,25 @@
 
 import math
 import re
+import time
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from engine.model.declaration import DefKey, LoginCheck, LoginText, LoginUrl, ProxyUrl, SelectorText, Shape, Text
+from engine.model.declaration import (
+    Attempts,
+    DefKey,
+    Delay,
+    HttpStatus,
+    LoginCheck,
+    LoginText,
+    LoginUrl,
+    ProxyUrl,
+    SelectorText,
+    Shape,
+    Text,
+)
 
 _PRODUCT = re.compile(r"[^\s/();,]+")
 _COMPATIBLE = re.compile(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
@@ -77,6 +90,39 @@ class HostRoute(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"HostRoute({len(self.proxies)} proxies, tls={self.tls}, http2={self.http2})"
+
+
+class DelayRange(Struct, frozen=True, kw_only=True):
+    """Seconds between two requests to a host: drawn for each one from `min` to `max`."""
+
+    min: Annotated[Delay, DefKey("The shortest time, in seconds; Crawl-delay and throttle raise it.", examples=(1,))]
+    max: Annotated[Delay | None, DefKey("The longest time, in seconds; default: `min`.", examples=(3,))] = None
+
+
+class RetryRule(Struct, frozen=True, kw_only=True):
+    """Which answers of a host are asked for again, and how often."""
+
+    statuses: Annotated[
+        tuple[HttpStatus, ...],
+        Shape.ITEM_OR_LIST,
+        DefKey("Statuses to retry besides 5xx, 408, 425 and 429.", examples=([403, 404],)),
+    ] = ()
+    attempts: Annotated[
+        Attempts | None, DefKey("Attempts at a page; default: the setting `max_attempts`.", examples=(6,))
+    ] = None
+
+
+def seconds_until_open(hours: str, now: float) -> float:
+    """Seconds until these hours begin (`HH:MM-HH:MM`, local time); 0 within them. `now`: wall clock."""
+    begin, end = (60 * int(text[:2]) + int(text[3:]) for text in hours.split("-"))
+    local = time.localtime(now)
+    minute = 60 * local.tm_hour + local.tm_min
+    is_open = begin <= minute < end if begin < end else minute >= begin or minute < end
+    if is_open:
+        return 0.0
+    day = local.tm_mday + (minute >= begin)
+    opening = time.mktime((local.tm_year, local.tm_mon, day, begin // 60, begin % 60, 0, 0, 0, -1))
+    return max(1.0, opening - now)
 
 
 CookieJarMode = Literal["shared", "perNode", "off"]

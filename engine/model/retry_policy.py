@@ -1,5 +1,6 @@
 """Decides which HTTP statuses are retried, and how long hosts rest (backoff, Retry-After)."""
 
+from collections.abc import Container
 from typing import Literal
 
 BASE_WAIT = 1.0
@@ -24,7 +25,10 @@ _MAX_DOUBLINGS = 16
 StatusClass = Literal["ok", "no-page", "redirect", "gone", "retry", "refused"]
 
 
-def classify_status(status: int) -> StatusClass:
+def classify_status(status: int, retried: Container[int] = ()) -> StatusClass:
+    """`retried`: statuses that the defs of the host retry, too."""
+    if status in retried:
+        return "retry"
     if status in _NO_PAGE_STATUSES:
         return "no-page"
     if 200 <= status < 300:

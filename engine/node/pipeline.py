@@ -71,7 +71,9 @@ class Pipeline:
         self._def_cache = def_cache
         self._db_access = db_access
         self._page_extractor = page_extractor
-        self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts)
+        self._outcomes = OutcomeBuilder(
+            source=source, max_attempts=settings.max_attempts, find_retry_rule=def_cache.retry_rule
+        )
         self._redirect_rule = RedirectRule(named_hosts)
         self._sender = RequestSender(
             fetcher=fetcher,

@@ -4,11 +4,13 @@ import os
 
 from engine import urls
 from engine.model.definition import Definitions, HostRule
-from engine.model.host import product_token
+from engine.model.host import DelayRange, product_token
 from engine.model.variables import UnusableVariable, render_authority
 from engine.settings import Settings
 from engine.store.tables.host.hosts import HostPolicy
 
+_SHORTEST_DRAWN = 0.001
+"""Seconds: 0 would be a host without delay."""
 _NO_RULE = HostRule(name="")
 
 
@@ -22,8 +24,10 @@ def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: 
     """The limits of a host: from its rule, else from the settings."""
     rule = host_rule_for(definitions, host_key)
     is_site = host_key != urls.FILE_HOST_KEY
+    delay = DelayRange(min=settings.delay) if rule.delay is None else rule.delay
     return HostPolicy(
-        delay=0.0 if not is_site else settings.delay if rule.delay is None else rule.delay,
+        delay=max(delay.min, _SHORTEST_DRAWN if delay.max else 0.0) if is_site else 0.0,
+        delay_max=(delay.max or 0.0) if is_site else 0.0,
         concurrency=settings.host_concurrency if rule.concurrency is None else rule.concurrency,
         robots=is_site and (settings.robots if rule.robots is None else rule.robots),
         agent=product_token(settings.user_agent),

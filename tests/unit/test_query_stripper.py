@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine.model.definition import DataDef, Definitions, HostRule, Link, Task, TaskGroup
 from engine.model.fingerprint import PreparedDefs, list_query_rules
+from engine.model.host import DelayRange
 from engine.urls import QueryStripper, normalize
 
 SHOP = QueryStripper({"shop.example": ["utm_*", "gclid", "s?d", "filter[size]", "a b", "größe"]})
@@ -72,10 +73,10 @@ def test_a_rule_with_a_port_replaces_the_one_of_its_host() -> None:
     hosts = (
         HostRule(name="a.example", drop=("x",)),
         HostRule(name="a.example:443", drop=("y",)),
-        HostRule(name="a.example:8080", delay=1.0),
+        HostRule(name="a.example:8080", delay=DelayRange(min=1.0)),
         HostRule(name="b.example:80", drop=("z",)),
-        HostRule(name="c.example", delay=1.0),
-        HostRule(name="c.example:81", delay=1.0),
+        HostRule(name="c.example", delay=DelayRange(min=1.0)),
+        HostRule(name="c.example:81", delay=DelayRange(min=1.0)),
     )
     stripper = QueryStripper.from_rules(list_query_rules(Definitions(hosts=hosts)))
     assert stripper is not None
@@ -143,7 +144,7 @@ def defs(*hosts: HostRule) -> Definitions:
 
 
 def test_without_rules_there_is_no_stripper() -> None:
-    plain = defs(HostRule(name="h", delay=1.0), HostRule(name="h:81"))
+    plain = defs(HostRule(name="h", delay=DelayRange(min=1.0)), HostRule(name="h:81"))
     assert list_query_rules(plain) == {}
     assert QueryStripper.from_rules(list_query_rules(plain)) is None
     assert PreparedDefs.from_definitions(plain).groups[1].follow_hash == "", "no links"

@@ -21,6 +21,7 @@ def check(root: YamlNode, paths: Mapping[str, Path], catalog: Catalog, problems:
         if node.kind != "mapping":
             continue
         _check_auth(node, problems)
+        _check_delay(node, problems)
         middleware = node.get("middleware")
         for part in [] if middleware is None else (middleware.items or [middleware]):
             _check_middleware(part, catalog, problems)
@@ -48,6 +49,16 @@ def _check_auth(node: YamlNode, problems: Problems) -> None:
     for name, entry in node.entries_of("headers"):
         if name.lower() == "authorization":
             problems.add(entry.place, "conflict", f"`{name}` and `auth` set the same header; keep one")
+
+
+def _check_delay(node: YamlNode, problems: Problems) -> None:
+    delay = node.get("delay")
+    if delay is None or delay.kind != "mapping":
+        return
+    least, most = (part.value() if (part := delay.get(key)) is not None else None for key in ("min", "max"))
+    if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+        message = f"`min` ({least:g} s) is longer than `max` ({most:g} s); change one of them"
+        problems.add(delay.key_place("min"), "conflict", message)
 
 
 def _check_middleware(node: YamlNode, catalog: Catalog, problems: Problems) -> None:

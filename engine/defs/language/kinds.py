@@ -21,6 +21,7 @@ from engine.urls import is_file_url, join, resolve, split_userinfo, without_cred
 
 _ONE_VARIABLE = re.compile(r"%\{(?:env|file)\.[^{}]*\}")
 _INDEX_RANGE = re.compile(r"([0-9]{1,5})(?:\s*(-)\s*([0-9]{1,5})?)?")
+_HOURS = re.compile(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 Check = tuple[str, Callable[[Any], str | None]]
@@ -48,6 +49,13 @@ class ValueKind(Struct, frozen=True):
     parse: Callable[[Any], Any] = _unchanged
     """Raises ValueInvalid."""
     schema: Mapping[str, Any] = MappingProxyType({"type": ["string", "number"]})
+
+
+def _hours_problem(text: str) -> str | None:
+    match = _HOURS.fullmatch(text)
+    if match is None:
+        return f"must be two times of a day such as 22:00-06:00, not {text!r}"
+    return "begins and ends at the same time, so that the host would rest for ever" if match[1] == match[2] else None
 
 
 def _blank_problem(text: str) -> str | None:
@@ -310,6 +318,7 @@ KINDS: Mapping[str, ValueKind] = {
     "user and password": _constant(*_PAIR),
     "digest user": _constant(*_PAIR, ("bad-auth", _digest_problem)),
     "steps": ValueKind(accepts="any", schema={"type": ["string", "object"]}),
+    "hours": ValueKind((("bad-hours", _hours_problem),), schema={"type": "string", "pattern": f"^{_HOURS.pattern}$"}),
     "seconds": ValueKind(parse=_parse_limit),
     "index": ValueKind(parse=_parse_index),
     "index range": ValueKind(parse=_parse_index_range),

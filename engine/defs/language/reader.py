@@ -91,6 +91,9 @@ class Reader:
         if shape is Shape.MAPPING_OR_URL and part.has_value:
             entries = {"url": Entry(part.place, part.node)}
             part = DefPart(part.path, YamlNode("mapping", part.node.place, entries=entries), part.place)
+        if shape is Shape.MAPPING_OR_MIN and part.node.kind != "mapping":
+            least = self.read(keys_of(hint.base)["min"].hint, part)
+            return INVALID if least is INVALID else hint.base(min=least)
         return self._read_struct(hint.base, part)
 
     def _read_choice(self, choices: tuple[str, ...], part: DefPart) -> Any:

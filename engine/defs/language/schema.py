@@ -123,4 +123,6 @@ def _describe_type(hint: TypeHint, definitions: dict[str, Any]) -> dict[str, Any
         definitions[name] = {}
         definitions[name] = _describe_mapping(hint.base, definitions)
     reference = {"$ref": f"#/$defs/{name}"}
+    if shape is Shape.MAPPING_OR_MIN:
+        return {"anyOf": [_describe_type(keys_of(hint.base)["min"].hint, definitions), reference]}
     return {"anyOf": [dict(KINDS["URL"].schema), reference]} if shape is Shape.MAPPING_OR_URL else reference

@@ -11,7 +11,6 @@ from engine.http.errors import FetchFailed
 from engine.http.response import FetchResponse
 from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extension
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
-from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
 from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.outcomes import OutcomeBuilder
@@ -71,7 +70,7 @@ class FileHandler:
     def _without_file(self, job: LeasedJob, response: FetchResponse, url: str, hops: int) -> JobOutcome:
         """The outcome for another status than 200."""
         status = f"HTTP {response.status}"
-        match classify_status(response.status):
+        match self._outcomes.classify(job, url, response.status):
             case "gone":
                 outcome = self._outcomes.ended(job, JobState.SKIPPED, f"{status} (gone)", url, hops=hops)
                 outcome.attempts = 1

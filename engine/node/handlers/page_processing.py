@@ -5,7 +5,7 @@ import time
 from engine import urls
 from engine.http.response import redact_headers
 from engine.model.job import JobState, LeasedJob, Request, StoredPage
-from engine.model.retry_policy import StatusClass, classify_status, no_page_reason, refused_reason
+from engine.model.retry_policy import StatusClass, no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
@@ -139,7 +139,7 @@ class PageProcessor:
         """The class of a page's status; a 206 is a page only if the defs ask for a part."""
         if status == 206 and self._sender.asks_for_part(job, url, request):
             return "ok"
-        return classify_status(status)
+        return self._outcomes.classify(job, url, status)
 
     async def _extract(
         self,

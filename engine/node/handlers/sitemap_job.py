@@ -19,7 +19,6 @@ from engine.model.definition import definition_hash
 from engine.model.job import JobKind, JobState, LeasedJob, link_key, sitemap_key
 from engine.model.locator import SitemapRules
 from engine.model.record import Texts, as_text
-from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
@@ -162,9 +161,10 @@ class SitemapHandler:
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
         if response.refusal is not None:
             return self._outcomes.refused(job, url, response)
-        if classify_status(response.status) == "retry":
+        status_class = self._outcomes.classify(job, url, response.status)
+        if status_class == "retry":
             return self._outcomes.retry_status(job, url, response)
-        if classify_status(response.status) != "ok":
+        if status_class != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
         try:
             children = await self.list_children(job, url, response.take_body(), share)

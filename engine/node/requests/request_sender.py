@@ -1,5 +1,6 @@
 """Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
+import time
 from functools import partial
 
 from msgspec import Struct, field
@@ -15,7 +16,7 @@ from engine.http.request import NOTHING, HostPart, build_request, host_part, may
 from engine.http.response import FetchResponse
 from engine.http.robots_request import ROBOTS_BYTES_READ
 from engine.http.transports.middleware import MiddlewareLoader, NamedMiddleware
-from engine.model.host import CookieJarMode
+from engine.model.host import CookieJarMode, seconds_until_open
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.model.retry_policy import OVERLOAD_STATUSES, host_backoff
 from engine.model.step import StepResult
@@ -98,7 +99,10 @@ class RequestSender:
         self._stats: dict[tuple[int, int], _RequestStats] = {}
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
-        """Wait until the job may send its first request; if its host is in backoff, give the job back."""
+        """Wait until the job may send its first request; if its host rests, give the job back."""
+        hours = self._def_cache.host_rule(job.defs_version, urls.host_key(job.target or job.url)).hours
+        if hours is not None and (closed := seconds_until_open(hours, time.time())):
+            return _give_back(job, HostBackingOff(boottime() + closed))
         try:
             await self._host_gates.enter(
                 job,

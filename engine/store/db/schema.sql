@@ -102,6 +102,7 @@ CREATE TABLE hosts (
     key                  TEXT NOT NULL,            -- name:port
     origin               TEXT NOT NULL,
     delay                REAL NOT NULL,
+    delay_max            REAL NOT NULL DEFAULT 0,  -- each delay is drawn up to this; 0: it is the same
     concurrency          INTEGER NOT NULL,
     crawl_delay          REAL NOT NULL DEFAULT 0,  -- from its robots.txt
     next_at              REAL,

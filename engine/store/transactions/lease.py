@@ -1,5 +1,6 @@
 """Leases jobs of rung sequences to a node, within quotas and the limits of the hosts."""
 
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ SELECT s.run, s.kind, s.grp, s.ready, s.taken,
     h.id, {hosts.EFFECTIVE_DELAY}
         * (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL)
         * (s.kind <> 'page' OR h.login <> 'FAILED'),
-    h.throttle, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until, h.robots,
+    {hosts.LONGEST_DELAY}, h.throttle, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until, h.robots,
     (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,
     EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
@@ -79,6 +80,7 @@ class SequenceState(Struct, frozen=True):
     max_pages: int | None
     host: int
     delay: float
+    longest_delay: float
     throttled: int
     host_concurrency: int
     next_at: float | None
@@ -103,6 +105,10 @@ class SequenceState(Struct, frozen=True):
         The spare ones take the places of those that wait for their commit. They never take the slots of other hosts.
         """
         return self.host_concurrency + rings.spare_jobs(self.host_concurrency, self.slots, self.active)
+
+    def draw_delay(self) -> float:
+        """Seconds from the next request to the one after it; 0: no delay."""
+        return self.delay and random.uniform(self.delay, max(self.delay, self.longest_delay))
 
     @property
     def is_limited(self) -> bool:
@@ -202,18 +208,20 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
         chosen = candidates.list_due(db, sequence, 1, suspects=True)
     if limit > 0 and not chosen:
         chosen = _distinct_pages(candidates.list_due(db, sequence, limit))
-    start = max(now, state.next_at or 0.0)
-    taken = tuple(
-        to_leased_job(state, request, sequence, candidate, start + i * state.delay if state.delay else None)
-        for i, candidate in enumerate(chosen)
-    )
+    send_at = max(now, state.next_at or 0.0)
+    leased = []
+    for candidate in chosen:
+        delay = state.draw_delay()
+        leased.append(to_leased_job(state, request, sequence, candidate, send_at if delay else None, delay))
+        send_at += delay
+    taken = tuple(leased)
     next_at = None
     if taken:
         jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
         if state.is_limited:
             page_limit.reserve(db, state.run, state.group, len(taken))
         if state.delay:
-            next_at = start + len(taken) * state.delay
+            next_at = send_at
             hosts.reserve(db, state.host, next_at)
     left = state.ready - len(taken)
     again = bool(taken) and left > 0 and state.host_taken + len(taken) < state.host_limit and not next_at
@@ -231,7 +239,12 @@ def may_take_new_job(state: SequenceState, request: LeaseRequest, now: float) ->
 
 
 def to_leased_job(
-    state: SequenceState, request: LeaseRequest, sequence: int, row: Sequence[Any], send_at: float | None
+    state: SequenceState,
+    request: LeaseRequest,
+    sequence: int,
+    row: Sequence[Any],
+    send_at: float | None,
+    delay: float = 0.0,
 ) -> LeasedJob:
     """The leased job of a row of `candidates.list_due`."""
     (
@@ -245,7 +258,7 @@ def to_leased_job(
         bool(may_leave_host), carried, sent.link, sent.page_number, fresh_since,
     )  # fmt: skip
     terms = HostTerms(
-        send_at, state.delay, state.host_concurrency, bool(state.throttled), state.is_limited,
+        send_at, delay, state.host_concurrency, bool(state.throttled), state.is_limited,
         state.login_number if state.login != "OFF" else 0, state.login == "FAILED" and state.kind in AFTER_LOGIN,
     )  # fmt: skip
     return LeasedJob(
@@ -327,7 +340,7 @@ def allowed_jobs(state: SequenceState, request: LeaseRequest) -> int:
         allowed = max(allowed, min(most, quota(1, state.slots) - state.taken))
     allowed = min(allowed, state.host_limit - int(state.host_taken))
     if state.delay:
-        allowed = min(allowed, max(1, int(_RESERVED_SECONDS / state.delay)))
+        allowed = min(allowed, max(1, int(_RESERVED_SECONDS / max(state.delay, state.longest_delay))))
     return max(0, allowed)
 
 

@@ -78,7 +78,7 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
     if state.kind == JobKind.LOGIN and state.host_taken:
         return f"the login at {place.host} waits for the pages in progress"
     if state.backoff_until is not None and state.backoff_until > now:
-        cause = "429 or 503" if throttled else "it refused the crawler" if blocked else "an answer"
+        cause = "429 or 503" if throttled else "it refused the crawler" if blocked else "an answer, or by its `hours`"
         return f"{place.host} rests for {state.backoff_until - now:.1f} s after {cause}"
     if state.is_limited:
         full = _full_limit(db, state)

@@ -12,6 +12,7 @@ from engine.defs.language.schema import build_json_schema
 from engine.defs.loader import load
 from engine.errors import DefsError, Problem
 from engine.model.definition import AppenderDef, Definitions, definition_hash
+from engine.model.host import DelayRange
 from engine.model.stored_form import SourcePosition
 
 SHOP = Path(__file__).resolve().parents[2] / "data" / "shop"
@@ -68,7 +69,7 @@ def test_the_sample_project() -> None:
     rule = defs.host_rule("shop.example", 8080)
     assert rule is not None
     assert (rule.delay, rule.concurrency, dict(rule.headers), rule.nofollow) == (
-        0.5,
+        DelayRange(min=0.5),
         4,
         {"Accept-Language": "en"},
         True,

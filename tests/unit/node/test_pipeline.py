@@ -7,6 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine.http.byte_budget import ByteBudget, NoRoom
+from engine.model.host import RetryRule
 from engine.model.job import JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.pipeline import Pipeline
@@ -28,7 +29,8 @@ def budget() -> ByteBudget:
 
 def build_pipeline(budget: ByteBudget) -> Pipeline:
     return Pipeline(
-        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(),
+        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(),
+        def_cache=Mock(retry_rule=lambda *_: RetryRule()),
         page_extractor=Mock(), extraction_pool=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip
 

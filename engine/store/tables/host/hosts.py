@@ -16,6 +16,8 @@ _ROBOTS_KEPT = 30 * 86400.0
 """Seconds for which a robots.txt stays in force while it cannot be read again, as RFC 9309 proposes."""
 EFFECTIVE_DELAY = "max(coalesce(h.operator_delay, h.delay), h.crawl_delay * (h.robots <> 'OFF'), h.pace * h.throttle)"
 """SQL: seconds between two requests to the host `h`, by the defs or an operator, its robots.txt and its pace."""
+LONGEST_DELAY = f"max({EFFECTIVE_DELAY}, h.delay_max * (h.operator_delay IS NULL))"
+"""SQL: the longest time between two requests to the host `h`; each is drawn between the two."""
 EFFECTIVE_CONCURRENCY = "coalesce(h.operator_concurrency, h.concurrency)"
 """SQL: concurrent requests to the host `h`, by the defs or an operator."""
 MAX_PACE = 60.0
@@ -23,7 +25,8 @@ GUARDED = -1
 """In place of the status of a robots.txt: the address guard refused to ask for it."""
 
 _ENSURE = """
-INSERT INTO hosts (run, key, origin, delay, concurrency, robots, throttle, login) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO hosts (run, key, origin, delay, delay_max, concurrency, robots, throttle, login)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, key) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
@@ -94,7 +97,7 @@ UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :sh
 WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
 """
 _APPLY = f"""
-UPDATE hosts SET delay = :delay, concurrency = :concurrency, throttle = :throttle, robots = CASE
+UPDATE hosts SET delay = :delay, delay_max = :delay_max, concurrency = :concurrency, throttle = :throttle, robots = CASE
     WHEN NOT :robots THEN 'OFF' WHEN robots_status = {GUARDED} THEN 'WANTED' WHEN robots <> 'OFF' THEN robots
     WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
 WHERE run = :run AND key = :key
@@ -134,6 +137,8 @@ class HostPolicy(Struct, frozen=True):
     throttle: bool = False
     login: LoginRule | None = None
     """How to log in before its pages."""
+    delay_max: float = 0.0
+    """Up to which each delay is drawn; 0: it is `delay`."""
 
 
 class StoredRobots(NamedTuple):
@@ -152,7 +157,8 @@ class StoredRobots(NamedTuple):
 def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) -> tuple[int, bool]:
     """The host's id, and whether its robots.txt must be read. A new host takes over that of an earlier run of today."""
     robots = "WANTED" if policy.robots else "OFF"
-    limits = policy.delay, policy.concurrency, robots, int(policy.throttle), "OFF" if policy.login is None else "WANTED"
+    login = "OFF" if policy.login is None else "WANTED"
+    limits = policy.delay, policy.delay_max, policy.concurrency, robots, int(policy.throttle), login
     created = db.value(_ENSURE, (run, key, origin, *limits))
     if created is not None:
         return int(created), policy.robots and not _reuse_robots(db, int(created), run, key, origin, policy.agent)
@@ -325,8 +331,8 @@ def apply_policy(db: Database, run: int, key: str, policy: HostPolicy) -> tuple[
     Returns its id and origin, and the old and new state of its robots.txt: OFF, WANTED, KNOWN.
     """
     limits = {
-        "delay": policy.delay, "concurrency": policy.concurrency, "robots": int(policy.robots),
-        "throttle": int(policy.throttle),
+        "delay": policy.delay, "delay_max": policy.delay_max, "concurrency": policy.concurrency,
+        "robots": int(policy.robots), "throttle": int(policy.throttle),
     }  # fmt: skip
     before = db.one(_ROBOTS_STATE, (run, key))
     db.execute(_APPLY, {**limits, "run": run, "key": key})

@@ -6,13 +6,15 @@ from unittest.mock import Mock
 import pytest
 
 from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
+from engine.model.host import DelayRange
 from engine.model.job import LeasedJob
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
 from tests.unit.node.leased_jobs import change, leased
 
 HOSTS = (
     HostRule(name="cdn.example"), HostRule(name="ports.example:8443"), HostRule(name="10.0.0.9", private=True),
-    HostRule(name="10.0.0.9:81", delay=1.0), HostRule(name="10.0.0.9:82", private=False), HostRule(name="10.0.0.8"),
+    HostRule(name="10.0.0.9:81", delay=DelayRange(min=1.0)),
+    HostRule(name="10.0.0.9:82", private=False), HostRule(name="10.0.0.8"),
 )  # fmt: skip
 
 

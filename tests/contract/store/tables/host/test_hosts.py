@@ -8,7 +8,7 @@ import pytest
 
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.runtime.clock import boottime
-from engine.store.tables.host import hosts
+from engine.store.tables.host import host_control, hosts
 from engine.store.tables.host.hosts import Backoff, HostPolicy
 from engine.store.tables.job import jobs, rings
 from engine.store.tables.outcome import AttemptStats, JobOutcome
@@ -75,6 +75,35 @@ def test_a_delay_reserves_a_second_of_send_times_and_at_least_one(
         store.now = got.due or 0.0
     gaps = [b - a for a, b in pairwise(sent)]
     assert gaps == pytest.approx([delay] * len(gaps)), "no time is lost between two leases"
+
+
+@pytest.mark.parametrize(
+    ("policy", "operator", "least", "most"),
+    [
+        (HostPolicy(delay=0.1, delay_max=0.3, concurrency=100, robots=False), None, 0.1, 0.3),
+        (HostPolicy(delay=0.4, delay_max=0.3, concurrency=100, robots=False), None, 0.4, 0.4),
+        (HostPolicy(delay=0.1, delay_max=0.3, concurrency=100, robots=False), 0.2, 0.2, 0.2),
+    ],
+    ids=["drawn", "raised minimum", "operator"],
+)
+def test_each_delay_is_drawn_in_the_lease(
+    new_store: NewStore, policy: HostPolicy, operator: float | None, least: float, most: float
+) -> None:
+    store = new_store(policies={"a:80": policy})
+    store.seed(*_pages("a", 60))
+    if operator is not None:
+        with store.db.transaction():
+            host_control.set_limits(store.db, store.run, "a:80", store.now, delay=operator)
+    taken: list[LeasedJob] = []
+    while len(taken) < 30:
+        got = store.lease(1)
+        taken += got.jobs
+        store.now = got.due or 0.0
+    gaps = [(after.send_at or 0.0) - (before.send_at or 0.0) for before, after in pairwise(taken)]
+    assert gaps == pytest.approx([job.delay for job in taken[:-1]]), "the gate keeps the same delay"
+    assert min(gaps) >= least - 1e-6
+    assert max(gaps) <= most + 1e-6
+    assert (max(gaps) - min(gaps) > 0.05) == (most > least)
 
 
 def test_send_times_reserved_by_one_group_bind_other_groups_of_the_host(new_store: NewStore) -> None:
