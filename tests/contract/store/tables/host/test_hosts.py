@@ -99,8 +99,8 @@ def test_each_delay_is_drawn_in_the_lease(
         got = store.lease(1)
         taken += got.jobs
         store.now = got.due or 0.0
-    gaps = [(after.send_at or 0.0) - (before.send_at or 0.0) for before, after in pairwise(taken)]
-    assert gaps == pytest.approx([job.delay for job in taken[:-1]]), "the gate keeps the same delay"
+    gaps = [(after.terms.send_at or 0.0) - (before.terms.send_at or 0.0) for before, after in pairwise(taken)]
+    assert gaps == pytest.approx([job.terms.delay for job in taken[:-1]]), "the gate keeps the same delay"
     assert min(gaps) >= least - 1e-6
     assert max(gaps) <= most + 1e-6
     assert (max(gaps) - min(gaps) > 0.05) == (most > least)
