@@ -113,29 +113,27 @@ def test_a_read_only_data_dir_can_be_read(project: Project, site: Site, unprivil
     assert file_states(project.data) == before
 
 
-@pytest.mark.parametrize("name", ["crawl.db", "pages.db", "data"])
-def test_a_write_protected_database_is_named_and_left_alone(
-    project: Project, site: Site, name: str, tmp_path: Path
-) -> None:
+def test_a_write_protected_database_is_named_and_left_alone(project: Project, site: Site, tmp_path: Path) -> None:
     finished_crawl(project, site)
-    with small_disk(tmp_path / "disk") as disk:
-        moved = disk.path / name
-        if name == "data":
-            shutil.copytree(project.data, moved, symlinks=True)
-            project.data = moved
-        else:
-            shutil.move(project.data / name, moved)
-            (project.data / name).symlink_to(moved)
-        before = file_states(project.data)
-        disk.read_only()
-        done = project.start("--fresh").wait()
-        assert done.code == 3, done.err
-        assert str(project.data) in done.err
-        assert name in done.err
-        assert "Traceback" not in done.err
-        assert "fault of the program" not in done.err
-        assert file_states(project.data) == before
-        project.assert_no_process_left(2)
+    finished = project.data
+    for number, name in enumerate(("crawl.db", "pages.db", "data")):
+        with small_disk(tmp_path / f"disk{number}") as disk:
+            moved = disk.path / name
+            project.data = moved if name == "data" else project.folder / f"copy{number}"
+            shutil.copytree(finished, project.data, symlinks=True)
+            if name != "data":
+                shutil.move(project.data / name, moved)
+                (project.data / name).symlink_to(moved)
+            before = file_states(project.data)
+            disk.read_only()
+            done = project.start("--fresh").wait()
+            assert done.code == 3, (name, done.err)
+            assert str(project.data) in done.err
+            assert name in done.err
+            assert "Traceback" not in done.err
+            assert "fault of the program" not in done.err
+            assert file_states(project.data) == before
+            project.assert_no_process_left(2)
 
 
 def test_a_data_dir_deleted_or_replaced_under_a_run_ends_it_with_3(project: Project, site: Site) -> None:
