@@ -125,8 +125,18 @@ class MonitoredChild(Struct):
         """Reap it if it ended: its exit code (negative: a signal number), else None. Its group dies with it."""
         return self.process.poll()
 
-    def check_heartbeat(self, now: float) -> HeartbeatState:
-        return self.heartbeat.observe(read_beat(self.beat_path), now)
+    def check(self, now: float) -> int | None:
+        """Read its beat, and kill it if it hangs: its exit code if it ended, else None."""
+        code = self.process.poll()
+        heart = self.heartbeat.observe(read_beat(self.beat_path), now)
+        if code is None and (heart is HeartbeatState.ASYSTOLE or self.kill_reason):
+            self.kill_reason = self.kill_reason or f"no beat for {self.heartbeat.age(now):.1f} s; killed"
+            code = self.process.kill()
+        return code
+
+    def count_crash(self, crashes: int) -> int:
+        """Crashes in a row, with its own; `crashes`: those before it."""
+        return 1 if time.monotonic() - self.started_at >= HEALTHY_SECONDS else crashes + 1
 
     def stop(self) -> None:
         """Request a graceful stop (SIGTERM)."""
@@ -136,10 +146,6 @@ class MonitoredChild(Struct):
     def kill(self) -> None:
         """Kill its whole process group, without waiting for its end."""
         self.process.signal(signal.SIGKILL)
-
-    def kill_and_wait(self) -> int:
-        """Kill it and wait for its end; returns its exit code."""
-        return self.process.kill()
 
     def close(self) -> None:
         """After its end: close the lifeline, delete its beat file."""

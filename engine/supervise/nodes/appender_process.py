@@ -3,10 +3,9 @@
 import time
 from pathlib import Path
 
-from engine.model.node import HeartbeatState, NodeState, Role
+from engine.model.node import NodeState, Role
 from engine.processes.heartbeat import (
     CRASH_LIMIT,
-    HEALTHY_SECONDS,
     HeartbeatMonitor,
     MonitoredChild,
     create_beat_file,
@@ -70,13 +69,10 @@ class AppenderProcess:
             return
         if child.pid != child.recorded_pid:
             self._record_pid(child)
-        code = child.poll()
-        if code is None and (child.check_heartbeat(now) is HeartbeatState.ASYSTOLE or child.kill_reason):
-            child.kill_reason = child.kill_reason or f"no beat for {child.heartbeat.age(now):.1f} s; killed"
-            code = child.kill_and_wait()
+        code = child.check(now)
         if code is None:
             return
-        crashes = 1 if now - child.started_at >= HEALTHY_SECONDS else self._crashes + 1
+        crashes = child.count_crash(self._crashes)
         final = crashes >= CRASH_LIMIT
         outcome = child.kill_reason or f"died: {code}"
         with self._db.transaction():

@@ -10,7 +10,6 @@ from pathlib import Path
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
 from engine.processes.heartbeat import (
     CRASH_LIMIT,
-    HEALTHY_SECONDS,
     HeartbeatMonitor,
     MonitoredChild,
     create_beat_file,
@@ -207,7 +206,7 @@ class NodePool:
             child.stop_requested = True
             child.kill()
         for child in self._children:
-            child.kill_and_wait()
+            child.process.kill()
 
     def kill_writer(self, pid: int, stalled: float) -> bool:
         """Kill the child with this pid, which blocks all writers. False: no child has it."""
@@ -237,10 +236,7 @@ class NodePool:
         for child in list(self.nodes):
             if child.pid != child.recorded_pid:
                 self._record_pid(child)
-            code = child.poll()
-            if code is None and (child.check_heartbeat(now) is HeartbeatState.ASYSTOLE or child.kill_reason):
-                child.kill_reason = child.kill_reason or f"no beat for {child.heartbeat.age(now):.1f} s; killed"
-                code = child.kill_and_wait()
+            code = child.check(now)
             if code is not None:
                 self._reap_node(child, *self._explain_exit(child, code), replace=replace)
 
@@ -275,12 +271,10 @@ class NodePool:
 
     def _reap_node(self, child: MonitoredChild, reason: str, crashed: bool, *, replace: bool) -> None:
         """Handle the end of a node: fence it, requeue its jobs, promote a backup, schedule its replacement."""
-        lifetime = time.monotonic() - child.started_at
-        crashes = 1 if lifetime >= HEALTHY_SECONDS or child.killed_by_operator else child.crashes + 1
+        crashes = 1 if child.killed_by_operator else child.count_crash(child.crashes)
         blame = crashed and not child.killed_by_operator and not child.reported_failure
         final = crashed and crashes >= CRASH_LIMIT
         missing = child.role
-        child.check_heartbeat(time.monotonic())
         with self._db.transaction():
             self._write_beats([child], time.monotonic())
             clean = reason == _GRACEFUL_END
