@@ -11,6 +11,8 @@ _log = logging.getLogger(__name__)
 
 _STALL_SECONDS = 10.0
 _WARNING_SECONDS = 10.0
+_HELD_SECONDS = 1.0
+"""A process that holds the lock in all looks of so long has stalled."""
 _LOCKS = Path("/proc/locks")
 _WAL_WRITE_LOCK = "120"
 """The byte of the -shm file that a writer locks in WAL mode (SQLite's walformat: WAL_WRITE_LOCK)."""
@@ -23,6 +25,8 @@ class LockWatch:
         self._db = db
         self._node_pool = node_pool
         self._warned_at = -_WARNING_SECONDS
+        self._seen: tuple[int | None, float] = (None, 0.0)
+        """The holder of the write lock, and since when each look has found it."""
 
     def warn(self, text: str) -> None:
         """Log a warning, at most one in ten seconds."""
@@ -37,6 +41,10 @@ class LockWatch:
         if since is None or (stalled := time.monotonic() - since) < _STALL_SECONDS:
             return
         pid = find_writer_pid(self._db.path)
+        if pid != self._seen[0]:
+            self._seen = pid, time.monotonic()
+        if time.monotonic() - self._seen[1] < _HELD_SECONDS:  # it may have taken the lock only now
+            return
         if pid is not None and not self._node_pool.kill_writer(pid, stalled):
             self.warn(f"process {pid} (not ours) has held the lock on {self._db.path} for {stalled:.0f} s")
 
