@@ -11,7 +11,6 @@ from engine.http.response import FetchResponse
 from engine.model.host import RetryRule
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
 from engine.model.retry_policy import OVERLOAD_STATUSES, StatusClass, classify_status, retry_wait
-from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED
 from engine.node.extraction.result import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.host.hosts import HostFailure
@@ -59,12 +58,6 @@ class OutcomeBuilder:
         hops: int,
     ) -> JobOutcome:
         """DONE, with the results of extraction. `fetch_time`: for the event, such as `12 ms` or `stored`."""
-        if extraction.replaced_by == REPEATED:
-            return self._repeated(job, url, hops)
-        if extraction.replaced_by == LOGGED_OUT:
-            return self.logged_out(job, url, "the page lacks `check`")
-        if extraction.replaced_by:
-            return self._replaced(job, extraction, url, hops)
         rows = sum([len(made.texts) for made in extraction.rows])
         if extraction.held:
             rows += sum(len(held.texts) for held in extraction.held)
@@ -103,12 +96,12 @@ class OutcomeBuilder:
             outcome.release_when_settled(extraction.share.release)
         return outcome
 
-    def _repeated(self, job: LeasedJob, url: str, hops: int) -> JobOutcome:
+    def repeated(self, job: LeasedJob, url: str, hops: int) -> JobOutcome:
         """DONE without rows: the page has the same blocks as the one before it and ends its series."""
         event = self.event(job, "INFO", f"the same records as on the page before: the last page  {url}")
         return JobOutcome(job=job, state=JobState.DONE, hops=hops, effects=(event,))
 
-    def _replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
+    def replaced(self, job: LeasedJob, extraction: PageExtraction, url: str, hops: int) -> JobOutcome:
         """SKIPPED in favour of the canonical URL; a re-extraction deletes the page's rows and leaves it DONE."""
         state = JobState.DONE if job.extraction.page_job is not None else JobState.SKIPPED
         outcome = self.ended(job, state, f"its canonical URL is {extraction.replaced_by}", url, hops=hops)
@@ -125,6 +118,21 @@ class OutcomeBuilder:
             job=job, state=JobState.READY, reason=reason, effects=(LoginNews(on_lost), event),
             next_host=(urls.host_key(job.url), urls.origin(job.url)) if moved else None,
         )  # fmt: skip
+
+    def unsupported(self, job: LeasedJob, reason: str, url: str, hops: int) -> JobOutcome:
+        """The content is not a page."""
+        is_extract = job.kind is JobKind.EXTRACT
+        return self._kept(job, reason) if is_extract else self.not_a_page(job, reason, url, hops=hops)
+
+    def unreadable(self, job: LeasedJob, reason: str, url: str, hops: int) -> JobOutcome:
+        """FAILED: the page cannot be read."""
+        is_extract = job.kind is JobKind.EXTRACT
+        return self._kept(job, reason) if is_extract else self.ended(job, JobState.FAILED, reason, url, hops=hops)
+
+    def _kept(self, job: LeasedJob, reason: str) -> JobOutcome:
+        """FAILED: a re-extraction that leaves the rows of its page."""
+        text = f"{urls.without_credentials(job.url)}: {reason}; it keeps its old rows"
+        return JobOutcome(job=job, state=JobState.FAILED, reason=reason, effects=(self.event(job, "WARNING", text),))
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
         """The document is not a page: SKIPPED for a link, FAILED for a locator."""

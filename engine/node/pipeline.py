@@ -18,9 +18,19 @@ from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.freshness import Revalidation
 from engine.node.handlers.login_job import LoginHandler
 from engine.node.handlers.login_page import LoginGuard, LoginPageReader
-from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
-from engine.node.handlers.page_processing import PageProcessor
-from engine.node.handlers.reextraction import Reextractor
+from engine.node.handlers.page_fetch import PageFetcher
+from engine.node.handlers.page_stages import (
+    CheckCanonical,
+    CheckLogin,
+    Extract,
+    Finish,
+    HoldFiles,
+    JudgeStatus,
+    PageStage,
+    ReadBody,
+    StoredOrFetched,
+    VisitedPage,
+)
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.sitemap_job import SitemapHandler
@@ -74,7 +84,6 @@ class Pipeline:
         self._outcomes = OutcomeBuilder(
             source=source, max_attempts=settings.max_attempts, find_retry_rule=def_cache.retry_rule
         )
-        self._redirect_rule = RedirectRule(named_hosts)
         self._sender = RequestSender(
             fetcher=fetcher,
             db_access=db_access,
@@ -87,53 +96,40 @@ class Pipeline:
             shared_jars=shared_jars,
             file_parts=file_parts,
         )
-        file_rows = FileRows(def_cache)
-        self._reextractor = Reextractor(
-            db_access=db_access,
-            page_extractor=page_extractor,
-            outcomes=self._outcomes,
-            file_rows=file_rows,
-        )
-        self._revalidation, login_guard = Revalidation(def_cache, db_access), LoginGuard(def_cache)
-        self._pages = PageProcessor(
-            sender=self._sender,
-            db_access=db_access,
-            page_extractor=page_extractor,
-            outcomes=self._outcomes,
-            file_rows=file_rows,
-            revalidation=self._revalidation,
-            login_guard=login_guard,
-        )
-        self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, self._outcomes)
-        agent = product_token(settings.user_agent)
+        outcomes, sender = self._outcomes, self._sender
+        redirect_rule, agent = RedirectRule(named_hosts), product_token(settings.user_agent)
         robots_cache = RobotsCache(db_access, agent, extraction_pool)
+        revalidation, login_guard = Revalidation(def_cache, db_access), LoginGuard(def_cache)
+        self._revalidation = revalidation
         self._page_fetcher = PageFetcher(
-            settings=settings,
-            sender=self._sender,
-            db_access=db_access,
-            def_cache=def_cache,
-            robots_cache=robots_cache,
-            outcomes=self._outcomes,
-            redirect_rule=self._redirect_rule,
-            login_guard=login_guard,
-            revalidation=self._revalidation,
-        )
-        self._login_handler: LoginHandler | None = None
-        if login_page_reader is not None:
-            self._login_handler = LoginHandler(
-                settings=settings,
-                sender=self._sender,
-                db_access=db_access,
-                def_cache=def_cache,
-                robots_cache=robots_cache,
-                redirect_rule=self._redirect_rule,
-                outcomes=self._outcomes,
-                page_reader=login_page_reader,
-            )
-        self._file_handler = None if file_parts is None else FileHandler(
-            page_fetcher=self._page_fetcher, parts=file_parts, outcomes=self._outcomes, db_access=db_access
+            settings=settings, sender=sender, db_access=db_access, def_cache=def_cache, robots_cache=robots_cache,
+            outcomes=outcomes, redirect_rule=redirect_rule, login_guard=login_guard, revalidation=revalidation,
         )  # fmt: skip
-        self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, robots_cache, agent)
+        fetch = StoredOrFetched(self._page_fetcher, sender, redirect_rule, revalidation, outcomes)
+        extract: tuple[PageStage, ...] = (
+            ReadBody(sender, db_access, outcomes), Extract(page_extractor, outcomes), CheckLogin(outcomes),
+            CheckCanonical(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes),
+        )  # fmt: skip
+        self._stages: dict[JobKind, tuple[PageStage, ...]] = {
+            JobKind.PAGE: (fetch, JudgeStatus(sender, revalidation, login_guard, outcomes), *extract),
+            JobKind.EXTRACT: extract,
+            JobKind.SITEMAP: (
+                fetch, SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, outcomes, sender),
+            ),
+            JobKind.ROBOTS: (RobotsHandler(self._page_fetcher, outcomes, robots_cache, agent),),
+        }  # fmt: skip
+        if login_page_reader is not None:
+            log_in = LoginHandler(
+                settings=settings, sender=sender, db_access=db_access, def_cache=def_cache, robots_cache=robots_cache,
+                redirect_rule=redirect_rule, outcomes=outcomes, page_reader=login_page_reader,
+            )  # fmt: skip
+            self._stages[JobKind.LOGIN] = (log_in,)
+        if file_parts is not None:
+            download = FileHandler(
+                page_fetcher=self._page_fetcher, sender=sender, parts=file_parts, outcomes=outcomes,
+                db_access=db_access,
+            )  # fmt: skip
+            self._stages[JobKind.FILE] = (download,)
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         """Read the stored versions of these jobs' pages, all at once. On failure, each job reads its own."""
@@ -154,10 +150,7 @@ class Pipeline:
         """The outcome of the job. `started` is called when its request is about to be sent."""
         outcome = None
         try:
-            if job.kind is JobKind.EXTRACT:
-                outcome = await self._reextractor.reextract(job, self._sender.share(job))
-            else:
-                outcome = await self._process(job, started)
+            outcome = await self._process(job, started)
         except NoRoom:
             outcome = self._outcomes.postponed(job)
         except ExtractionUnavailable as error:
@@ -185,28 +178,15 @@ class Pipeline:
         await self._sender.aclose()
 
     async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
-        if job.stored is not None:
-            refusal = self._redirect_rule.refusal(job, job.url, job.stored.url)
-            if refusal is not None:
-                return self._outcomes.ended(job, JobState.SKIPPED, refusal, job.stored.url)
-            return await self._pages.process_stored(job, job.stored)
-        if job.terms.login_failed:
-            reason = f"the login to its host failed: {self._db_access.login_failure(job.host)}"
-            return self._outcomes.ended(job, JobState.FAILED, reason, job.url)
-        started()
-        if job.kind is JobKind.ROBOTS:
-            return await self._robots_handler.read(job)
-        if job.kind is JobKind.LOGIN and self._login_handler is not None:
-            return await self._login_handler.log_in(job)
-        if job.kind is JobKind.FILE and self._file_handler is not None:
-            return await self._file_handler.download(job, self._sender.dismiss)
-        fetched = await self._page_fetcher.fetch(job)
-        self._sender.dismiss(job)
-        if isinstance(fetched, FetchedPage):
-            if job.kind is JobKind.SITEMAP:
-                return await self._sitemap_handler.read(job, fetched, self._sender.share(job))
-            return await self._pages.process_fetched(job, fetched)
-        if isinstance(fetched, StoredTarget):
-            chain = fetched.chain
-            return await self._pages.process_stored(job, fetched.stored, hops=chain.hops, target=chain.url)
-        return fetched
+        page = VisitedPage() if job.stored is None else VisitedPage.from_stored(job.stored)
+        if job.stored is None and job.kind is not JobKind.EXTRACT:
+            if job.terms.login_failed:
+                reason = f"the login to its host failed: {self._db_access.login_failure(job.host)}"
+                return self._outcomes.ended(job, JobState.FAILED, reason, job.url)
+            started()
+        for stage in self._stages[job.kind]:
+            result = await stage.run(job, page)
+            if isinstance(result, JobOutcome):
+                return result
+            page = result
+        raise AssertionError("the last stage gives the outcome")

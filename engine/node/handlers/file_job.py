@@ -1,6 +1,5 @@
 """Downloads the file of a job into the run's folder; a file that is already there costs no request."""
 
-from collections.abc import Callable
 from functools import partial
 
 from engine import urls
@@ -13,8 +12,10 @@ from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extensio
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
+from engine.node.handlers.page_stages import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
+from engine.node.requests.request_sender import RequestSender
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.files import DownloadedFile
@@ -24,18 +25,20 @@ class FileHandler:
     """One for each node."""
 
     def __init__(
-        self, *, page_fetcher: PageFetcher, parts: FileParts, outcomes: OutcomeBuilder, db_access: DbAccess
-    ) -> None:
+        self, *, page_fetcher: PageFetcher, sender: RequestSender, parts: FileParts, outcomes: OutcomeBuilder,
+        db_access: DbAccess,
+    ) -> None:  # fmt: skip
         self._page_fetcher = page_fetcher
+        self._sender = sender
         self._parts = parts
         self._outcomes = outcomes
         self._db_access = db_access
 
-    async def download(self, job: LeasedJob, dismiss: Callable[[LeasedJob], None]) -> JobOutcome:
-        """The outcome of a job. `dismiss` is called when the job sends no more. Raises NoRoom."""
+    async def run(self, job: LeasedJob, _: VisitedPage) -> JobOutcome:
+        """The outcome of a job. Raises NoRoom."""
         outcome = None
         try:
-            outcome = await self._download(job, await self._parts.open(job), dismiss)
+            outcome = await self._download(job, await self._parts.open(job))
         except PartInUse:
             raise NoRoom from None  # an interrupted attempt is still ending
         except (OSError, StorageError) as error:
@@ -45,11 +48,11 @@ class FileHandler:
             self._parts.close(job, discard=is_over)
         return outcome
 
-    async def _download(self, job: LeasedJob, part: FilePart, dismiss: Callable[[LeasedJob], None]) -> JobOutcome:
+    async def _download(self, job: LeasedJob, part: FilePart) -> JobOutcome:
         if part.finished is not None:
             return self._downloaded(job, part, part.finished, job.url, "was there")
         fetched = await self._page_fetcher.fetch(job)
-        dismiss(job)
+        self._sender.dismiss(job)
         assert not isinstance(fetched, StoredTarget), "only pages are stored"
         if not isinstance(fetched, FetchedPage):
             return fetched

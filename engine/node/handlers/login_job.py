@@ -21,6 +21,7 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.handlers.login_page import LoginForm, LoginPageReader, is_same_page
+from engine.node.handlers.page_stages import VisitedPage
 from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
@@ -171,7 +172,7 @@ class LoginHandler:
         self._page_reader = page_reader
         self._delays: dict[str, AskedDelay] = {}
 
-    async def log_in(self, job: LeasedJob) -> JobOutcome:
+    async def run(self, job: LeasedJob, _: VisitedPage) -> JobOutcome:
         """The outcome: DONE, READY for another attempt, or FAILED; after FAILED no page of the host is asked for.
 
         Nothing of the login pages is stored. The requests of a login follow one another on this node, each in its turn

@@ -9,6 +9,7 @@ from engine.http.robots_request import robots_text
 from engine.model.job import JobState, LeasedJob
 from engine.model.retry_policy import classify_status
 from engine.node.handlers.page_fetch import PageFetcher, StoredTarget
+from engine.node.handlers.page_stages import VisitedPage
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.tables.outcome import JobOutcome
@@ -30,7 +31,7 @@ class RobotsHandler:
         self._robots_cache = robots_cache
         self._agent = agent
 
-    async def read(self, job: LeasedJob) -> JobOutcome:
+    async def run(self, job: LeasedJob, _: VisitedPage) -> JobOutcome:
         """Fetch a robots.txt, one redirect at a time; a failure is retried like that of a page."""
         fetched = await self._page_fetcher.fetch(job)
         assert not isinstance(fetched, StoredTarget), "only pages are stored"

@@ -25,9 +25,10 @@ from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage
 from engine.node.extraction.result import SitemapUrls
 from engine.node.extraction.wire import MAX_SITEMAP_URLS
-from engine.node.handlers.page_fetch import FetchedPage
+from engine.node.handlers.page_stages import VisitedPage
 from engine.node.lines import cut_in_pieces, take_first
 from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
 from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.outcome import JobOutcome
@@ -149,15 +150,19 @@ class SitemapHandler:
         db_access: DbAccess,
         def_cache: DefCache,
         outcomes: OutcomeBuilder,
+        sender: RequestSender,
     ) -> None:
+        self._sender = sender
         self._max_body = max_body
         self._page_extractor = page_extractor
         self._db_access = db_access
         self._def_cache = def_cache
         self._outcomes = outcomes
 
-    async def read(self, job: LeasedJob, fetched: FetchedPage, share: BodyShare) -> JobOutcome:
-        """The outcome of a sitemap's job. `share` holds its body."""
+    async def run(self, job: LeasedJob, page: VisitedPage) -> JobOutcome:
+        """The outcome of a sitemap's job."""
+        fetched, share = page.fetched, self._sender.share(job)
+        assert fetched is not None, "sitemaps are not stored"
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
         if response.refusal is not None:
             return self._outcomes.refused(job, url, response)

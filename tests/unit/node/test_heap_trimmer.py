@@ -153,7 +153,8 @@ async def test_a_large_sitemap_counts(clock: Clock, trimmer: HeapTrimmer, extrac
     urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
     sitemap = f"<urlset>{urls}</urlset>".encode()
     share = ByteBudget(capacity=20_000_000, largest=10_000_000).open_share()
-    handler = SitemapHandler(10_000_000, extractor, Mock(), Mock(query_stripper=Mock(return_value=None)), Mock())
+    cache = Mock(query_stripper=Mock(return_value=None))
+    handler = SitemapHandler(10_000_000, extractor, Mock(), cache, Mock(), Mock())
     children = await handler.list_children(leased(1), "http://a/s.xml", sitemap, share)
     assert children.later is not None
     assert len(children.first) + sum(map(len, children.later)) == children.entries == 40_000

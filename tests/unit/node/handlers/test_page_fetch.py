@@ -10,6 +10,7 @@ from engine.http.response import FetchResponse
 from engine.model.job import JobKind, JobState, LeasedJob, Request
 from engine.node.handlers.login_page import LoginGuard
 from engine.node.handlers.page_fetch import PageFetcher
+from engine.node.handlers.page_stages import VisitedPage
 from engine.node.handlers.robots_cache import RobotsGuarded, RobotsPending
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.host_gate import HostBackingOff
@@ -140,7 +141,7 @@ async def test_a_robots_txt_that_leads_to_a_guarded_host_closes_its_own(target: 
         job = job._replace(target=target, hops=1)
         sender = Sender(AddressRefused("inside.example", 80, "10.0.0.1", "private"))
     builder = OutcomeBuilder(source="n1", max_attempts=3)
-    closed = await RobotsHandler(fetcher(sender, Rules()), builder, Mock(), "us").read(job)
+    closed = await RobotsHandler(fetcher(sender, Rules()), builder, Mock(), "us").run(job, VisitedPage())
     assert closed.state is JobState.FAILED
     (robots,) = closed.find_all(RobotsResult)
     assert robots.status == 0

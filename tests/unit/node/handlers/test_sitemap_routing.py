@@ -80,6 +80,7 @@ async def list_children(
             definitions=Mock(return_value=Definitions(task_groups=groups)), query_stripper=Mock(return_value=stripper)
         ),
         Mock(),
+        Mock(),
     )
     share = ByteBudget(capacity=1000, largest=1000).open_share()
     job = change(leased(1), locator_id=3)

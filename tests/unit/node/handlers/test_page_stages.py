@@ -1,0 +1,193 @@
+"""Each stage of a page alone: it gives the page to the next stage, or the outcome that ends the job."""
+
+from typing import Any
+from unittest.mock import AsyncMock, Mock
+
+import pytest
+from msgspec.structs import replace
+
+from engine.http.byte_budget import ByteBudget
+from engine.http.redirects import RedirectChain
+from engine.http.response import FetchResponse
+from engine.model.host import LoginRule
+from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
+from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
+from engine.node.extraction.result import PageExtraction
+from engine.node.handlers.page_fetch import FetchedPage, StoredTarget
+from engine.node.handlers.page_stages import (
+    CheckCanonical,
+    CheckLogin,
+    Extract,
+    Finish,
+    HoldFiles,
+    JudgeStatus,
+    ReadBody,
+    StoredOrFetched,
+    VisitedPage,
+)
+from engine.node.outcomes import OutcomeBuilder
+from engine.store.pages.body import Body
+from engine.store.pages.documents import CheckedDocument, NewDocument, StoredBody
+from engine.store.tables.host.hosts import HostFailure
+from engine.store.tables.outcome import JobOutcome
+from engine.store.tables.row.rows import NewRows
+from engine.store.transactions.logins import LoginNews
+from engine.store.transactions.supersede import OldRows
+from tests.unit.node.leased_jobs import change, leased
+
+pytestmark = pytest.mark.asyncio
+OUTCOMES = OutcomeBuilder(source="n1", max_attempts=3)
+JOB = leased(1)
+EXTRACT = change(JOB, kind=JobKind.EXTRACT, page_job=42)
+STORED = StoredPage(page=7, url="http://a/1", status=200, content_type="text/html", size=4, fetched_at=1.0)
+CONTENT = StoredBody(Body(b"text"), ())
+
+
+def fetched(status: int = 200, *, refusal: str | None = None, before: Any = None) -> FetchedPage:
+    response = FetchResponse(
+        url="http://a/1", status=status, headers=(), body=b"text", received=4, elapsed=0.012, content_type="text/html",
+        location=None, location_problem="", retry_after=None, refusal=refusal,
+    )  # fmt: skip
+    return FetchedPage(RedirectChain("http://a/1", Request(), limit=9), response, before)
+
+
+def page_of(status: int = 200, **more: Any) -> VisitedPage:
+    return VisitedPage(fetched=fetched(status, **more), url="http://a/1", status=status, content_type="text/html")
+
+
+def extraction(replaced_by: str = "") -> PageExtraction:
+    return PageExtraction((NewRows("d", 1, ("{}",)),), (), (), (), 0, replaced_by=replaced_by)
+
+
+def open_stage(answer: Any, refusal: str | None = None) -> StoredOrFetched:
+    return StoredOrFetched(
+        Mock(fetch=AsyncMock(return_value=answer)), Mock(), Mock(**{"refusal.return_value": refusal}),
+        Mock(**{"recrawl_after.return_value": 60.0}), OUTCOMES,
+    )  # fmt: skip
+
+
+async def run(stage: Any, page: VisitedPage, job: LeasedJob = JOB) -> Any:
+    return await stage.run(job, page)
+
+
+async def test_a_stored_document_replaces_the_fetch_unless_redirects_may_not_lead_there() -> None:
+    page = VisitedPage.from_stored(STORED)
+    assert await run(open_stage(None), page) is page
+    refused = await run(open_stage(None, "it leads to another site"), page)
+    assert (refused.state, refused.reason) == (JobState.SKIPPED, "it leads to another site")
+
+
+async def test_a_page_is_fetched_led_to_a_stored_one_or_ends_with_an_outcome() -> None:
+    page = await run(open_stage(fetched(404)), VisitedPage())
+    assert (page.status, page.url, page.answer, page.target) == (404, "http://a/1", (404, "12 ms"), None)
+    chain = fetched().chain
+    led = await run(open_stage(StoredTarget(STORED, chain)), VisitedPage())
+    assert (led.stored, led.target, led.answer) == (STORED, "http://a/1", (200, "stored"))
+    ended = JobOutcome(job=JOB, state=JobState.READY)
+    assert await run(open_stage(ended), VisitedPage()) is ended
+
+
+async def test_an_unchanged_page_is_its_stored_version_and_is_checked() -> None:
+    before = Mock(stored=STORED, conditions=(("If-None-Match", '"1"'),))
+    page = await run(open_stage(fetched(304, before=before)), VisitedPage())
+    assert (page.stored, page.answer) == (STORED, (304, "12 ms"))
+    outcome = page.complete(JobOutcome(job=JOB, state=JobState.DONE))
+    assert [type(effect) for effect in outcome.effects] == [CheckedDocument]
+    assert (outcome.attempts, page.checked.recrawl_after) == (1, 60.0)
+
+
+def judge() -> JudgeStatus:
+    sender = Mock(**{"asks_for_part.return_value": False})
+    return JudgeStatus(sender, Mock(**{"recrawl_after.return_value": None}), Mock(), OUTCOMES)
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "effects", "attempts"),
+    [
+        (204, JobState.SKIPPED, [NewDocument], 1),
+        (404, JobState.SKIPPED, [NewDocument, HostFailure], 1),
+        (401, JobState.FAILED, [HostFailure, NewDocument], 1),
+        (500, JobState.READY, [HostFailure], 1),
+    ],
+)
+async def test_a_status_ends_the_job(status: int, state: JobState, effects: list[type], attempts: int) -> None:
+    outcome = await run(judge(), page_of(status))
+    kinds = [type(effect) for effect in outcome.effects[1:]]
+    assert (outcome.state, set(kinds), outcome.attempts) == (state, set(effects), attempts)
+    stored = await run(judge(), VisitedPage(stored=STORED, url="http://a/1", status=status))
+    assert (stored.state, stored.attempts) == (state if state is JobState.SKIPPED else JobState.FAILED, 0)
+
+
+async def test_a_page_with_content_goes_on_with_its_document() -> None:
+    page = await run(judge(), page_of())
+    assert page.document.url == "http://a/1"
+    assert page.content.body.read() == b"text"
+    refused = await run(judge(), page_of(refusal="HTTP 403"))
+    assert (refused.state, refused.stats.blocked) == (JobState.READY, True)
+
+
+@pytest.mark.parametrize("job", [JOB, EXTRACT], ids=["page", "re-extraction"])
+async def test_a_stored_body_is_read_within_the_budget(job: LeasedJob) -> None:
+    budget = ByteBudget(capacity=2_000_000, largest=1_000_000)
+    share = budget.open_share()
+    stage = ReadBody(Mock(**{"share.return_value": share}), Mock(**{"page_body.return_value": CONTENT}), OUTCOMES)
+    page = await run(stage, VisitedPage.from_stored(replace(STORED, size=500_000)), job)
+    assert page.content == CONTENT
+    assert budget.used > 400_000
+    outcome = page.complete(JobOutcome(job=job, state=JobState.DONE))
+    assert outcome.page == (7 if job is JOB else None)
+    missing = await run(stage, VisitedPage(), job)
+    assert (missing.state, missing.reason) == (JobState.FAILED, "its stored page is missing")
+
+
+@pytest.mark.parametrize(
+    ("job", "error", "state", "keeps"),
+    [
+        (JOB, UnsupportedContent("image/png"), JobState.SKIPPED, False),
+        (JOB, UnreadablePage("too deep"), JobState.FAILED, False),
+        (EXTRACT, UnsupportedContent("image/png"), JobState.FAILED, True),
+        (EXTRACT, UnreadablePage("too deep"), JobState.FAILED, True),
+    ],
+)
+async def test_a_page_that_cannot_be_extracted(job: LeasedJob, error: Exception, state: JobState, keeps: bool) -> None:
+    extractor = Mock(extract=AsyncMock(side_effect=error))
+    outcome = await run(Extract(extractor, OUTCOMES), VisitedPage(url="http://a/1", content=CONTENT), job)
+    assert outcome.state is state
+    assert ("it keeps its old rows" in outcome.effects[0].text) is keeps
+    assert not outcome.find(OldRows)
+
+
+async def test_an_extraction_goes_on_and_a_re_extraction_replaces_rows() -> None:
+    extractor = Mock(extract=AsyncMock(return_value=extraction()), **{"unchanged_data_defs.return_value": (9,)})
+    page = await run(Extract(extractor, OUTCOMES), VisitedPage(content=CONTENT))
+    assert (page.extraction.rows[0].data_def, page.old_rows) == ("d", None)
+    again = await run(Extract(extractor, OUTCOMES), VisitedPage(content=CONTENT), EXTRACT)
+    assert again.old_rows == OldRows((9,))
+
+
+async def test_a_page_for_visitors_is_not_stored() -> None:
+    rule = LoginRule(url="/login", form={}, on_lost="pause")
+    document = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), CONTENT.body)
+    page = VisitedPage(login=rule, document=document, extraction=extraction(LOGGED_OUT))
+    lost = await run(CheckLogin(OUTCOMES), page)
+    assert (lost.state, lost.find(LoginNews), lost.find(NewDocument)) == (JobState.READY, LoginNews("pause"), None)
+    page.extraction = extraction()
+    assert await run(CheckLogin(OUTCOMES), page) is page
+
+
+async def test_a_page_that_another_replaces_gives_no_rows() -> None:
+    page = VisitedPage(content=CONTENT, stored=STORED, extraction=extraction("http://a/c"))
+    skipped = await run(CheckCanonical(OUTCOMES), page)
+    assert (skipped.state, skipped.page, skipped.find(NewRows)) == (JobState.SKIPPED, 7, None)
+    page.extraction = extraction(REPEATED)
+    assert (await run(CheckCanonical(OUTCOMES), page)).state is JobState.DONE
+    page.extraction = extraction()
+    assert await run(CheckCanonical(OUTCOMES), page) is page
+
+
+async def test_the_last_stage_gives_what_was_extracted() -> None:
+    hold = AsyncMock()
+    page = await run(HoldFiles(Mock(hold=hold)), VisitedPage(content=CONTENT, stored=STORED, extraction=extraction()))
+    hold.assert_awaited_once()
+    outcome = await run(Finish(OUTCOMES), page)
+    assert (outcome.state, outcome.page, len(outcome.find_all(NewRows))) == (JobState.DONE, 7, 1)
