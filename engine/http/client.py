@@ -17,7 +17,7 @@ from engine import urls
 from engine.http.byte_budget import BodyShare
 from engine.http.cookies import SessionCookies
 from engine.http.decompress import ACCEPT_ENCODING
-from engine.http.exchange import Download, HostTurn, OutgoingRequest, RequestTerms, send_by
+from engine.http.exchange import Download, HostTurn, OutgoingRequest, RequestTerms
 from engine.http.request import build_request
 from engine.http.response import FetchResponse
 from engine.http.transports.body import BodyTransport
@@ -135,7 +135,7 @@ class Fetcher:
         if download is not None:
             sent.headers.update({"Accept": sent.headers.get("Accept", "*/*"), **download.request_headers(sent.target)})
         try:
-            return (await send_by(self._chain, sent)).fetched
+            return (await self._chain.handle_async_request(sent)).fetched
         finally:
             if first is not None:
                 first.set()

@@ -107,12 +107,6 @@ class OutgoingRequest(httpx.Request):
             return httpx.URL(urls.origin(self.target))
 
 
-def terms_of(request: httpx.Request) -> RequestTerms:
-    """The terms of a request of the chain."""
-    assert isinstance(request, OutgoingRequest)
-    return request.terms
-
-
 class WireBody(httpx.AsyncByteStream):
     """The body of a response, as sent."""
 
@@ -162,8 +156,11 @@ class WireResponse(httpx.Response):
         return httpx.Headers(list(self.raw_headers))
 
 
-async def send_by(inner: httpx.AsyncBaseTransport, request: httpx.Request) -> WireResponse:
-    """The response of the next transport of the chain."""
-    response = await inner.handle_async_request(request)
-    assert isinstance(response, WireResponse)
-    return response
+class RequestTransport(Protocol):
+    """A transport of the chain, which is an `httpx.AsyncBaseTransport`."""
+
+    async def handle_async_request(self, request: httpx.Request) -> WireResponse:
+        """Send a request of the chain."""
+
+    async def aclose(self) -> None:
+        """Close all connections."""

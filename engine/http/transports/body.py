@@ -10,7 +10,7 @@ import httpx
 from engine.http.byte_budget import BodyShare, NoRoom
 from engine.http.decompress import Decompressor, body_too_large, decompress_start, open_decompressor
 from engine.http.errors import FetchFailed
-from engine.http.exchange import OutgoingRequest, WireBody, WireResponse, send_by
+from engine.http.exchange import OutgoingRequest, RequestTransport, WireBody, WireResponse
 from engine.http.response import (
     FILE_STATUSES,
     FetchResponse,
@@ -32,7 +32,7 @@ HoldBytes = Callable[[int], Awaitable[None]]
 class BodyTransport(httpx.AsyncBaseTransport):
     """Gives whole responses, with the deadline of each request."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, *, deadline: float, max_body: int) -> None:
+    def __init__(self, inner: RequestTransport, *, deadline: float, max_body: int) -> None:
         """`deadline`: seconds for a whole request. `max_body`: bytes of a body, both as sent and decompressed."""
         self._inner = inner
         self._deadline = deadline
@@ -46,7 +46,7 @@ class BodyTransport(httpx.AsyncBaseTransport):
         content = b""
         try:
             async with asyncio.timeout(self._deadline) as wait.deadline:
-                response = await send_by(self._inner, request)
+                response = await self._inner.handle_async_request(request)
                 try:
                     fetched = await self._read(request, response, wait, start)
                 except BaseException:
@@ -153,12 +153,15 @@ class LimitedBody:
         Raises `FetchFailed` if the body is truncated, cannot be decompressed, or exceeds `limit` bytes, as sent or
         decompressed; the caller then closes it.
         """
-        if self._wire.declared is not None and self._wire.declared > limit:
+        wire = self._wire
+        if wire.declared is not None and wire.declared > limit:
             raise body_too_large(limit)
-        piece = await self._read_piece(_PIECE_BYTES, limit)
+        piece = await wire.read_piece(_PIECE_BYTES)
+        if wire.received > limit:
+            raise body_too_large(limit)
         if decompressor is not None:
             return await self._read_compressed(piece, limit, decompressor, hold)
-        if self._wire.at_end:
+        if wire.at_end:
             return piece
         return await self._read_plain(piece, limit, hold)
 

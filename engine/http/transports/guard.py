@@ -7,9 +7,10 @@ import httpx
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from engine import urls
 from engine.http.address_guard import GuardedAddress, GuardedResolver, guarded_category, literal_address
 from engine.http.errors import AddressRefused, ProxiedNameRefused
-from engine.http.exchange import OutgoingRequest
+from engine.http.exchange import OutgoingRequest, RequestTransport, WireResponse
 from engine.model.host import HostRoute
 
 
@@ -40,17 +41,17 @@ class Resolvers:
 class GuardTransport(httpx.AsyncBaseTransport):
     """A proxy resolves names, so that no guard sees their addresses: through one only literals pass."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, resolvers: Resolvers) -> None:
+    def __init__(self, inner: RequestTransport, resolvers: Resolvers) -> None:
         self._inner = inner
         self._resolvers = resolvers
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx.Request) -> WireResponse:
         """Raises AddressRefused; nothing was sent then."""
         assert isinstance(request, OutgoingRequest)
         terms = request.terms
         try:
             if not terms.exempt:
-                check_url(URL(request.target, encoded=True), terms.route)
+                check_url(request.target, terms.route)
             return await self._send(request)
         except AddressRefused:
             # only hosts with guarded addresses cost the search for their names in the defs
@@ -61,10 +62,10 @@ class GuardTransport(httpx.AsyncBaseTransport):
 
     async def check(self, url: str, route: HostRoute | None) -> None:
         """Raise AddressRefused if the guard refuses the host of a normalized URL now. Connects to nothing."""
-        parsed = URL(url, encoded=True)
-        check_url(parsed, route)
+        check_url(url, route)
         if route is not None and route.proxies:
             return
+        parsed = URL(url, encoded=True)
         try:
             await self._resolvers.find(exempt=False).resolve(parsed.host or "", parsed.port or 0, socket.AF_UNSPEC)
         except GuardedAddress as guarded:
@@ -76,22 +77,22 @@ class GuardTransport(httpx.AsyncBaseTransport):
         await self._inner.aclose()
         await self._resolvers.aclose()
 
-    async def _send(self, request: OutgoingRequest) -> httpx.Response:
+    async def _send(self, request: OutgoingRequest) -> WireResponse:
         try:
             return await self._inner.handle_async_request(request)
         except GuardedAddress as guarded:
             raise _to_refusal(URL(request.target, encoded=True), guarded.address, guarded.category) from guarded
 
 
-def check_url(url: URL, route: HostRoute | None) -> None:
+def check_url(url: str, route: HostRoute | None) -> None:
     """Raise AddressRefused if the host is a guarded address, or a name that only a proxy would resolve."""
-    host = url.host_subcomponent or ""
+    host = urls.host_of(url)
     address = literal_address(host)
     category = None if address is None else guarded_category(address)
     if address is not None and category is not None:
-        raise _to_refusal(url, address, category)
+        raise _to_refusal(URL(url, encoded=True), address, category)
     if address is None and route is not None and route.proxies:
-        raise ProxiedNameRefused(host, url.port or 0)
+        raise ProxiedNameRefused(host, URL(url, encoded=True).port or 0)
 
 
 def _to_refusal(url: URL, address: str, category: str) -> AddressRefused:

@@ -2,21 +2,22 @@
 
 import httpx
 
-from engine.http.exchange import WireResponse, send_by, terms_of
+from engine.http.exchange import OutgoingRequest, RequestTransport, WireResponse
 
 
 class HostTurnTransport(httpx.AsyncBaseTransport):
     """Requests without a turn are sent at once."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, inner: RequestTransport) -> None:
         self._inner = inner
 
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
-        turn = terms_of(request).turn
+        assert isinstance(request, OutgoingRequest)
+        turn = request.terms.turn
         if turn is None:
-            return await send_by(self._inner, request)
+            return await self._inner.handle_async_request(request)
         await turn.begin()
-        response = await send_by(self._inner, request)
+        response = await self._inner.handle_async_request(request)
         turn.end(response.fetched)
         return response
 

@@ -10,7 +10,7 @@ import httpx
 
 from engine import urls
 from engine.http.errors import FetchFailed
-from engine.http.exchange import OutgoingRequest, WireBody, WireResponse, send_by
+from engine.http.exchange import OutgoingRequest, RequestTransport, WireBody, WireResponse
 from engine.http.transports.body import BodyTransport
 from engine.model.definition import Definitions
 from engine.model.host import FIXED_HEADERS
@@ -65,7 +65,7 @@ class MiddlewareLoader:
 class MiddlewareTransport(httpx.AsyncBaseTransport):
     """The first middleware is the outermost. Each `send` takes its own turn at the host."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, *, deadline: float, max_body: int) -> None:
+    def __init__(self, inner: RequestTransport, *, deadline: float, max_body: int) -> None:
         """`deadline`: seconds that the code may take, beside its requests and their turns."""
         self._inner = inner
         self._deadline = deadline
@@ -74,7 +74,7 @@ class MiddlewareTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> WireResponse:
         assert isinstance(request, OutgoingRequest)
         if not request.terms.middleware:
-            return await send_by(self._inner, request)
+            return await self._inner.handle_async_request(request)
         call = _Call(self._inner, request, self._deadline)
         response = await call.run()
         received = call.find(response)
@@ -83,7 +83,7 @@ class MiddlewareTransport(httpx.AsyncBaseTransport):
         if request.terms.share is not None:
             request.terms.share.release()
         request.extensions = {"answer": response}
-        return await send_by(self._own, request)
+        return await self._own.handle_async_request(request)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -92,7 +92,7 @@ class MiddlewareTransport(httpx.AsyncBaseTransport):
 class _Call:
     """One request of a job in its middleware."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, outgoing: OutgoingRequest, deadline: float) -> None:
+    def __init__(self, inner: RequestTransport, outgoing: OutgoingRequest, deadline: float) -> None:
         self._inner = inner
         self._outgoing = outgoing
         self._left = deadline
@@ -150,7 +150,7 @@ class _Call:
             self._limit.reschedule(None)
         self._sending += 1
         try:
-            response = await send_by(self._inner, outgoing)
+            response = await self._inner.handle_async_request(outgoing)
         except Exception as error:
             self._failure = error
             raise

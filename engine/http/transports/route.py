@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from engine.http.exchange import OutgoingRequest
+from engine.http.exchange import OutgoingRequest, WireResponse
 from engine.http.transports.aiohttp_wire import AiohttpWire
 from engine.http.transports.guard import Resolvers
 from engine.model.host import HostRoute
@@ -35,7 +35,7 @@ class RouteTransport(httpx.AsyncBaseTransport):
         self._plain = AiohttpWire(headers=headers, connections=connections, resolvers=resolvers, tls=tls)
         self._httpcore: HttpcoreWire | None = None
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx.Request) -> WireResponse:
         assert isinstance(request, OutgoingRequest)
         route = request.terms.route
         if route is None or _changes_nothing(route, request.target):

@@ -3,13 +3,13 @@
 import httpx
 
 from engine.http.cookies import SessionCookies
-from engine.http.exchange import OutgoingRequest, WireResponse, send_by
+from engine.http.exchange import OutgoingRequest, RequestTransport, WireResponse
 
 
 class CookieTransport(httpx.AsyncBaseTransport):
     """A request that waits has no cookies yet: this transport stands behind the host's turn."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, cookies: SessionCookies) -> None:
+    def __init__(self, inner: RequestTransport, cookies: SessionCookies) -> None:
         self._inner = inner
         self._cookies = cookies
 
@@ -17,7 +17,7 @@ class CookieTransport(httpx.AsyncBaseTransport):
         assert isinstance(request, OutgoingRequest)
         if request.terms.sends_cookies:
             self._cookies.set_cookie_header(request)
-        response = await send_by(self._inner, request)
+        response = await self._inner.handle_async_request(request)
         if request.terms.keeps_cookies:
             values = [value for name, value in response.fetched.headers if name == "set-cookie"]
             if values:

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from engine.http.errors import FetchFailed
-from engine.http.exchange import OutgoingRequest, RequestTerms, send_by
+from engine.http.exchange import OutgoingRequest, RequestTerms
 from engine.http.response import FetchResponse
 from engine.http.transports.body import BodyTransport
 from engine.http.transports.middleware import MiddlewareLoader, MiddlewareTransport, NamedMiddleware
@@ -31,7 +31,7 @@ def run(*handles: Handle, wire: MemoryWire | None = None, deadline: float = 5.0,
     headers = httpx.Headers([("X-Own", "ü")], encoding="utf-8")
 
     async def send() -> FetchResponse:
-        return (await send_by(transport, OutgoingRequest("GET", url, headers, b"", terms))).fetched
+        return (await transport.handle_async_request(OutgoingRequest("GET", url, headers, b"", terms))).fetched
 
     return asyncio.run(send())
 

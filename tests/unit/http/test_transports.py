@@ -8,7 +8,7 @@ import pytest
 from engine.http.address_guard import GuardedAddress
 from engine.http.cookies import SessionCookies
 from engine.http.errors import AddressRefused, FetchFailed, ProxiedNameRefused
-from engine.http.exchange import OutgoingRequest, RequestTerms, WireBody, WireResponse, send_by
+from engine.http.exchange import OutgoingRequest, RequestTerms, RequestTransport, WireBody, WireResponse
 from engine.http.response import FetchResponse
 from engine.http.transports import route as route_module
 from engine.http.transports.body import BodyTransport
@@ -63,9 +63,9 @@ def request(url: str = URL, terms: RequestTerms | None = None) -> OutgoingReques
     return OutgoingRequest("GET", url, httpx.Headers(), b"", terms)
 
 
-def send(transport: httpx.AsyncBaseTransport, *requests: OutgoingRequest) -> list[FetchResponse]:
+def send(transport: RequestTransport, *requests: OutgoingRequest) -> list[FetchResponse]:
     async def send_all() -> list[FetchResponse]:
-        return [(await send_by(transport, each)).fetched for each in requests]
+        return [(await transport.handle_async_request(each)).fetched for each in requests]
 
     return asyncio.run(send_all())
 
