@@ -1,7 +1,7 @@
 """Sends one HTTP request through the chain of transports. Never follows redirects.
 
-The requests, responses and transports are those of httpx. Its `AsyncClient` is not used: it costs more than 0.1 ms a
-page, and authentication and redirects follow the crawl's own rules.
+The requests, responses and transports are those of httpx. Its `AsyncClient` is not used, for its cost
+(docs/performance.md): authentication and redirects follow the crawl's own rules.
 """
 
 import asyncio
