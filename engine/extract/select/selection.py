@@ -43,7 +43,7 @@ def select_values(page: Page, selection: Selection) -> SelectionResult:
         matches = TimedPattern(selection.selector).find_all(page.text, TimeBudget())
         shown = tuple(matches[: selection.limit])
         return SelectionResult(
-            values=shown, links=(), count=len(matches), blocks=1, blocks_without=not matches, base=page.base
+            values=shown, links=(), count=len(matches), blocks=1, blocks_without=int(not matches), base=page.base
         )
     selector = compile_selector(selection.selector)
     scopes = [Scope(page)]
