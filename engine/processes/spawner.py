@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from engine.processes.launcher import Launcher, OwnTemplate, TemplateLost
 from engine.processes.orders import Started, StartOrder
 from engine.processes.start import spawn_child
 from engine.runtime.log_file import open_log
+
+_START_SECONDS = 2.0
 
 
 class Spawner:
@@ -89,7 +92,10 @@ class Spawner:
         return child
 
     def close(self) -> None:
-        """End the template, and with it what it has forked for others."""
+        """End the template, and with it what it has forked for others; processes that start now hear their signals."""
+        deadline = time.monotonic() + _START_SECONDS
+        while self._starting and self._hear() and time.monotonic() < deadline:
+            time.sleep(0.002)
         if self._launcher is not None:
             self._launcher.close()
             self._launcher = None

@@ -161,3 +161,16 @@ def test_orphans_of_its_processes_are_reaped(tmp_path: Path, monkeypatch: pytest
     assert not any(Path(f"/proc/{pid}").exists() for pid in before if pid != spawner._template.pid)
     child.kill()
     spawner.close()
+
+
+def test_a_process_that_starts_as_the_spawner_closes_gets_the_signals_sent_before(
+    spawner: Spawner, tmp_path: Path
+) -> None:
+    child = spawner.spawn("kind:main", "test", {"text": "late"}, log=tmp_path / "logs" / "late.log")
+    child.signal(signal.SIGKILL)
+    spawner.close()
+    deadline = time.monotonic() + 5
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert child.poll() == -signal.SIGKILL
+    assert child.pid is not None
