@@ -1,5 +1,6 @@
 """Alarms end when their cause ends; the past and what an operator ordered are none."""
 
+import msgspec
 import pytest
 
 from console.alarms import current_alarms
@@ -46,7 +47,7 @@ async def test_the_log_says_what_matters_first_at_80_columns(tmp_path):
     source = FakeSource()
     url = "https://shop.example/catalogue/a%20long/" + "way/" * 20 + "page-31"
     id_, event = source.lines[0]
-    source.lines[0] = (id_, event._replace(text=f"200   84 ms   12 kB  24 rows  {url}"))
+    source.lines[0] = (id_, msgspec.structs.replace(event, text=f"200   84 ms   12 kB  24 rows  {url}"))
     async with open_console(tmp_path, source=source, screen="log") as console:
         await console.until(lambda: "page-31" in console.screen())
         [line] = [line for line in console.text() if "page-31" in line]

@@ -121,8 +121,8 @@ def test_a_link_and_next_to_one_page(project: Project, site: Site) -> None:
 
 def test_what_check_says_where_series_cannot_work(project: Project, site: Site) -> None:
     for locator, parts, message in (
-        ('{url: "/a#{1..}", until: empty}', {}, "no part of the URL that is sent"),
-        ('{url: "/x{1..}/../b", until: empty}', {}, "no part of the URL that is sent"),
+        ('{url: "/a#{1..}", until: empty}', {}, "not part of the URL that is sent"),
+        ('{url: "/x{1..}/../b", until: empty}', {}, "not part of the URL that is sent"),
         ('{url: "/l?p={1..}", until: empty}', {"group": "canonical: true, "}, "would end the series"),
         (
             '{url: "/l?p={1..}", until: empty}', {"more": 'next: {url: "%{to}", to: a}'},

@@ -178,7 +178,7 @@ def test_the_keys_of_a_job_are_documented():
 
 def test_the_keys_of_an_event_are_documented():
     (row,) = [row for row in table(section(COMMANDS, "events")) if row[0] == "`--json`"]
-    assert {"id", *Event._fields} <= set(quoted(row[1]))
+    assert {"id", *Event.__struct_fields__} <= set(quoted(row[1]))
 
 
 def test_the_keys_of_filters_are_documented():
