@@ -28,8 +28,9 @@ class HostTurn(Protocol):
 class ReadableBody(Protocol):
     """The body of a response, as sent."""
 
-    received: int
-    """Bytes read, as sent."""
+    @property
+    def received(self) -> int:
+        """Bytes read, as sent."""
 
     async def read_start(self, limit: int) -> bytes:
         """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""

@@ -172,10 +172,10 @@ class _Call:
         if not isinstance(request, httpx.Request):
             raise _fail(self._running, f"`send` takes an httpx.Request, not {type(request).__name__}")
         outgoing = self._outgoing
-        target: str | None = outgoing.target
+        target = outgoing.target
         if request.url != self._url:
-            target = urls.normalize(str(request.url))
-            if target is None or urls.origin(target) != urls.origin(outgoing.target):
+            target = urls.normalize(str(request.url)) or ""
+            if not target or urls.origin(target) != urls.origin(outgoing.target):
                 raise _fail(self._running, f"a request must stay on {urls.origin(outgoing.target)}")
         if not self._sending and outgoing.terms.share is not None:
             outgoing.terms.share.release()  # of the response before
