@@ -40,7 +40,7 @@ def test_files_and_rows_are_exact_after_kills(
     for attempt in range(8):
         running = project.start("--backups", "1")
         while attempt < 4 and killed < 3 + 2 * attempt and not running.exited:
-            time.sleep(rng.uniform(0.3, 1.3))
+            time.sleep(rng.uniform(0.05, 0.6))
             if not running.exited:
                 pids = victims(project, running, kind, rng)
                 kill(*pids)

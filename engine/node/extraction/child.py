@@ -41,7 +41,7 @@ from engine.node.extraction.task import PageTask
 from engine.node.tuning import LARGE_PAGE_BYTES, trim_heap, tune_garbage_collection
 from engine.plugins.contracts import StepError
 from engine.processes.child_limits import ignore_stop_signals, limit_memory
-from engine.processes.frames import PREFIX, encode_frame
+from engine.processes.frames import PREFIX
 from engine.processes.start import ChildStart
 from engine.runtime import log_file
 from engine.runtime.beat_file import resident_bytes
@@ -156,7 +156,7 @@ class ExtractionChild:
                 signal.setitimer(signal.ITIMER_REAL, left)
 
     def _exchange(self, call: str, key: str, value: Any) -> Any:
-        self._connection.sendall(b"".join(encode_frame({"call": call, "key": key, "value": value})))
+        self._connection.sendall(b"".join(wire.encode(wire.NodeCallRequest(call=call, key=key, value=value))))
         while (sizes := self._receive_header()) is not None:
             header, size = sizes
             if header["kind"] == "reply":

@@ -23,7 +23,7 @@ from engine.model.definition import (
     TaskGroup,
     definition_hash,
 )
-from engine.model.host import HostAuth, HostRoute, LoginRule, TlsRule
+from engine.model.host import DelayRange, HostAuth, HostRoute, LoginRule, RetryRule, TlsRule
 from engine.model.link import Link, NextPage, RequestTemplate
 from engine.model.locator import Recrawl, SitemapLink, SitemapRules
 from engine.model.step import ChainStep, PluginFile
@@ -112,6 +112,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         ChainStep,
         DataDef,
         DateConverter,
+        DelayRange,
         Expectation,
         Field,
         FilterRule,
@@ -126,6 +127,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         PluginFile,
         Recrawl,
         RequestTemplate,
+        RetryRule,
         SitemapLink,
         SitemapRules,
         Task,
@@ -191,7 +193,7 @@ def test_private_falls_back_to_the_rule_without_a_port() -> None:
     defs = Definitions(
         hosts=(
             HostRule(name="a.example", private=True),
-            HostRule(name="a.example:81", delay=1.0),
+            HostRule(name="a.example:81", delay=DelayRange(min=1.0)),
             HostRule(name="a.example:82", private=False),
             HostRule(name="b.example:81", private=True),
         )
@@ -209,7 +211,10 @@ def test_private_falls_back_to_the_rule_without_a_port() -> None:
 
 
 def test_a_rule_without_private_is_not_one_with_it() -> None:
-    unset, closed = HostRule(name="a", delay=1.0), HostRule(name="a", delay=1.0, private=False)
+    unset, closed = (
+        HostRule(name="a", delay=DelayRange(min=1.0)),
+        HostRule(name="a", delay=DelayRange(min=1.0), private=False),
+    )
     assert definition_hash(unset) != definition_hash(closed)
     for rule in (unset, closed, replace(closed, private=True)):
         assert Definitions.from_json(Definitions(hosts=(rule,)).to_json()).hosts == (rule,)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -145,22 +146,47 @@ def test_what_cannot_be_started_is_a_clear_error(tmp_path: Path, monkeypatch: py
         Spawner(tmp_path, []).start_template()
 
 
-@linux
-def test_orphans_of_its_processes_are_reaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "orphan.py").write_text(
-        "import os, time\ndef main(start):\n    if not os.fork():\n        if not os.fork():\n"
-        "            time.sleep(0.2)\n        os._exit(0)\n    time.sleep(600)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    spawner = Spawner(tmp_path / "data", [])
-    child = spawner.spawn("orphan:main", "test", {}, log=tmp_path / "logs" / "o.log")
-    until(spawner, lambda: len(children_of(os.getpid())) >= 3)
-    before = set(children_of(os.getpid())) - {child.pid}
-    time.sleep(0.5)
+ORPHAN = """
+import os, time
+
+def main(start):
+    if not os.fork():
+        if not os.fork():
+            time.sleep(0.2)
+        os._exit(0)
+    time.sleep(600)
+"""
+REAPER = """
+import os, pathlib, sys, time
+from engine.processes.spawner import Spawner
+from tests.templates import children_of
+
+folder = pathlib.Path(sys.argv[1])
+spawner = Spawner(folder / "data", [])
+child = spawner.spawn("orphan:main", "test", {}, log=folder / "logs" / "o.log")
+deadline = time.monotonic() + 20
+while len(children_of(os.getpid())) < 3 and time.monotonic() < deadline:  # the template, the process, its orphan
     spawner.check()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in before if pid != spawner._template.pid)
-    child.kill()
-    spawner.close()
+    time.sleep(0.01)
+[*_, orphan] = sorted(set(children_of(os.getpid())) - {child.pid})
+while pathlib.Path(f"/proc/{orphan}").exists() and time.monotonic() < deadline:
+    spawner.check()
+    time.sleep(0.01)
+print(pathlib.Path(f"/proc/{orphan}").exists(), child.poll())
+child.kill()
+spawner.close()
+"""
+
+
+@linux
+def test_orphans_of_its_processes_are_reaped(tmp_path: Path) -> None:
+    (tmp_path / "orphan.py").write_text(ORPHAN)
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", REAPER, str(tmp_path)], cwd=root, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout == "False None\n", done.stderr
 
 
 def test_a_process_that_starts_as_the_spawner_closes_gets_the_signals_sent_before(
