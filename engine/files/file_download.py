@@ -18,7 +18,7 @@ from engine.files.file_part import FilePart, PartNote
 from engine.http.byte_budget import NoRoom
 from engine.http.decompress import open_decompressor
 from engine.http.errors import FetchFailed
-from engine.http.exchange import ReadableBody
+from engine.http.exchange import WireBody
 from engine.http.response import FILE_STATUSES
 from engine.model.file import bare_type, refuse_page
 from engine.runtime.disk_space import free_bytes
@@ -130,7 +130,7 @@ class FileDownload:
         return headers
 
     async def read(
-        self, url: str, status: int, headers: Mapping[str, str], body: ReadableBody, limit: asyncio.Timeout
+        self, url: str, status: int, headers: Mapping[str, str], body: WireBody, limit: asyncio.Timeout
     ) -> bytes:
         """Read a response of any status; returns the beginning of its content. See `receive`."""
         try:

@@ -2,8 +2,9 @@
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import cached_property
+from io import BytesIO
 from typing import Any, Protocol
 
 import httpx
@@ -11,8 +12,14 @@ from msgspec import Struct
 
 from engine import urls
 from engine.http.byte_budget import BodyShare
+from engine.http.decompress import Decompressor, body_too_large
 from engine.http.response import FetchResponse
 from engine.model.host import HostRoute
+
+_PIECE_BYTES = 64 * 1024
+"""Bytes of a body that are held, then read, in one piece."""
+HoldBytes = Callable[[int], Awaitable[None]]
+"""Waits until that many further bytes may be kept in memory."""
 
 
 class HostTurn(Protocol):
@@ -25,21 +32,92 @@ class HostTurn(Protocol):
         """Note the response of the request."""
 
 
-class ReadableBody(Protocol):
+class WireBody(httpx.AsyncByteStream):
     """The body of a response, as sent."""
 
+    declared: int | None = None
+    """The Content-Length."""
+    received = 0
+    """Bytes read."""
+
+    @abstractmethod
+    async def read_piece(self, size: int) -> bytes:
+        """The next bytes, about `size` at most; empty at the end. Raises FetchFailed if the body is truncated."""
+
     @property
-    def received(self) -> int:
-        """Bytes read, as sent."""
+    @abstractmethod
+    def at_end(self) -> bool:
+        """Whether the end is known to be reached."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Discard the rest: closes the connection unless the body was read completely."""
+
+    async def aclose(self) -> None:
+        self.close()
+
+    async def read(self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes) -> bytes:
+        """The whole body, decompressed. Releases the connection.
+
+        `hold` is awaited before bytes are kept, except for a body of one piece; meanwhile full buffers stop the server.
+        Raises `FetchFailed` if the body is truncated, cannot be decompressed, or exceeds `limit` bytes, as sent or
+        decompressed; the caller then closes it.
+        """
+        if self.declared is not None and self.declared > limit:
+            raise body_too_large(limit)
+        piece = await self.read_piece(_PIECE_BYTES)
+        if self.received > limit:
+            raise body_too_large(limit)
+        if decompressor is not None:
+            return await self._read_compressed(piece, limit, decompressor, hold)
+        if self.at_end:
+            return piece
+        return await self._read_plain(piece, limit, hold)
+
+    async def _read_plain(self, piece: bytes, limit: int, hold: HoldBytes) -> bytes:
+        body = BytesIO()  # gives its bytes out without a copy
+        held = _PIECE_BYTES
+        await hold(held)
+        while piece:
+            body.write(piece)
+            # Held before it is read: what has to wait stays in the buffers, so that the server waits, too.
+            while self.received >= held and not self.at_end:
+                held += _PIECE_BYTES
+                await hold(_PIECE_BYTES)
+            piece = await self._read_piece(held - self.received, limit)
+        return body.getvalue()
+
+    async def _read_compressed(self, piece: bytes, limit: int, decompressor: Decompressor, hold: HoldBytes) -> bytes:
+        body = BytesIO()
+        while piece:
+            for part in decompressor.feed(piece):
+                await hold(len(part))
+                body.write(part)
+            piece = await self._read_piece(_PIECE_BYTES, limit)
+        for part in decompressor.finish() if self.received else ():
+            await hold(len(part))
+            body.write(part)
+        return body.getvalue()
+
+    async def _read_piece(self, size: int, limit: int) -> bytes:
+        """About `size` bytes as sent, at most; empty at the end."""
+        piece = await self.read_piece(size)
+        if self.received > limit:
+            raise body_too_large(limit)
+        return piece
 
     async def read_start(self, limit: int) -> bytes:
         """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
+        parts = list[bytes]()
+        while self.received < limit and (piece := await self.read_piece(_PIECE_BYTES)):
+            parts.append(piece)
+        self.close()
+        return b"".join(parts)[:limit]
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """The pieces as sent, without a limit: for a body that goes to a file."""
-
-    def close(self) -> None:
-        """Discard the rest: closes the connection unless the body was read completely."""
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces as sent, without a limit: for a body that goes to a file. Raises `FetchFailed`."""
+        while piece := await self.read_piece(_PIECE_BYTES):
+            yield piece
 
 
 class Download(Protocol):
@@ -54,7 +132,7 @@ class Download(Protocol):
         """The headers to add to the request to this URL."""
 
     async def read(
-        self, url: str, status: int, headers: Mapping[str, str], body: ReadableBody, limit: asyncio.Timeout
+        self, url: str, status: int, headers: Mapping[str, str], body: WireBody, limit: asyncio.Timeout
     ) -> bytes:
         """Read a response of any status; returns the beginning of its content. `headers`: names in lower case."""
 
@@ -106,31 +184,6 @@ class OutgoingRequest(httpx.Request):
             return httpx.URL(self.target)
         except httpx.InvalidURL:
             return httpx.URL(urls.origin(self.target))
-
-
-class WireBody(httpx.AsyncByteStream):
-    """The body of a response, as sent."""
-
-    declared: int | None = None
-    """The Content-Length."""
-    received = 0
-    """Bytes read."""
-
-    @abstractmethod
-    async def read_piece(self, size: int) -> bytes:
-        """The next bytes, about `size` at most; empty at the end. Raises FetchFailed if the body is truncated."""
-
-    @property
-    @abstractmethod
-    def at_end(self) -> bool:
-        """Whether the end is known to be reached."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Discard the rest: closes the connection unless the body was read completely."""
-
-    async def aclose(self) -> None:
-        self.close()
 
 
 class WireResponse(httpx.Response):

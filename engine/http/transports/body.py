@@ -1,14 +1,12 @@
 """Reads the body of a response within limits of time and size and the node's budget."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from io import BytesIO
 from time import perf_counter
 
 import httpx
 
 from engine.http.byte_budget import BodyShare, NoRoom
-from engine.http.decompress import Decompressor, body_too_large, decompress_start, open_decompressor
+from engine.http.decompress import decompress_start, open_decompressor
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest, RequestTransport, WireBody, WireResponse
 from engine.http.response import (
@@ -23,10 +21,6 @@ from engine.http.response import (
 UNAUTHORIZED = 401
 _MAX_DRAINED_BODY = 64 * 1024
 """Bytes of the body of a redirect or challenge to read and discard, to keep the connection. A longer body closes it."""
-_PIECE_BYTES = 64 * 1024
-"""Bytes of a body that are held, then read, in one piece."""
-HoldBytes = Callable[[int], Awaitable[None]]
-"""Waits until that many further bytes may be kept in memory."""
 
 
 class BodyTransport(httpx.AsyncBaseTransport):
@@ -74,7 +68,7 @@ class BodyTransport(httpx.AsyncBaseTransport):
         answer = None
         if terms.answer_challenge is not None and status == UNAUTHORIZED:
             answer = terms.answer_challenge(pairs)
-        body, download = LimitedBody(response.body), terms.download
+        body, download = response.body, terms.download
         if download is not None:
             elapsed = perf_counter() - start
             named = {decode_header(name): decode_header(value) for name, value in received.items()}
@@ -106,7 +100,7 @@ class BodyTransport(httpx.AsyncBaseTransport):
 
     async def _read_body(
         self,
-        body: "LimitedBody",
+        body: WireBody,
         status: int,
         encoding: bytes | None,
         wait: "_ShareWait",
@@ -131,88 +125,6 @@ class BodyTransport(httpx.AsyncBaseTransport):
                 body.close()
                 return b""
             raise
-
-
-class LimitedBody:
-    """Reads the body of a wire."""
-
-    __slots__ = ("_wire",)
-
-    def __init__(self, wire: WireBody) -> None:
-        self._wire = wire
-
-    @property
-    def received(self) -> int:
-        """Bytes read, as sent."""
-        return self._wire.received
-
-    async def read(self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes) -> bytes:
-        """The whole body, decompressed. Releases the connection.
-
-        `hold` is awaited before bytes are kept, except for a body of one piece; meanwhile full buffers stop the server.
-        Raises `FetchFailed` if the body is truncated, cannot be decompressed, or exceeds `limit` bytes, as sent or
-        decompressed; the caller then closes it.
-        """
-        wire = self._wire
-        if wire.declared is not None and wire.declared > limit:
-            raise body_too_large(limit)
-        piece = await wire.read_piece(_PIECE_BYTES)
-        if wire.received > limit:
-            raise body_too_large(limit)
-        if decompressor is not None:
-            return await self._read_compressed(piece, limit, decompressor, hold)
-        if wire.at_end:
-            return piece
-        return await self._read_plain(piece, limit, hold)
-
-    async def _read_plain(self, piece: bytes, limit: int, hold: HoldBytes) -> bytes:
-        body = BytesIO()  # gives its bytes out without a copy
-        held = _PIECE_BYTES
-        await hold(held)
-        while piece:
-            body.write(piece)
-            # Held before it is read: what has to wait stays in the buffers, so that the server waits, too.
-            while self.received >= held and not self._wire.at_end:
-                held += _PIECE_BYTES
-                await hold(_PIECE_BYTES)
-            piece = await self._read_piece(held - self.received, limit)
-        return body.getvalue()
-
-    async def _read_compressed(self, piece: bytes, limit: int, decompressor: Decompressor, hold: HoldBytes) -> bytes:
-        body = BytesIO()
-        while piece:
-            for part in decompressor.feed(piece):
-                await hold(len(part))
-                body.write(part)
-            piece = await self._read_piece(_PIECE_BYTES, limit)
-        for part in decompressor.finish() if self.received else ():
-            await hold(len(part))
-            body.write(part)
-        return body.getvalue()
-
-    async def _read_piece(self, size: int, limit: int) -> bytes:
-        """About `size` bytes as sent, at most; empty at the end."""
-        piece = await self._wire.read_piece(size)
-        if self.received > limit:
-            raise body_too_large(limit)
-        return piece
-
-    async def read_start(self, limit: int) -> bytes:
-        """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
-        parts = list[bytes]()
-        while self.received < limit and (piece := await self._wire.read_piece(_PIECE_BYTES)):
-            parts.append(piece)
-        self.close()
-        return b"".join(parts)[:limit]
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The pieces as sent, without a limit: for a body that goes to a file. Raises `FetchFailed`."""
-        while piece := await self._wire.read_piece(_PIECE_BYTES):
-            yield piece
-
-    def close(self) -> None:
-        """Discard the rest: closes the connection unless the body was read completely."""
-        self._wire.close()
 
 
 class _ShareWait:

@@ -13,7 +13,6 @@ import pytest
 from engine.http.client import Fetcher
 from engine.http.errors import AddressRefused
 from engine.http.exchange import OutgoingRequest, RequestTerms
-from engine.http.transports.body import LimitedBody
 from engine.http.transports.guard import Resolvers
 from engine.http.transports.httpcore_wire import HttpcoreWire
 from engine.model.host import HostRoute, TlsRule
@@ -124,7 +123,7 @@ def test_a_body_is_read_piece_by_piece_and_its_connection_kept(modern: Site, aut
         for _ in range(2):
             terms = RequestTerms(exempt=True, route=trusting(authority, http2=http2))
             request = OutgoingRequest("GET", modern.url("/long"), httpx.Headers(), b"", terms)
-            body = LimitedBody((await wire.handle_async_request(request)).body)
+            body = (await wire.handle_async_request(request)).body
             pieces = [piece async for piece in body]
             assert len(pieces) > 10
             assert b"".join(pieces) == b"x" * 1_000_000
