@@ -1,17 +1,14 @@
 """A child of this process, whoever started it: signals, reaping, its lifeline."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
-import sys
 import time
 
 from engine.runtime.process_identity import identity_of
 
 _KILL_WAIT_SECONDS = 1.0
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Child:
@@ -80,13 +77,8 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def become_subreaper() -> bool:
-    """Become the parent of grandchildren whose parent ends (Linux); False where the system refuses."""
-    return sys.platform == "linux" and not ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def reap_orphans() -> None:
-    """Reap what others' processes left to this one, a subreaper: all that lead no session, as each Child does."""
+    """Reap the orphans that this process, a subreaper, has adopted. They lead no session; each Child leads one."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
             if os.getsid(ended.si_pid) == ended.si_pid:

@@ -1,7 +1,4 @@
-"""What a child does to be safe: dies with its parent, closes files, limits its memory.
-
-It dies with its parent, ignores its signals, keeps nothing of it open, and limits its own memory.
-"""
+"""What a child does to be safe: dies with its parent, closes files, limits its memory."""
 
 import ctypes
 import os
@@ -13,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _WATCH_SECONDS = 0.5
 
 
@@ -85,9 +82,14 @@ def limit_memory(growth: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (mapped + growth, mapped + growth))
 
 
-def _prctl(option: int, value: object) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+def become_subreaper() -> bool:
+    """Become the parent of grandchildren whose parent ends (Linux); False where the system refuses."""
+    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: object) -> bool:
+    """Whether the system took it."""
+    return sys.platform == "linux" and not ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def _watch_parent(parent: int) -> None:

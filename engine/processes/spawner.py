@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import CrawlError, reason_of
-from engine.processes.child import Child, become_subreaper, reap_orphans
+from engine.processes.child import Child, reap_orphans
+from engine.processes.child_limits import become_subreaper
 from engine.processes.heartbeat import CRASH_LIMIT
 from engine.processes.launcher import Launcher, OwnTemplate, TemplateLost
 from engine.processes.orders import Started, StartOrder

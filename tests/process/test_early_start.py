@@ -93,8 +93,8 @@ def test_one_that_died_is_followed_by_another(project: Project, site: Site, mark
 PLAIN = """
 import sys
 if "console" in sys.orig_argv:
-    from engine.processes import child
-    child.become_subreaper = lambda: False
+    from engine.processes import child_limits
+    child_limits.become_subreaper = lambda: False
 """
 
 
