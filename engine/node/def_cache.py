@@ -9,7 +9,7 @@ from engine.extract.records import RecordExtractor
 from engine.extract.select.selector_syntax import EMBEDDED_PREFIX, JMESPATH_PREFIX, JSONLD_PREFIX, is_json_selector
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
 from engine.model.fingerprint import ExtractionUnit, list_query_rules, list_units
-from engine.model.host import RetryRule
+from engine.model.host import NO_RETRY_RULE, RetryRule
 from engine.model.job import LeasedJob
 from engine.robots.host_policy import find_plain_hosts, host_rule_for, resolve_host_policy
 from engine.settings import Settings
@@ -18,7 +18,6 @@ from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.run import versions
 from engine.urls import QueryStripper
 
-_NO_RETRY_RULE = RetryRule()
 _EMPTY_GROUP = TaskGroup(name="")
 _MAX_VERSIONS = 8
 """A developer saves often: old versions are evicted, and read again if a job still needs them."""
@@ -135,7 +134,7 @@ class DefCache:
 
     def retry_rule(self, version: int, url: str) -> RetryRule:
         """Which answers of a URL's host are asked for again."""
-        return self.host_rule(version, urls.host_key(url)).retry or _NO_RETRY_RULE
+        return self.host_rule(version, urls.host_key(url)).retry or NO_RETRY_RULE
 
     def shares_cookies(self, version: int) -> bool:
         """Whether nodes share the cookies of some host."""

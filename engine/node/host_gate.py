@@ -272,10 +272,9 @@ class HostGates:
         self._admissions: dict[tuple[int, int], _Admission] = {}
         self._swept_at = 0.0
 
-    async def enter(
-        self, job: LeasedJob, host_key: str, *, send_at: float | None, delay: float, concurrency: int
-    ) -> None:
+    async def enter(self, job: LeasedJob, host_key: str, *, send_at: float | None) -> None:
         """Wait until a job may send a request to the host; it then holds one of its slots. Raises HostBackingOff."""
+        delay, concurrency = job.terms.delay, job.terms.concurrency
         gate = self._gate(host_key)
         gate.users += 1
         turn_at = 0.0

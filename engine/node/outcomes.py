@@ -8,7 +8,7 @@ from typing import Literal
 from engine import urls
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.response import FetchResponse
-from engine.model.host import RetryRule
+from engine.model.host import NO_RETRY_RULE, RetryRule
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
 from engine.model.retry_policy import OVERLOAD_STATUSES, StatusClass, classify_status, retry_wait
 from engine.node.extraction.result import PageExtraction
@@ -23,7 +23,6 @@ from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run.events import Event, Level
 from engine.store.transactions.logins import LoginNews
 
-_NO_RETRY_RULE = RetryRule()
 _MAX_REJECTION_EVENTS = 5
 _POSTPONED_SECONDS = 10.0
 
@@ -32,7 +31,11 @@ class OutcomeBuilder:
     """One for each node; `source` names it in events."""
 
     def __init__(
-        self, *, source: str, max_attempts: int, find_retry_rule: Callable[[int, str], RetryRule] | None = None
+        self,
+        *,
+        source: str,
+        max_attempts: int,
+        find_retry_rule: Callable[[int, str], RetryRule] = lambda *_: NO_RETRY_RULE,
     ) -> None:
         """`find_retry_rule`: of the host of a URL, by a version of the defs."""
         self._source = source
@@ -41,10 +44,7 @@ class OutcomeBuilder:
 
     def classify(self, job: LeasedJob, url: str, status: int) -> StatusClass:
         """The class of a status of this URL, by the rule of its host."""
-        return classify_status(status, self._retry_rule(job, url).statuses)
-
-    def _retry_rule(self, job: LeasedJob, url: str) -> RetryRule:
-        return _NO_RETRY_RULE if self._find_retry_rule is None else self._find_retry_rule(job.defs_version, url)
+        return classify_status(status, self._find_retry_rule(job.defs_version, url).statuses)
 
     def extracted(
         self,
@@ -155,7 +155,7 @@ class OutcomeBuilder:
     def retry(self, job: LeasedJob, url: str, reason: str, *, at_once: bool = False, when: str = "") -> JobOutcome:
         """READY later, or with `at_once` now; FAILED after the last attempt. `when`: for the event."""
         attempt = job.attempts + 1
-        if attempt >= (self._retry_rule(job, url).attempts or self._max_attempts):
+        if attempt >= (self._find_retry_rule(job.defs_version, url).attempts or self._max_attempts):
             return self.failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
         wait = retry_wait(attempt, random.random())
         shown = urls.without_credentials(url)

@@ -60,9 +60,7 @@ class GroupLoaders:
             if isinstance(process, LoadOutcome):
                 return process
             if must_wait:
-                await self._host_gates.enter(
-                    job, urls.host_key(url), send_at=None, delay=job.terms.delay, concurrency=job.terms.concurrency
-                )
+                await self._host_gates.enter(job, urls.host_key(url), send_at=None)
             await self._host_gates.wait_turn(job, again=again and not must_wait)
             on_send()
             context = {

@@ -100,17 +100,12 @@ class RequestSender:
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its first request; if its host rests, give the job back."""
-        hours = self._def_cache.host_rule(job.defs_version, urls.host_key(job.target or job.url)).hours
+        host_key = urls.host_key(job.target or job.url)
+        hours = self._def_cache.host_rule(job.defs_version, host_key).hours
         if hours is not None and (closed := seconds_until_open(hours, time.time())):
             return _give_back(job, HostBackingOff(boottime() + closed))
         try:
-            await self._host_gates.enter(
-                job,
-                urls.host_key(job.target or job.url),
-                send_at=job.terms.send_at,
-                delay=job.terms.delay,
-                concurrency=job.terms.concurrency,
-            )
+            await self._host_gates.enter(job, host_key, send_at=job.terms.send_at)
         except HostBackingOff as refusal:
             return _give_back(job, refusal)
         return None
@@ -121,10 +116,7 @@ class RequestSender:
         `job`: with the delay and the concurrency of that host.
         """
         self._host_gates.exit(job)
-        host_key = urls.host_key(url)
-        await self._host_gates.enter(
-            job, host_key, send_at=None, delay=job.terms.delay, concurrency=job.terms.concurrency
-        )  # fmt: skip
+        await self._host_gates.enter(job, urls.host_key(url), send_at=None)
 
     def dismiss(self, job: LeasedJob) -> None:
         """Note that the job sends no more: another may take its place at the host."""

@@ -76,19 +76,19 @@ async def test_a_cancelled_wait_leaves_nothing_behind(gate: HostGate) -> None:
 
 async def test_a_job_frees_its_slot_once(tmp_path: Path) -> None:
     gates = HostGates(HostClock(tmp_path / "hosts.clock", "a"))
-    job = leased(1)
-    await gates.enter(job, "a:80", send_at=None, delay=0.0, concurrency=1)
+    job = change(leased(1), concurrency=1)
+    await gates.enter(job, "a:80", send_at=None)
     assert gates.gate_of(job) is not None
     gates.exit(job)
     gates.exit(job)
     assert gates.gate_of(job) is None
-    await asyncio.wait_for(gates.enter(leased(2), "a:80", send_at=None, delay=0.0, concurrency=1), 0.5)
+    await asyncio.wait_for(gates.enter(change(leased(2), concurrency=1), "a:80", send_at=None), 0.5)
 
 
 async def test_a_job_that_is_late_for_its_own_turn_takes_another(gates: HostGates) -> None:
-    slow, other = change(leased(1), delay=0.1), change(leased(2), delay=0.1)
+    slow, other = (change(leased(number), delay=0.1, concurrency=2) for number in (1, 2))
     for job in (slow, other):
-        await gates.enter(job, "a:80", send_at=None, delay=0.1, concurrency=2)
+        await gates.enter(job, "a:80", send_at=None)
     sent_at = boottime()  # by the other, in its turn
     await gates.wait_turn(other, again=False)
     assert boottime() - sent_at < 0.05
@@ -97,12 +97,13 @@ async def test_a_job_that_is_late_for_its_own_turn_takes_another(gates: HostGate
 
 
 async def test_two_leases_of_one_job_hold_slots_of_their_own(gates: HostGates) -> None:
-    first, second = leased(1), leased(1)._replace(lease=2)
+    first = change(leased(1), concurrency=2)
+    second = first._replace(lease=2)
     for job in (first, second):
-        await gates.enter(job, "a:80", send_at=None, delay=0.0, concurrency=2)
+        await gates.enter(job, "a:80", send_at=None)
     gates.exit(first)
     assert gates.gate_of(second) is not None
-    await asyncio.wait_for(gates.enter(leased(3), "a:80", send_at=None, delay=0.0, concurrency=2), 0.5)
+    await asyncio.wait_for(gates.enter(change(leased(3), concurrency=2), "a:80", send_at=None), 0.5)
     gates.exit(second)
 
 
@@ -153,7 +154,7 @@ async def test_the_record_of_a_host_in_use_is_kept(gates: HostGates, monkeypatch
     monkeypatch.setattr(host_gate, "_KEEP_SECONDS", 0.0)
     monkeypatch.setattr(host_gate, "_IDLE_SECONDS", 0.02)
     for number in range(3):
-        await gates.enter(leased(number), "a:80", send_at=None, delay=0.0, concurrency=8)
+        await gates.enter(change(leased(number), concurrency=8), "a:80", send_at=None)
         await asyncio.sleep(0.02)
     assert len(kept) >= 2
 
