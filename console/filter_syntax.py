@@ -23,9 +23,9 @@ from engine.store.db.filter import FILTER_STATES, Comparison, EventFilter, GlobF
 SEARCH_TIMEOUT = 0.1
 """Seconds that the search of one text may take."""
 
-_TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|([a-z]+:"(?:[^"\\]|\\.)*"(?=\s|$)|\S+))\s*')
-_KEY_VALUE = re.compile(r"([a-z]+):(?!//)(\S*|\".*\")", re.DOTALL)
-_COMPARISON = re.compile(r"([a-z]+)(<=|>=|<|>)(\S*)")
+_TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|([A-Za-z][\w-]*:"(?:[^"\\]|\\.)*"(?=\s|$)|\S+))\s*')
+_KEY_VALUE = re.compile(r"([A-Za-z][\w-]*):(?!//)(\S*|\".*\")", re.DOTALL)
+_COMPARISON = re.compile(r"([A-Za-z][\w-]*)(<=|>=|<|>)(\S*)")
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)?")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _UNIT_SECONDS = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -145,7 +145,8 @@ def job_filter(match: str | None, states: Sequence[str] = ()) -> JobFilter:
     included = tuple(state for state in states if state in (filter_.states.include or states))
     if not included:
         raise UsageError(
-            f"no job has a state of both {given} and {match}", "Leave out `state:` in --match, or --state."
+            f"no job has a state of both {given} and {match}",
+            "--match only narrows --state: leave out its `state:`, or give another --state.",
         )
     return replace(filter_, text=f"{given} {match}", states=GlobFilter(included, filter_.states.exclude))
 
@@ -160,13 +161,15 @@ def event_filter(match: str | None, levels: Sequence[str] = ()) -> EventFilter:
 
 
 def _is_pattern(text: str, keys: Sequence[str], numbers: Sequence[str]) -> bool:
-    """Whether the text is one regular expression, spaces included: without quotes, `!` and known keys."""
+    """Whether the text is one regular expression, spaces included: without quotes, `!` and keys with a value."""
     for term in _TERM.finditer(text.strip()):
         word = term[3]
         if term[1] or word is None or word.startswith('"'):
             return False
-        key = _KEY_VALUE.fullmatch(word) or _COMPARISON.fullmatch(word)
-        if key is not None and key[1] in (*keys, *numbers):
+        if _COMPARISON.fullmatch(word):
+            return False
+        key = _KEY_VALUE.fullmatch(word)
+        if key is not None and (key[1] in (*keys, *numbers) or (key[2] and not key[2][0].isdigit())):
             return False
     return True
 

@@ -107,7 +107,7 @@ def retry(states: Sequence[str], match: str | None, run_id: str | None, data: Pa
     from console.filter_syntax import job_filter
     from engine.store.transactions.retry import retry, retry_message
 
-    filter_ = job_filter(match, [state.lower() for state in states])
+    filter_ = job_filter(match, [state.lower() for state in states] or ["failed"])
     with open_latest_run(data, run_id=run_id, write=True) as (db, run):
         count = retry(db, run.seq, filter_)
         write_lines(retry_message(count))

@@ -25,6 +25,7 @@ from engine.store.read.sent_request import SentRequest
 from engine.store.tables.job import jobs, results, step_values
 from engine.store.tables.run import checkpoints, events, runs, supervisors
 from engine.store.tables.run.events import Event
+from engine.store.tables.run.runs import Run
 from engine.store.transactions import logins, robots, statistics, supersede
 
 _BATCH = 2000
@@ -50,7 +51,8 @@ def retry(db: Database, run: int, job_filter: JobFilter) -> int:
     """Make the jobs that match READY again, as new; returns how many. A filter without a state selects FAILED ones.
 
     Their pages are fetched again. A DONE run is reopened, for the next `run` to resume.
-    Raises UsageError for states that cannot be retried, while the run is ending, and if a pattern is too slow.
+    Raises UsageError for states that cannot be retried, for a run that is ending or not the latest, and if a pattern is
+    too slow.
     """
     job_filter = retry_filter(job_filter)
     chosen = [job for chunk in browse.iter_ids(db, run, job_filter) for job in chunk]
@@ -60,7 +62,8 @@ def retry(db: Database, run: int, job_filter: JobFilter) -> int:
 def retry_jobs(
     db: Database, run: int, chosen: list[int], states: frozenset[str] = frozenset(RETRYABLE_STATES), text: str = ""
 ) -> int:
-    """Retry jobs by id; those that are no longer in one of the states are skipped."""
+    """Retry jobs by id; those that are no longer in one of the states are skipped. Raises as `retry` does."""
+    _check_latest(db, run)
     count, remaining = 0, iter(chosen)
     is_document_lost = db.value(_HAS_LOST_DOCUMENT, (id_list(chosen),))
     while batch := list(islice(remaining, _BATCH)):
@@ -122,12 +125,8 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
 
 
 def ensure_accepting(db: Database, run: int) -> None:
-    """Check that a run accepts work, inside the open transaction. Raises UsageError if it is ending."""
-    current, newest = runs.get(db, run), runs.latest(db)
-    if newest is not None and newest.seq != run:
-        raise UsageError(
-            f"run {current.id} cannot be resumed: {newest.id} is newer", "Only the latest run can be resumed."
-        )
+    """Check that a run accepts work, in the open transaction. Raises UsageError if it ends or a newer one exists."""
+    current = _check_latest(db, run)
     supervisor = supervisors.current(db)
     if supervisor is not None and supervisor.run == run and is_process_alive(supervisor.identity):
         if current.stage not in _ACCEPTING_STAGES or current.state is RunState.DRAINING:
@@ -138,6 +137,16 @@ def ensure_accepting(db: Database, run: int) -> None:
         return
     if current.state in (RunState.DONE, RunState.DRAINING):
         runs.set_state(db, run, RunState.READY, "jobs were retried")
+
+
+def _check_latest(db: Database, run: int) -> Run:
+    """The run. Raises UsageError if a newer one exists."""
+    current, newest = runs.get(db, run), runs.latest(db)
+    if newest is not None and newest.seq != run:
+        raise UsageError(
+            f"run {current.id} cannot be resumed: {newest.id} is newer", "Only the latest run can be resumed."
+        )
+    return current
 
 
 def _document_key(row: tuple[Any, ...]) -> bytes:

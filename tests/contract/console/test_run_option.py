@@ -45,6 +45,22 @@ def test_only_the_latest_run_is_retried(store: StoreHarness, capsys: pytest.Capt
     code, out, error = invoke(capsys, "retry", "--run", first, *data)
     assert (code, out) == (2, "")
     assert f"cannot be resumed: {newer} is newer" in error
+    code, out, error = invoke(capsys, "retry", "--run", first, "--match", "nothing", *data)
+    assert (code, out) == (2, "")
+    assert f"cannot be resumed: {newer} is newer" in error, "also where nothing matches"
+
+
+@pytest.mark.parametrize("match", ["state:done", "state:done,skipped", "second state:done", "!state:failed"])
+def test_a_match_never_widens_what_is_retried(
+    store: StoreHarness, capsys: pytest.CaptureFixture[str], match: str
+) -> None:
+    store.seed("http://a/first", "http://a/second")
+    store.commit(*(store.done(job) for job in store.take("http://a/")))
+    code, out, _ = invoke(capsys, "retry", "--match", match, "--data", str(store.folder))
+    assert (code, out) in [(2, ""), (0, "0 jobs are READY again\n")]
+    assert [state for _, state in store.jobs()] == ["DONE", "DONE"]
+    data = ("--state", "done", "--match", "second", "--data", str(store.folder))
+    assert invoke(capsys, "retry", *data)[:2] == (0, "1 job is READY again\n")
 
 
 def test_following_takes_no_run(store: StoreHarness, capsys: pytest.CaptureFixture[str]) -> None:

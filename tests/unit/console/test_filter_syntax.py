@@ -98,13 +98,33 @@ def test_an_unknown_key_lists_the_valid_ones() -> None:
     assert "age>" in caught.value.remedy
 
 
-@pytest.mark.parametrize("pattern", ["a b", "retry:", "^run .* DONE$", "http://x/1", "HTTP 50[0-9]", "x>1"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["a b", "retry:", "^run .* DONE$", "http://x/1", "HTTP 50[0-9]", "shop:80/a", "cannot be read: timeout", "(?i:x)"],
+)
 def test_a_match_without_keys_is_one_regular_expression(pattern: str) -> None:
     filter_ = job_filter(pattern, ["failed"])
     assert filter_.searches == (TextSearch(pattern),)
     assert filter_.states == GlobFilter(("failed",))
     assert filter_.text == f"state:failed {pattern}"
     assert event_filter(pattern, ["WARNING", "ERROR"]).searches == (TextSearch(pattern),)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("foo:bar", "foo"), ("hots:x", "hots"), ("State:failed", "State"), ("/books foo:bar", "foo"),
+        ("data_def:book", "data_def"), ('groop:"a b"', "groop"), ("attemps>3", "attemps"), ("x<=1", "x"),
+    ],
+)  # fmt: skip
+def test_an_unknown_key_in_a_match_is_refused(text: str, key: str) -> None:
+    for read in (job_filter, event_filter, parse, parse_events):
+        with pytest.raises(UsageError, match=f"unknown key '{key}'") as caught:
+            read(text)
+        assert "in quotes" in caught.value.remedy
+    with pytest.raises(UsageError, match="did you mean 'host'"):
+        job_filter("hots:x")
+    assert job_filter('"foo:bar"').searches
 
 
 def test_a_match_with_keys_is_a_filter() -> None:
