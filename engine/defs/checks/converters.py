@@ -1,15 +1,10 @@
 """Checks the fields that plugin code converts or fills."""
 
-from engine.defs.language.keys import data_def_of, iter_all_tasks
+from engine.defs.language.keys import STEP_EXCLUDES, data_def_of, iter_all_tasks
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.errors import suggest
 from engine.plugins.catalog import Catalog
-
-_SELECTING_KEYS = (
-    "selector", "scope", "attribute", "all", "join", "whitespace", "replace", "match", "split", "decimalMark",
-    "groupMark", "value", "convert", "fields",
-)  # fmt: skip
 
 
 def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
@@ -33,7 +28,7 @@ def _check_field(field: Entry, catalog: Catalog, problems: Problems) -> None:
     if convert is not None and "fields" in node.entries:
         problems.add(node.key_place("convert"), "conflict", "`convert` has no effect with `fields`; keep one")
     if node.is_true("fromStep"):
-        for key in _SELECTING_KEYS:
+        for key in STEP_EXCLUDES:
             if key in node.entries:
                 message = f"`{key}` has no effect with `fromStep`: a step fills the field; keep one"
                 problems.add(node.key_place(key), "conflict", message)

@@ -296,11 +296,6 @@ TERMS: Mapping[type, type[Struct]] = {
     Axis: AxisTerm,
 }
 """The structs that are written in another form, each with the struct that declares its keys."""
-NESTING_EXCLUDES = (
-    "value", "scope", "attribute", "whitespace", "replace", "match", "split", "type", "format", "locale",
-    "decimalMark", "groupMark",
-)  # fmt: skip
-"""Keys without a meaning beside `fields`."""
 MARKED_TYPES = {"decimalMark": ("float", "decimal", "price"), "groupMark": ("int", "float", "decimal", "price")}
 """By key, the types of numbers that may be written with it."""
 AUTH_KINDS: tuple[AuthKind, ...] = get_args(AuthKind)
@@ -319,6 +314,16 @@ def keys_of(struct: type[Struct]) -> dict[str, Declared]:
     for _, inline in declared.inline:
         keys |= keys_of(inline)
     return keys
+
+
+def _field_keys_except(*kept: str) -> tuple[str, ...]:
+    return tuple(key for key in keys_of(Field) if key not in kept)
+
+
+NESTING_EXCLUDES = _field_keys_except("selector", "all", "join", "default", "required", "fields", "convert", "fromStep")
+"""Keys of a field without a meaning beside `fields`."""
+STEP_EXCLUDES = _field_keys_except("type", "format", "locale", "default", "required", "fromStep")
+"""Keys of a field without a meaning beside `fromStep`."""
 
 
 def is_table(data_def: YamlNode) -> bool:
