@@ -110,6 +110,7 @@ class NodeBeatThread(threading.Thread):
             return
         self._number += 1
         held = self._capacity.held
+        url, age, limit = self._loop.oldest_request if held else ("", 0.0, 0.0)
         children = (*self._extraction_pool.pids, *self._loader_pool.pids)
         beat = Beat(
             number=self._number,
@@ -121,7 +122,9 @@ class NodeBeatThread(threading.Thread):
             rss=resident_bytes() + sum(map(resident_bytes, children)),
             cpu=cpu_seconds() + sum(map(cpu_seconds, children)),
             lag=self._loop.lag,
-            now=self._intake.alarm or (self._loop.current_url if held else ""),
+            now=self._intake.alarm or url,
+            now_age=age,
+            now_limit=limit,
         )
         with contextlib.suppress(OSError):  # a full disk may refuse the first record
             self._writer.write(beat)

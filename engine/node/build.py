@@ -128,6 +128,7 @@ def build_node(
         on_finished=commit_queue.put,
         on_slot_freed=capacity.notify_freed,
         concurrency=settings.concurrency,
+        deadline=settings.deadline,
         source=name,
     )
     leaser = Leaser(

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from engine import urls
 from engine.errors import CrawlError
-from engine.model.job import JobState, LeasedJob
+from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import AttemptStats, JobOutcome
@@ -20,6 +20,8 @@ from engine.store.tables.run.events import Event
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
+_SHOWN_SECONDS = 1.0
+"""How long a node between two requests still names the last one."""
 
 
 class JobRunner(Protocol):
@@ -49,7 +51,11 @@ class _Slot(Struct):
     started_at: float
     """Monotonic second."""
     running: bool = False
-    sending: bool = False
+    sent_at: float | None = None
+    """None: its request is not sent yet."""
+    url: str = ""
+    limit: float = 0.0
+    """Seconds that the request may take; 0: no limit."""
     released: bool = False
     """Whether to return the job before it starts: a task cancelled before its first step would leave no trace."""
 
@@ -65,6 +71,7 @@ class FetchLoop(threading.Thread):
         on_finished: Callable[[JobOutcome], None],
         on_slot_freed: Callable[[], None],
         concurrency: int,
+        deadline: float,
         source: str,
     ) -> None:
         """`build_pipeline` is called on the loop's thread; `on_slot_freed` when a job has left its slot.
@@ -77,6 +84,7 @@ class FetchLoop(threading.Thread):
         self._on_finished = on_finished
         self._on_slot_freed = on_slot_freed
         self._concurrency = concurrency
+        self._deadline = deadline
         self._source = source
         self._slots: dict[tuple[int, int], _Slot] = {}
         self._releasing = False
@@ -87,11 +95,19 @@ class FetchLoop(threading.Thread):
         self._stop_event: asyncio.Event | None = None
         self.ticked_at = time.monotonic()
         self.lag = 0.0
-        self.current_url = ""
+        self._oldest: _Slot | None = None
 
     @property
     def active_count(self) -> int:
         return self._active_jobs.count
+
+    @property
+    def oldest_request(self) -> tuple[str, float, float]:
+        """URL of the request that was sent first of those in flight, its age, and the seconds it may take."""
+        slot = self._oldest
+        if slot is None or slot.sent_at is None:
+            return "", 0.0, 0.0
+        return slot.url, time.monotonic() - slot.sent_at, slot.limit
 
     def start_and_wait(self) -> None:
         """Start the thread; returns when jobs may be submitted. Raises CrawlError where it ends before."""
@@ -132,9 +148,16 @@ class FetchLoop(threading.Thread):
                 pass
             self.ticked_at = time.monotonic()
             self.lag = max(0.0, self.ticked_at - planned)
+            self._find_oldest()
         for slot in self._slots.values():
             slot.task.cancel()
         await self._pipeline.aclose()
+
+    def _find_oldest(self) -> None:
+        sent = [slot for slot in self._slots.values() if slot.sent_at is not None]
+        oldest = min(sent, key=lambda slot: slot.sent_at or 0.0, default=None)
+        if oldest is not None or self._oldest is None or self.ticked_at - (self._oldest.sent_at or 0) > _SHOWN_SECONDS:
+            self._oldest = oldest
 
     def _start_jobs(self, jobs: list[LeasedJob]) -> None:
         assert self._loop is not None and self._pipeline is not None
@@ -149,8 +172,8 @@ class FetchLoop(threading.Thread):
         slot.running = True
 
         def started() -> None:
-            slot.sending = True
-            self.current_url = urls.without_credentials(job.target or job.url)
+            slot.sent_at, slot.url = time.monotonic(), urls.without_credentials(job.target or job.url)
+            slot.limit = 0.0 if job.kind is JobKind.FILE else self._deadline
 
         try:
             if slot.released:
@@ -163,7 +186,7 @@ class FetchLoop(threading.Thread):
                     outcome = await self._admit_and_process(job, started)
         except asyncio.CancelledError as cancelled:
             reason = cancelled.args[0] if cancelled.args else None
-            if reason is None and slot.sending:
+            if reason is None and slot.sent_at is not None:
                 raise
             outcome = self._interrupted_outcome(job, slot, reason)
         except Exception as error:
@@ -172,7 +195,7 @@ class FetchLoop(threading.Thread):
             event = Event(time.time(), "ERROR", self._source, "page", f"FAILED: {reason}  {job.url}", job.id)
             outcome = JobOutcome(
                 job=job, state=JobState.FAILED, reason=reason, attempts=1, effects=(event, HostFailure()),
-                stats=AttemptStats(requests=int(slot.sending)),
+                stats=AttemptStats(requests=int(slot.sent_at is not None)),
             )  # fmt: skip
         finally:
             self._pipeline.forget(job)
@@ -187,7 +210,7 @@ class FetchLoop(threading.Thread):
         return await self._pipeline.process(job, started) if given_back is None else given_back
 
     def _interrupted_outcome(self, job: LeasedJob, slot: _Slot, reason: str | None) -> JobOutcome:
-        if not slot.sending:
+        if slot.sent_at is None:
             return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
         detail = f"{reason}; in progress for {time.monotonic() - slot.started_at:.1f} s"
         event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {detail}", job.id)
@@ -201,7 +224,7 @@ class FetchLoop(threading.Thread):
         for slot in list(self._slots.values()):
             if not slot.running:
                 slot.released = True
-            elif not slot.sending:
+            elif slot.sent_at is None:
                 slot.task.cancel()
             elif reason is not None:
                 slot.task.cancel(reason)

@@ -18,7 +18,7 @@ INTERVAL = 0.25
 SUPERVISOR_BEAT = "supervisor"
 """Name of the supervisor's beat. Its `now` holds the alarm, readable while no table can be written."""
 
-_RECORD = struct.Struct("<QB?2xIQQQdddQQ200s")
+_RECORD = struct.Struct("<QB?2xIQQQdddQQdd200s")
 _CHECKSUM = struct.Struct("<I")
 _NAME = re.compile(rf"[na]\d+|{SUPERVISOR_BEAT}", re.ASCII)
 _MAX_BYTES = 4096
@@ -40,7 +40,7 @@ class Beat(Struct, frozen=True, kw_only=True):
     cpu: float = 0.0
     """CPU seconds so far (node)."""
     lag: float = 0.0
-    """Seconds its event loop ran late."""
+    """Seconds its event loop ran late (node), or its last tick took (supervisor)."""
     flush_ms: float = 0.0
     """Milliseconds the last flush took (appender)."""
     rows: int = 0
@@ -48,6 +48,10 @@ class Beat(Struct, frozen=True, kw_only=True):
     bytes: int = 0
     now: str = ""
     """Its current work; cut to 200 bytes."""
+    now_age: float = 0.0
+    """Seconds since its oldest request was sent, of which `now` is the URL (node)."""
+    now_limit: float = 0.0
+    """Seconds that this request may take; 0: no limit (node)."""
 
 
 class BeatWriter:
@@ -73,6 +77,8 @@ class BeatWriter:
             beat.flush_ms,
             beat.rows,
             beat.bytes,
+            beat.now_age,
+            beat.now_limit,
             now,
         )
         os.pwrite(self._fd, body + _CHECKSUM.pack(zlib.crc32(body)), 0)
@@ -90,8 +96,8 @@ def read_beat(path: Path) -> Beat | None:
         return None
     if len(record) != _RECORD.size + _CHECKSUM.size or not _has_checksum(record):
         return None
-    number, state, runs_alone, in_flight, done, failed, rss, cpu, lag, flush_ms, rows, size, now = _RECORD.unpack_from(
-        record
+    number, state, runs_alone, in_flight, done, failed, rss, cpu, lag, flush_ms, rows, size, age, limit, now = (
+        _RECORD.unpack_from(record)
     )
     return Beat(
         number=number,
@@ -107,6 +113,8 @@ def read_beat(path: Path) -> Beat | None:
         rows=rows,
         bytes=size,
         now=now.rstrip(b"\0").decode("utf-8", "ignore"),
+        now_age=age,
+        now_limit=limit,
     )
 
 

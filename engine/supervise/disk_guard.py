@@ -35,6 +35,8 @@ class DiskGuard:
         self._pending_events: list[Event] = []
         self._recorded_alarm = ""
         self._checked_at = self._attempted_at = 0.0
+        self.tick_seconds = 0.0
+        """How long the supervisor's last tick took, for its beat."""
         self._beat_number = 0
         self._beat_writer: BeatWriter | None = None
         self._beat_path = folder / "beats" / SUPERVISOR_BEAT
@@ -102,7 +104,9 @@ class DiskGuard:
             self._create_beat()
         with contextlib.suppress(OSError):
             if self._beat_writer is not None:
-                self._beat_writer.write(Beat(number=self._beat_number, state="READY", now=self.alarm))
+                self._beat_writer.write(
+                    Beat(number=self._beat_number, state="READY", lag=self.tick_seconds, now=self.alarm)
+                )
 
 
 def _alarm_event(alarm: str) -> Event:

@@ -128,6 +128,13 @@ class Supervisor:
 
         Raises StorageError if a database was deleted or replaced.
         """
+        started = time.monotonic()
+        try:
+            self._tick()
+        finally:
+            self.disk.tick_seconds = time.monotonic() - started
+
+    def _tick(self) -> None:
         self.disk.check()
         self._spawner.check()
         if self._kill_reason is not None:

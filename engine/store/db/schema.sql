@@ -92,7 +92,9 @@ CREATE TABLE nodes (
     failed     INTEGER NOT NULL DEFAULT 0,
     rss        INTEGER NOT NULL DEFAULT 0,
     lag        REAL NOT NULL DEFAULT 0,
-    now        TEXT NOT NULL DEFAULT '',
+    now        TEXT NOT NULL DEFAULT '',           -- the URL of its oldest request in flight
+    now_age    REAL NOT NULL DEFAULT 0,            -- seconds since that request was sent
+    now_limit  REAL NOT NULL DEFAULT 0,            -- seconds that it may take; 0: no limit
     UNIQUE (run, number)
 );
 

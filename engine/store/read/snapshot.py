@@ -37,7 +37,8 @@ FROM sequences WHERE run = ? AND kind = 'file'
 """
 _FAILED_REQUESTS = "SELECT total(errors + gone), total(blocked), total(paused) FROM hosts WHERE run = ?"
 _NODES = """
-SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, replaces, reason, ended_at,
+SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, now_age, now_limit, replaces,
+    reason, ended_at,
     supervisor < (SELECT max(epoch) FROM supervisors)
 FROM nodes WHERE run = ? ORDER BY number
 """
@@ -80,6 +81,10 @@ class NodeRow(Struct, frozen=True):
     reason: str | None
     past: bool
     """Whether an earlier supervisor started it."""
+    now_age: float = 0.0
+    """Seconds since the request of `now`, its oldest in flight, was sent."""
+    now_limit: float = 0.0
+    """Seconds that this request may take; 0: no limit."""
 
 
 class SequenceRow(Struct, frozen=True):
@@ -271,10 +276,11 @@ def _read_nodes(db: Database, run: int) -> list[NodeRow]:
             id=f"n{number}", role=role, state=state, heart=heart, done=done, failed=failed,
             pid=pid if ended is None else None, beat_age=age if ended is None else None,
             in_flight=held if ended is None else 0, rss=rss, lag=lag, now=now if ended is None else "",
-            replaces=None if replaces is None else f"n{replaces}", reason=reason, past=bool(past),
+            replaces=None if replaces is None else f"n{replaces}", reason=reason, past=bool(past), now_age=now_age,
+            now_limit=now_limit,
         )
-        for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, replaces, reason, ended, past
-        in db.all(_NODES, (run,))
+        for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, now_age, now_limit, replaces,
+        reason, ended, past in db.all(_NODES, (run,))
     ]  # fmt: skip
 
 

@@ -248,7 +248,17 @@ class NodePool:
     def _write_beats(self, children: list[MonitoredChild], now: float) -> None:
         beats = [
             NodeBeat(
-                c.epoch, NodeState(b.state), c.heartbeat.age(now), b.in_flight, b.done, b.failed, b.rss, b.lag, b.now
+                c.epoch,
+                NodeState(b.state),
+                c.heartbeat.age(now),
+                b.in_flight,
+                b.done,
+                b.failed,
+                b.rss,
+                b.lag,
+                b.now,
+                b.now_age,
+                b.now_limit,
             )
             for c in children
             if (b := c.heartbeat.beat) is not None

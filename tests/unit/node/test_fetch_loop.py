@@ -2,11 +2,12 @@
 
 import asyncio
 import queue
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from engine.model.job import JobState, LeasedJob
+from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.capacity import ActiveJobs
 from engine.node.fetch_loop import FetchLoop
 from engine.store.tables.outcome import JobOutcome
@@ -14,9 +15,10 @@ from tests.unit.node.leased_jobs import change, leased
 
 
 class FakePipeline:
-    """Sends at once and returns an outcome 0.1 s later."""
+    """Sends at once and returns an outcome `seconds` later."""
 
     def __init__(self) -> None:
+        self.seconds = 0.1
         self.admitted: list[int] = []
         self.sent: list[int] = []
         self.closed = False
@@ -34,7 +36,7 @@ class FakePipeline:
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         self.sent.append(job.id)
         started()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(self.seconds)
         return JobOutcome(job=job, state=JobState.DONE)
 
     async def aclose(self) -> None:
@@ -59,6 +61,7 @@ def loop(pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]") -> Iterato
         on_finished=finished.put,
         on_slot_freed=lambda: None,
         concurrency=2,
+        deadline=30.0,
         source="n1",
     )
     loop.start_and_wait()
@@ -109,3 +112,25 @@ def test_two_leases_of_one_job_are_kept_apart(
     loop.submit([leased(1), leased(1)._replace(lease=2)])
     assert {finished.get(timeout=5).job.lease for _ in range(2)} == {1, 2}
     assert loop.active_count == 0
+
+
+def test_the_request_that_was_sent_first_is_named_with_its_age_and_limit(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
+) -> None:
+    assert loop.oldest_request == ("", 0.0, 0.0)
+    pipeline.seconds = 0.5
+    loop.submit([leased(1)])
+    while not loop.oldest_request[0]:
+        time.sleep(0.01)
+    loop.submit([change(leased(2), kind=JobKind.FILE)])
+    time.sleep(0.3)
+    url, age, limit = loop.oldest_request
+    assert (url, limit) == (leased(1).url, 30.0)
+    assert 0.3 <= age < 5
+    finished.get(timeout=5)
+    time.sleep(0.15)
+    assert loop.oldest_request[0] == leased(2).url
+    assert loop.oldest_request[2] == 0.0, "a download may take as long as it gives bytes"
+    finished.get(timeout=5)
+    time.sleep(1.2)
+    assert loop.oldest_request[0] == "", "between two requests a node names none"

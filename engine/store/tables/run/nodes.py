@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from engine.errors import Fenced
 from engine.model.node import (
@@ -43,11 +44,11 @@ _SET_ROLE = {
     for role in Role
 }
 _RECORD_BEATS = """
-WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now) AS ({values})
+WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now, now_age, now_limit) AS ({values})
 UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AND b.state IN ('READY','DONE')
         THEN b.state ELSE nodes.state END,
     beat_age = b.beat_age, in_flight = b.in_flight, done = b.done, failed = b.failed, rss = b.rss, lag = b.lag,
-    now = b.now
+    now = b.now, now_age = b.now_age, now_limit = b.now_limit
 FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD', 'FAILED')
 """
 _LEFT_OVER = f"""
@@ -84,7 +85,11 @@ class NodeBeat(Struct, frozen=True):
     lag: float
     """Seconds by which the node's event loop runs late."""
     now: str
-    """The URL the node is processing."""
+    """The URL of its oldest request in flight."""
+    now_age: float = 0.0
+    """Seconds since that request was sent."""
+    now_limit: float = 0.0
+    """Seconds that it may take; 0: no limit."""
 
 
 def insert(db: Database, run: int, supervisor: int, role: Role, replaces: int | None, now: float) -> tuple[int, int]:
@@ -146,9 +151,7 @@ def end(db: Database, epoch: int, reason: str, now: float) -> None:
 
 
 def record_beats(db: Database, beats: Sequence[NodeBeat]) -> None:
-    db.execute_values(
-        _RECORD_BEATS, [(b.epoch, b.state, b.age, b.in_flight, b.done, b.failed, b.rss, b.lag, b.now) for b in beats]
-    )
+    db.execute_values(_RECORD_BEATS, [astuple(beat) for beat in beats])
 
 
 def list_left_over(db: Database) -> list[tuple[int, int, int, str | None]]:

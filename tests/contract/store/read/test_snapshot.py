@@ -72,7 +72,7 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
     with store.db.transaction():
         nodes.record_spawn(store.db, store.nodes[0], 4711, "b:4711:1")
         nodes.record_beats(
-            store.db, [NodeBeat(store.nodes[0], NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/")]
+            store.db, [NodeBeat(store.nodes[0], NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/", 24.0, 30.0)]
         )
         nodes.set_heart(store.db, store.nodes[0], HeartbeatState.HEALTHY)
         nodes.set_state(store.db, store.nodes[1], NodeState.DEAD)
@@ -83,7 +83,7 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
     assert asdict(one) == {
         "id": "n1", "role": "RUNNER", "state": "READY", "heart": "HEALTHY", "done": 10, "failed": 1, "pid": 4711,
         "beat_age": 0.2, "in_flight": 3, "rss": 5000, "lag": 0.01, "now": "http://a/", "replaces": None,
-        "reason": None, "past": False,
+        "reason": None, "past": False, "now_age": 24.0, "now_limit": 30.0,
     }  # fmt: skip
     assert (two.state, two.pid, two.beat_age, two.reason) == ("DEAD", None, None, "died: signal 9")
     assert (three.id, three.replaces, three.state) == ("n3", "n2", "STARTING")
