@@ -194,7 +194,10 @@ def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool
     """
     view = read_snapshot(data)
     if view.epoch is None or supervisor_pid(view) is None:
-        raise SupervisorNotRunning(f"{data}: no supervisor is running", "Start one with `crawl-console run`.")
+        raise SupervisorNotRunning(
+            f"{data}: no supervisor is running: `{name}` has no run to act on",
+            "`crawl-console status` shows the latest run; --data names another folder.",
+        )
     db = Database.open(data / CRAWL)
     try:
         with db.transaction():

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from engine.errors import plural as plural
 from engine.model.run import Eta
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 _UNITS = ("", "k", "M", "G", "T")
-_SIBILANTS = ("s", "x", "ch", "sh")
 _URL = re.compile(r"https?://\S*[^\s;,:]")
 
 
@@ -176,16 +176,6 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """The rows of a table as lines whose cells are aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def plural(number: int, noun: str) -> str:
-    """`1 job`, `12 jobs`, `2 matches`, `3 retries`."""
-    if number == 1:
-        return f"1 {noun}"
-    shown = f"{number:,}"
-    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return f"{shown} {noun[:-1]}ies"
-    return f"{shown} {noun}{'es' if noun.endswith(_SIBILANTS) else 's'}"
 
 
 def plan_lines(plan: "Plan") -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 _MAX_LINE_LENGTH = 200
+_SIBILANTS = ("s", "x", "ch", "sh")
 
 
 class CrawlError(Exception):
@@ -107,6 +108,16 @@ def suggest(name: str, choices: list[str]) -> str:
     if choices and len(choices) <= 12:
         return f" (choose from {', '.join(sorted(choices))})"
     return ""
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 job`, `12 jobs`, `2 matches`, `3 retries`."""
+    if number == 1:
+        return f"1 {noun}"
+    shown = f"{number:,}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{shown} {noun[:-1]}ies"
+    return f"{shown} {noun}{'es' if noun.endswith(_SIBILANTS) else 's'}"
 
 
 def one_line(text: str) -> str:

@@ -24,6 +24,13 @@ _IGNORED = re.compile(r"^[\x00-\x20]+|[\t\n\r]")
 """Characters that have no meaning in a URL."""
 _USERINFO = re.compile(r"(https?:[/\\]*|[/\\]{2,})((?:[^/\\?#%]|%\{[^{}]*\}|%(?!\{[^{}]*\})|\\[{},])*)@", re.IGNORECASE)
 """The start of a URL up to the last `@` of its authority, as browsers find it; a `%{…}` is one character."""
+_SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_HOST_WITHOUT_SCHEME = re.compile(
+    r"""\s*(?!\.)(?:localhost|\[[0-9a-f:.]+\]|(?:[\w-]+\.)+(?:(?!(?:html?|php|aspx?|jsp|json|xml|csv|txt|pdf)$)[\w-]+))
+    (?::[0-9]+)?(?:[/?\#]|$)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A host, and what follows it in a URL. `page.html` is a file."""
 _NO_RULE = object()
 
 
@@ -140,6 +147,21 @@ def resolve(url: str, base: str | None) -> str | None:
         folder = _file_url(base)
         return None if folder is None else resolve_below(folder.rstrip("/") + "/", url)
     return join(base, url) if base else normalize(url)
+
+
+def scheme_hint(url: str) -> str:
+    """` (http:// missing?)` for a text that starts with the name of a host, else nothing."""
+    return " (http:// missing?)" if _HOST_WITHOUT_SCHEME.match(url) else ""
+
+
+def why_unusable(url: str, base: str | None) -> str:
+    """Why `resolve` gives no URL for a text: `http:// missing?`, `ftp: is not http or https`."""
+    if hint := scheme_hint(url):
+        return hint.strip(" ()")
+    scheme = _SCHEME.match(url)
+    if scheme is not None and not is_http_url(url.strip()):
+        return f"{scheme[1]}: is not http or https"
+    return "a relative URL, and no base is set" if base is None and scheme is None else "not a valid URL"
 
 
 def resolve_below(folder: str, path: str) -> str | None:

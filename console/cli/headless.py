@@ -54,6 +54,10 @@ def run_headless(options: HeadlessOptions) -> int:
 
         load(options.defs)  # fails before the data dir is made: a folder without defs stays unchanged
     check_data_dir(options.data)  # the lock writes into it
+    if options.output is not None:
+        from engine.supervise.outputs import appender_for_file
+
+        appender_for_file(options.output)  # fails before the data dir is made
     signals = _Signals()
     lock = Lock.acquire(options.data)
     gc.disable()  # during the imports, which stay in memory

@@ -12,7 +12,7 @@ import click
 from console.cli.commands import COMMANDS
 from console.cli.output import redirect_to_devnull
 from engine import __version__
-from engine.errors import CrawlError, DefsError, UsageError
+from engine.errors import CrawlError, DefsError, UsageError, suggest
 
 _ENVIRONMENT_ERRORS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
@@ -24,11 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code."""
     _open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    late_command = None
     if not words or (words[0].startswith("-") and words[0] not in ("--version", "-V", "--help", "-h")):
+        late_command = next((word for word in words if word in COMMANDS), None)
         words.insert(0, "run")
     elif words[0] == "help":
         words = [*words[1:2], "--help"]
-    code = _invoke(words)
+    code = _invoke(words, late_command)
     try:
         sys.stderr.flush()
     except OSError:  # the terminal is gone; the exit code stays
@@ -59,8 +61,8 @@ def _check_encoding(words: Sequence[str]) -> None:
                 raise UsageError(f"{shown}: not UTF-8", "Write arguments and paths in UTF-8.") from None
 
 
-def _invoke(words: list[str]) -> int:
-    """Run a command; returns its exit code. Errors become messages."""
+def _invoke(words: list[str], late_command: str | None = None) -> int:
+    """Run a command; returns its exit code. Errors become messages. `late_command`: a command behind options."""
     try:
         _check_encoding(words)
         return int(crawl_console.main(words, prog_name="crawl-console", standalone_mode=False, obj=words) or 0)
@@ -68,6 +70,8 @@ def _invoke(words: list[str]) -> int:
         return ended.exit_code
     except click.ClickException as error:
         error.show()
+        if late_command is not None:
+            click.echo(f"A command stands before its options: crawl-console {late_command} …", err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -106,6 +110,14 @@ class LazyGroup(click.Group):
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"console.cli.commands.{module}"), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click, with a suggestion for an unknown command."""
+        if args[0] not in COMMANDS and args[0] != "convert":
+            raise click.UsageError(f"No such command '{args[0]}'{suggest(args[0], list(COMMANDS))}.", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of `--help` from the registry: it imports no command."""

@@ -91,7 +91,10 @@ def _read_file(source: str, limit: int) -> tuple[bytes, str]:
             body, address = sys.stdin.buffer.read(limit + 1), "file:///dev/stdin"
         elif path.is_dir() or not path.exists():
             problem = "a directory" if path.is_dir() else "no such file"
-            raise UsageError(f"{source}: {problem}", "Give a file, an http:// or https:// URL, or --job.")
+            shown = urls.without_credentials(source)
+            raise UsageError(
+                f"{shown}: {problem}{urls.scheme_hint(shown)}", "Give a file, or an http:// or https:// URL."
+            )
         else:
             with path.open("rb") as file:
                 body, address = file.read(limit + 1), path.absolute().as_uri()

@@ -344,7 +344,7 @@ class Actions:
         """Write all jobs that match to a CSV file."""
         path = self._app.options.data / "exports" / f"jobs-{time.strftime('%Y%m%d-%H%M%S')}.csv"
         self._run_command(
-            "export", lambda: (True, f"{self._control_client.export_jobs(job_filter, path)} jobs: {path}")
+            "export", lambda: (True, f"{plural(self._control_client.export_jobs(job_filter, path), 'job')}: {path}")
         )
 
     def _require_supervisor(self, command: str) -> PollResult | None:

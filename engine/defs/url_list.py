@@ -23,7 +23,7 @@ def read_urls(path: str) -> Iterator[tuple[int, str]]:
                 if text and not text.startswith("#"):
                     yield number, text
     except OSError as error:
-        raise ListUnreadable(f"{path}: {error.strerror}", "Fix the `from` of the locator, or the file.") from error
+        raise ListUnreadable(f"{path}: {error.strerror}", "Check the path of the list and its permissions.") from error
 
 
 def shown_path(path: str) -> str:

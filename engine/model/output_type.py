@@ -47,6 +47,12 @@ def is_shared_file(type_: str) -> bool:
 
 
 def output_type_for_suffix(suffix: str) -> OutputType | None:
-    """The type of a file with this suffix, with or without the dot, in any case, or None."""
+    """The type that a suffix stands for, with or without the dot, in any case. None for others, such as `.txt`."""
     plain = suffix.lower().removeprefix(".")
-    return next((type_ for type_ in OUTPUT_TYPES.values() if plain in type_.suffixes), None)
+    return next((type_ for type_ in OUTPUT_TYPES.values() if plain in type_.suffixes and type_.name != SCOOPI), None)
+
+
+def describe_suffixes() -> str:
+    """The suffixes that stand for a type: `.csv, .jsonl, .db or .sqlite`."""
+    *others, last = (f".{each}" for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI for each in type_.suffixes)
+    return f"{', '.join(others)} or {last}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from engine import urls
+from engine.errors import plural
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.response import FetchResponse
 from engine.model.host import NO_RETRY_RULE, RetryRule
@@ -71,9 +72,8 @@ class OutcomeBuilder:
             events += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
         events += [self.event(job, "WARNING", f"{warning}: {url}", "row") for warning in extraction.warnings]
         if extraction.dropped_links:
-            events.append(
-                self.event(job, "WARNING", f"{extraction.dropped_links:,} links beyond max_links dropped on {url}")
-            )
+            links = plural(extraction.dropped_links, "link")
+            events.append(self.event(job, "WARNING", f"{links} beyond max_links dropped on {url}"))
         reason = describe_step_errors(extraction.results) if extraction.results else None
         if reason is not None:
             events.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))

@@ -13,9 +13,10 @@ from engine.errors import PageUnavailable, UsageError, suggest
 from engine.extract.links.link_explanations import NOT_FOLLOWED
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
+from engine.extract.select.selection import Selection
 from engine.http.decode import is_pdf
 from engine.model.definition import DataDef, Definitions, TaskGroup
-from engine.model.host import product_token
+from engine.model.host import LoginRule, product_token
 from engine.model.record import ExtractedLink, Rejection
 from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
@@ -76,6 +77,27 @@ def locator_origin(definitions: Definitions, data_def: str, url: str, settings: 
     name = locators[0].name if locators else group
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return PageOrigin(group=group, locator=name, locator_url=url, run="try", run_time=settings.run_time or now)
+
+
+def login_of(url: str, definitions: Definitions) -> LoginRule | None:
+    """How a crawl logs in before it asks for a page; None for a host without a login, and for a file."""
+    start = urls.normalize(url)
+    return None if start is None else host_rule_for(definitions, urls.host_key(start)).login
+
+
+def check_login(rule: LoginRule, url: str, document: TrialDocument, kind: str, client: ExtractionClient) -> None:
+    """Raise PageUnavailable if the page is what a host with a login shows to others. `url`: as it was asked for."""
+    login_page = urls.join(urls.normalize(url) or "", rule.url)
+    if login_page is not None and document.url.partition("?")[0] == login_page.partition("?")[0]:
+        problem = "redirected to the login page"
+    elif kind == "html" and rule.check and not client.select(document, Selection(selector=rule.check, limit=1)).count:
+        problem = f"not logged in: the page lacks `check` ({rule.check})"
+    else:
+        return
+    raise PageUnavailable(
+        f"{urls.without_credentials(url)}: {problem}",
+        "`try` does not log in: give a page that a crawl has stored with --job ID, or a saved FILE.",
+    )
 
 
 def parse_document(document: TrialDocument, client: ExtractionClient) -> Page:

@@ -156,11 +156,12 @@ class _PageFetch:
             self._robots[key] = parse_robots(*answer, product_token(self._settings.user_agent))
         refusal = self._robots[key].refusal(expand_url(url) if url == self._written_url else url)
         if refusal is not None:
-            crawl = "A crawl would skip it." if self._robots[key].readable else "A crawl would retry, then fail it."
-            raise PageUnavailable(
-                f"{urls.without_credentials(url)}: {refusal}",
-                f"{crawl} If the site is yours, use --set robots=false, or `robots: false` in `hosts`.",
-            )
+            robots = self._robots[key]
+            crawl = "A crawl would skip it." if robots.readable else "A crawl would retry, then fail it."
+            advice = "If the site is yours, use --set robots=false, or `robots: false` in `hosts`."
+            if not robots.has_answer:
+                refusal, advice = robots.problem, "Check the URL and the network."
+            raise PageUnavailable(f"{urls.without_credentials(url)}: {refusal}", f"{crawl} {advice}")
 
     async def _send_robots(self, url: str, request: Request) -> FetchResponse:
         return await self._send(url, request, for_robots=True)

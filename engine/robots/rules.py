@@ -100,6 +100,11 @@ class HostRobots(NamedTuple):
         """Seconds between two requests, as far as its Crawl-delay counts."""
         return min(self.crawl_delay, _MAX_CRAWL_DELAY)
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether its host answered at all."""
+        return self.readable or self.problem.startswith("HTTP ")
+
     def refusal(self, url: str) -> str | None:
         """Why the URL may not be fetched; None: it may. For a file that is not large."""
         if not self.readable:

@@ -85,8 +85,11 @@ def resolve_settings(
             settings[name] = Setting(name, _parse(name, hints[name], written, toml, mistakes), written.origin)
         except UsageError as error:
             mistakes.append(error)
-    if not mistakes:
-        _check_run_time(settings, places)
+    for check in (_check_run_time, _check_grace):
+        try:
+            check(settings, places)
+        except UsageError as error:
+            mistakes.append(error)
     if mistakes:
         *others, last = mistakes
         raise UsageError("\n".join([*map(str, others), last.message]), last.remedy)
@@ -112,12 +115,22 @@ def _parse(name: str, hint: Any, written: _Written, toml: CrawlToml, mistakes: l
 
 def _check_run_time(settings: Mapping[str, Setting], places: Mapping[str, str]) -> None:
     """Raise UsageError if `run_time` is not a date: its form depends on another setting."""
-    run_time = settings["run_time"].value
-    if run_time is not None:
+    if "run_time" in settings and "date_time_pattern" in settings and settings["run_time"].value is not None:
         try:
-            parse_run_time(run_time, settings["date_time_pattern"].value)
+            parse_run_time(settings["run_time"].value, settings["date_time_pattern"].value)
         except UsageError as error:
             raise UsageError(f"{places['run_time']}: {error.message}", error.remedy) from None
+
+
+def _check_grace(settings: Mapping[str, Setting], places: Mapping[str, str]) -> None:
+    """Raise UsageError if a given `grace` is longer than the whole stop."""
+    if "grace" in places and "grace" in settings and "stop_within" in settings:
+        grace, whole = settings["grace"].value, settings["stop_within"].value
+        if whole is not None and grace > whole:
+            raise UsageError(
+                f"{places['grace']}: {grace:g} s is longer than {places['stop_within']}, {whole:g} s",
+                "The grace is a part of the stop: raise stop_within, or lower grace.",
+            )
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import orjson
 from msgspec import Struct
 
-from engine.errors import UsageError, suggest
+from engine.errors import UsageError, plural, suggest
 from engine.model import bounds
 from engine.model.bounds import describe_bounds, is_within
 from engine.model.node import NodeRange, Role
@@ -251,7 +251,7 @@ class CommandHandlers:
             return True, "the run is already stopping; `crawl-console kill` ends it at once"
         control.stop(ExitReason.SIGTERM, "cancelled by command")
         in_flight = sum(map(_jobs_in_flight, self._node_pool.nodes))
-        return True, f"cancelling; {in_flight} jobs in flight have {self._grace:g} s to finish"
+        return True, f"cancelling; {_grant(in_flight, self._grace)}"
 
     def _kill(self, control: RunControl, node: str | None) -> _Answer:
         if node is None:
@@ -275,7 +275,7 @@ class CommandHandlers:
             return False, f"{child.name} is the last runner: `pause` holds the crawl, `cancel` ends it"
         child.restart_after_exit = False
         child.stop()
-        return True, f"draining {child.name}: {_jobs_in_flight(child)} jobs have {self._grace:g} s to finish"
+        return True, f"draining {child.name}: {_grant(_jobs_in_flight(child), self._grace)}"
 
     def _restart(self, control: RunControl, node: str) -> _Answer:
         child = self._node_pool.find_node(node)
@@ -284,7 +284,8 @@ class CommandHandlers:
         if control.exit_reason is not None:
             return False, "the run is stopping"
         self._node_pool.restart(child)
-        return True, f"draining {child.name}, then a replacement starts; {_jobs_in_flight(child)} jobs in flight"
+        in_flight = plural(_jobs_in_flight(child), "job")
+        return True, f"draining {child.name}, then a replacement starts; {in_flight} in flight"
 
     def _scale(self, control: RunControl, least: int, most: int) -> _Answer:
         if control.exit_reason is not None:
@@ -296,7 +297,8 @@ class CommandHandlers:
         if least > most:
             return False, f"{least}-{most} nodes: the least is above the most; write {most}-{least}"
         started, drained = self._node_pool.scale(nodes)
-        return True, f"{nodes} runners: {started} started, {drained} retired"
+        runners = f"{nodes} runners" if nodes.is_elastic else plural(most, "runner")
+        return True, f"{runners}: {started} started, {drained} retired"
 
     def _reload(self, control: RunControl, command: int, saved: str | None) -> _Answer | None:
         if control.exit_reason is not None:
@@ -315,7 +317,7 @@ class CommandHandlers:
             count = sequences.pause(db, run, sequence, paused)
         if not count:
             return False, _describe_no_sequence(sequence, "pause" if paused else "resume")
-        return True, f"{_format_sequences(count)} {'paused' if paused else 'resumed'}"
+        return True, f"{plural(count, 'sequence')} {'paused' if paused else 'resumed'}"
 
     def _stop(self, sequence: str) -> _Answer:
         with self._db.transaction():
@@ -323,7 +325,7 @@ class CommandHandlers:
         if not count:
             return False, _describe_no_sequence(sequence, "stop")
         jobs = "1 job is" if waiting == 1 else f"{waiting:,} jobs are"
-        return True, f"{_format_sequences(count)} stopped: {jobs} skipped, and all found later; `resume` lifts it"
+        return True, f"{plural(count, 'sequence')} stopped: {jobs} skipped, and all found later; `resume` lifts it"
 
     def _unknown_node(self, node: str) -> str:
         names = ", ".join(c.name for c in self._node_pool.nodes) or "none"
@@ -341,10 +343,10 @@ def _describe_resume(db: Database, run: int, before: str) -> str:
         text += "; the disk is nearly full: the run resumes when there is space"
     count = sequences.count_paused(db, run)
     if count:
-        text += f"; {_format_sequences(count)} paused by name: `crawl-console resume SEQ`"
+        text += f"; {plural(count, 'sequence')} paused by name: `crawl-console resume SEQ`"
     hosts = host_control.count_paused(db, run)
     if hosts:
-        text += f"; {hosts} host{'s' if hosts > 1 else ''} paused: `crawl-console host NAME --resume`"
+        text += f"; {plural(hosts, 'host')} paused: `crawl-console host NAME --resume`"
     return text
 
 
@@ -352,8 +354,8 @@ def _describe_no_sequence(sequence: str, verb: str) -> str:
     return f"no sequence {quote(sequence)} to {verb}: use an id, GROUP or GROUP@HOST"
 
 
-def _format_sequences(count: int) -> str:
-    return f"{count} sequence{'s' if count > 1 else ''}"
+def _grant(jobs: int, grace: float) -> str:
+    return f"{plural(jobs, 'job')} in flight {'has' if jobs == 1 else 'have'} {grace:g} s to finish"
 
 
 def _jobs_in_flight(child: MonitoredChild) -> int:

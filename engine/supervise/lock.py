@@ -40,9 +40,8 @@ class Lock:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise StorageError(
-                f"{folder}: {error.strerror}", "Choose another folder with --data, or fix its permissions."
-            ) from error
+            fix = ", or fix its permissions" if isinstance(error, PermissionError) else ""
+            raise StorageError(f"{folder}: {error.strerror}", f"Choose another folder with --data{fix}.") from error
         try:
             locked = try_lock_file(fd, path)
         except StorageError:

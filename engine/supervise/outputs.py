@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions
-from engine.model.output_type import OUTPUT_TYPES, default_delimiter, output_type_for_suffix
+from engine.model.output_type import OUTPUT_TYPES, default_delimiter, describe_suffixes, output_type_for_suffix
 from engine.store.db.connector import Database
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.output.outputs import Output
@@ -141,10 +141,7 @@ def appender_for_file(output_file: Path) -> AppenderDef:
     """The appender for `-o FILE`. Raises UsageError if no output type has this suffix."""
     type_ = output_type_for_suffix(output_file.suffix)
     if type_ is None:
-        *others, last = (f".{each.suffixes[0]}" for each in OUTPUT_TYPES.values())
-        raise UsageError(
-            f"-o {output_file}: unknown suffix '{output_file.suffix}'", f"Use {', '.join(others)} or {last}."
-        )
+        raise UsageError(f"-o {output_file}: unknown suffix '{output_file.suffix}'", f"Use {describe_suffixes()}.")
     return AppenderDef(name="flag", type=type_.name, delimiter=default_delimiter(type_.name))
 
 

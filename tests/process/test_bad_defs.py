@@ -226,7 +226,9 @@ def test_bad_lines_of_a_seed_file_are_named(project: Project, site: Site) -> Non
     project.write(defs)
     done = project.run_command("check", str(project.defs))
     assert done.code == 0
-    assert "defs/seeds.txt:4:1: warning bad-seed no usable URL: htp//typo; a relative one needs `baseUrl:`" in done.err
+    assert (
+        "defs/seeds.txt:4:1: warning bad-seed no usable URL: htp//typo (a relative URL, and no base is set)" in done.err
+    )
     assert len([line for line in done.err.splitlines() if "bad-seed" in line]) == 5
     running = project.start().wait()
     assert "defs/seeds.txt:4: no usable URL: htp//typo" in running.err

@@ -134,7 +134,7 @@ def test_relative_urls_and_what_gives_no_job(project: Project, site: Site, libra
     assert posted.out == "1 job added to books\n"
     lines = posted.err.splitlines()
     assert lines[0] == "argument: a password cannot be posted: write the URL in the defs: http://127.0.0.1/x"
-    assert lines[1] == f"{listed}:1: no usable URL: http://[0"
+    assert lines[1] == f"{listed}:1: no usable URL: http://[0 (not a valid URL)"
     assert "99,996 more give no job" in lines
     assert time.monotonic() - began < 60
     assert b"pa55word" not in b"".join(p.read_bytes() for p in project.data.rglob("*") if p.is_file())

@@ -21,6 +21,7 @@ from engine.preview.stored_pages import preview_stored_pages
 from engine.settings import Settings
 
 from .library import Library
+from .member_site import MemberSite
 from .project import CRAWL, LAUNCH, Completed, Project
 from .site import Page, Site, html, redirect, serve_site
 from .stopwatch import Stopwatch
@@ -123,13 +124,14 @@ def test_try_says_of_each_link_why_it_is_followed_or_not(project: Project, site:
         "an element: it has no `href` (defs/crawl.yml:11:9)",
         "mailto:me: it is not an http URL (defs/crawl.yml:11:9)",
         "/p/3: it is marked nofollow (defs/crawl.yml:11:9)",
-        "nothing: `.none` matches no element (defs/crawl.yml:14:9)",
+        "no link: `.none` matches no element (defs/crawl.yml:14:9)",
         f"{site.url('/d')}: deeper than `maxDepth` of detail",
     ]
     lines = run_try(project, "item", site.url("/")).err
     assert f"link to found: {site.url('/b/1')} carrying sku='s1'" in lines
     assert f"link to found: POST {site.url('/search')} q=s1" in lines
     assert "not followed: /x: none of `allow` matches its URL" in lines
+    assert "no link: `.none` matches no element (defs/crawl.yml:14:9)" in lines.splitlines()
 
 
 def test_try_sends_what_the_locator_of_its_url_sends(
@@ -155,7 +157,13 @@ def test_try_refuses_what_a_crawl_would_refuse(project: Project, site: Site, try
     assert "HTTP 404" in try_here("book", site.url("/nothing"), code=1).err
     site["/image"] = Page(b"\x89PNG\r\n", headers={"Content-Type": "image/png"})
     assert "not a page: image/png" in try_here("book", site.url("/image"), code=1).err
-    assert "connection refused" in try_here("book", "http://127.0.0.1:9/", code=1).err
+    for url in ("http://127.0.0.1:9/", "http://nowhere.invalid/"):
+        silent = try_here("book", url, code=1).err
+        assert "connection refused" in silent or "cannot resolve host nowhere.invalid" in silent
+        assert "robots" not in silent, "a host that does not answer at all"
+    site["/robots.txt"] = Page("", status=503)
+    assert "use --set robots=false" in try_here("book", site.url("/book/0-0"), code=1).err
+    site["/robots.txt"] = ROBOTS
     site["/loop"], site["/back"] = redirect("/back"), redirect("/loop")
     assert "redirect loop" in try_here("book", site.url("/loop"), code=1).err
     for hop in range(12):
@@ -167,6 +175,23 @@ def test_try_refuses_what_a_crawl_would_refuse(project: Project, site: Site, try
     assert try_here("book", code=2).err
     assert try_here("book", str(project.folder / "nowhere.html"), code=2).err
     assert try_here("book", "--job", "7", code=2).err
+
+
+@pytest.mark.parametrize(("to_login", "check"), [(False, 'check: ".logout"'), (True, ""), (True, 'check: ".logout"')])
+def test_try_does_not_extract_the_page_for_visitors(
+    project: Project, site: Site, try_here: InProcess, to_login: bool, check: str
+) -> None:
+    member_site = MemberSite(site, to_login=to_login)
+    member_site.write_defs(project, 1, check=check)
+    done = try_here("page", f"http://127.0.0.1:{site.port}/page/1", code=1)
+    assert done.out == ""
+    assert ("redirected to the login page" if to_login else "the page lacks `check` (.logout)") in done.err
+    assert "`try` does not log in" in done.err
+    site["/free"] = html("<b>7</b><a class=logout>out</a>")
+    open_page = try_here("page", f"http://127.0.0.1:{site.port}/free")
+    assert json_rows(open_page)[0]["n"] == "7"
+    assert "the host of this page has a `login`; `try` does not log in" in open_page.err
+    assert member_site.logins == 0
 
 
 def test_files_and_stdin_use_the_given_url(project: Project, site: Site) -> None:

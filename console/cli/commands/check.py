@@ -62,21 +62,21 @@ def _find_warnings(definitions: "Definitions", settings: "Settings") -> Iterator
     from engine.defs.url_list import read_urls, shown_path
 
     for place, url in () if settings.base_url else find_relative_urls(definitions):
-        message = f"relative URL '{url}': `run` needs --base-url, or write `baseUrl:`"
+        message = f"relative URL '{url}'{urls.scheme_hint(url)}: `run` needs --base-url, or write `baseUrl:`"
         yield _warning(place.file, place.line, place.column, "no-base", message)
     for place, url in () if settings.allow_file else find_file_urls(definitions, settings.base_url):
         message = f"'{url}': `run` reads files only with --allow-file"
         yield _warning(place.file, place.line, place.column, "no-file", message)
 
     base = settings.base_url or definitions.base_url
-    needs_base = "" if base else "; a relative one needs `baseUrl:` or --base-url"
     files = {locator.from_file for group in definitions.locator_groups for locator in group.locators}
     for file in sorted(files - {None, "-"}, key=str):
         lines = itertools.islice(read_urls(str(file)), _MAX_SEEDS_READ)
         bad = ((number, url) for number, url in lines if urls.resolve(url, base) is None)
         with contextlib.suppress(UsageError):  # the loader warns of a missing file
             for number, url in itertools.islice(bad, _MAX_SEED_WARNINGS):
-                message = f"no usable URL: {urls.without_credentials(url)[:200]}{needs_base}"
+                shown = urls.without_credentials(url)[:200]
+                message = f"no usable URL: {shown} ({urls.why_unusable(shown, base)})"
                 yield _warning(shown_path(str(file)), number, 1, "bad-seed", message)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from console.cli.options import FilePath, common_options, empty_without_run, run_option
 from console.cli.output import open_stdout, write_stderr
 from engine.errors import StorageError, UsageError, suggest
-from engine.model.output_type import OUTPUT_TYPES, SCOOPI, output_type_for_suffix
+from engine.model.output_type import OUTPUT_TYPES, SCOOPI, describe_suffixes, output_type_for_suffix
 
 if TYPE_CHECKING:
     from engine.append.loop.only_new import SeenRows
@@ -136,9 +136,8 @@ def _choose_format(output: Path | None, format_: str | None) -> str:
         return format_ or "csv"
     by_suffix = output_type_for_suffix(output.suffix)
     if format_ is None and by_suffix is None and output.suffix:
-        *others, last = (f".{suffix}" for each in OUTPUT_TYPES.values() for suffix in each.suffixes)
         raise UsageError(
-            f"-o {output}: unknown suffix '{output.suffix}'", f"Use {', '.join(others)} or {last}, or give --format."
+            f"-o {output}: unknown suffix '{output.suffix}'", f"Use {describe_suffixes()}, or give --format."
         )
     if format_ is not None and by_suffix is not None and format_ != by_suffix.name:
         raise UsageError(

@@ -83,7 +83,7 @@ def _line(line: "JobLine", why: str) -> str:
     details = [
         f"→ {without_credentials(line.target)}" if line.target else "",
         line.reason or "",
-        f"{line.crashes} crashes" if line.crashes else "",
+        plural(line.crashes, "crash") if line.crashes else "",
         f"waits {format_elapsed(line.wait)}" if line.wait else "",
         f"in {line.node}" if line.state == "TAKEN" else "",
         why,

@@ -29,6 +29,9 @@ _MAX_LINE_BYTES = 1 << 20
 @common_options("data")
 def logs(node: str | None, follow: bool, limit: int | None, as_json: bool, data: Path) -> int:
     """Show the log files of all processes, or of one NODE (such as n2, or appender)."""
+    from engine.store.db.file_header import check_data_dir
+
+    check_data_dir(data)
     tail = limit or (_TAIL_LINES if follow else None)
     folder = data / "logs"
     names = [path.stem for path in _log_files(folder)]

@@ -13,6 +13,7 @@ import click
 
 from console.cli.options import common_options
 from console.cli.output import open_stdout, write_lines
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from engine.store.read.query import QueryResult
@@ -24,18 +25,20 @@ _BATCH_ROWS = 200
 
 @click.command()
 @click.argument("sql")
-@click.option("--json", "format_", flag_value="json", help="Print one JSON array of objects.")
-@click.option("--csv", "format_", flag_value="csv", help="Print CSV; default where stdout is not a terminal.")
-@click.option("--table", "format_", flag_value="table", help="Print a table; default on a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array of objects.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV; default where stdout is not a terminal.")
+@click.option("--table", "as_table", is_flag=True, help="Print a table; default on a terminal.")
 @common_options("data")
-def query(sql: str, format_: str | None, data: Path) -> int:
+def query(sql: str, as_json: bool, as_csv: bool, as_table: bool, data: Path) -> int:
     """Run one read-only SQL statement on crawl.db and the stored pages; body(page) is the text of a page."""
     from console.client import open_latest_run
     from engine.store.db.connector import is_immutable
     from engine.store.read.query import open_query
 
-    printers = {"json": _print_json, "csv": _print_csv, "table": _print_table}
-    printer = printers[format_ or ("table" if sys.stdout.isatty() else "csv")]
+    if as_json + as_csv + as_table > 1:
+        raise UsageError("query: --json, --csv and --table exclude each other", "Give one of them.")
+    as_table = as_table or (sys.stdout.isatty() and not as_csv)
+    printer = _print_json if as_json else _print_table if as_table else _print_csv
     with open_latest_run(data) as (db, _), contextlib.ExitStack() as stack:
         printer(stack.enter_context(open_query(db, sql, _decode_text, immutable=is_immutable(db.path))))
     return 0

@@ -38,7 +38,7 @@ def try_(
     from engine.defs.builders.table_settings import complete_tables
     from engine.model.retry_policy import classify_status
     from engine.preview.extraction_client import ExtractionClient
-    from engine.preview.page_trial import PageTrial, find_data_def, groups_using, locator_origin
+    from engine.preview.page_trial import PageTrial, check_login, find_data_def, groups_using, locator_origin, login_of
 
     if source is None and job is None and "://" in data_def:
         raise UsageError("which dataDef?", f"It comes first: `crawl-console try DATADEF {data_def}`.")
@@ -47,16 +47,21 @@ def try_(
     definitions, settings = load_defs(defs, assigned)
     definitions = complete_tables(definitions, settings)
     target = find_data_def(definitions, data_def)
+    rule = None
     if job is not None:
         document, origin = _read_stored(data, job)
     else:
         groups = groups_using(definitions, data_def)
         document = read_source(str(source), url, definitions, settings, groups[0].name if groups else None)
         origin = locator_origin(definitions, data_def, document.url, settings)
+        rule = login_of(str(source), definitions)
     if classify_status(document.status) != "ok":
         raise PageUnavailable(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such a page.")
     with ExtractionClient(settings) as client:
         result = PageTrial(definitions, target, client, explains_links=True).run(document, origin)
+        if rule is not None:
+            check_login(rule, str(source), document, result.page_kind, client)
+            write_stderr("the host of this page has a `login`; `try` does not log in")
     code = int(any(step.outcome == "error" for step in result.results))  # a crawl would fail the page
     if as_json:
         write_json(_trial_as_dict(document, result))
@@ -142,10 +147,12 @@ def _describe_link(link: "ExtractedLink") -> str:
 
 
 def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator[str]:
+    from engine.extract.links.link_explanations import NO_LINK
+
     for link in result.links:
         yield _describe_link(link)
     for text in result.unfollowed:
-        yield f"not followed: {text}"
+        yield text if text.startswith(NO_LINK) else f"not followed: {text}"
     for rejection in result.rejected:
         field = f".{rejection.field}" if rejection.field else ""
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"

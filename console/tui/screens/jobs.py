@@ -7,7 +7,7 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 
 from console.filter_syntax import parse
-from console.format import format_age, format_count, format_elapsed, short_url
+from console.format import format_age, format_count, format_elapsed, plural, short_url
 from console.tui.screens.base import View
 from console.tui.state.job_window import JobWindow, WindowPage
 from console.tui.state.source import PollResult, ViewQuery
@@ -292,7 +292,7 @@ def redacted_url(line: JobLine) -> str:
 
 def _job_row(line: JobLine, now: float) -> Row:
     state = ("◷ waiting", "warn") if line.wait is not None else STATE_LABELS[line.state]
-    crashed = f"{line.crashes} crashes; " if line.crashes else ""
+    crashed = f"{plural(line.crashes, 'crash')}; " if line.crashes else ""
     return Row(
         line.id,
         (

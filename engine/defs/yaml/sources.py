@@ -47,14 +47,15 @@ def read(root: Path, problems: Problems) -> list[DefFile]:
             "give a directory of .yml files, or one such file;"
             " `crawl-console init DIR` makes a project, `crawl-console demo` shows one"
         )
-        problems.add(at, "no-defs", f"'{root}' does not exist; {remedy}")
+        where = "" if root.is_absolute() else f" in {Path.cwd()}"
+        problems.add(at, "no-defs", f"'{root}' does not exist{where}; {remedy}")
         return []
     except (OSError, ValueError) as error:
         problems.add(at, "unreadable", f"cannot access this path: {reason_of(error).lower()}")
         return []
     paths = _list_files(root, root, problems) if is_folder else [root]
     if not paths and not problems.has_errors:
-        problems.add(at, "no-defs", "this directory has no .yml or .yaml file; put your defs here")
+        problems.add(at, "no-defs", f"'{root.absolute()}' has no .yml or .yaml file; put your defs there")
     def_files = (_read_file(path, format_display_path(root, path), problems) for path in paths)
     return [source for source in def_files if source is not None]
 

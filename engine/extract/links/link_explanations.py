@@ -13,6 +13,8 @@ from engine.extract.select.scope import Scope
 
 NOT_FOLLOWED = "not followed: "
 """Prefix of such links among the faults of a page."""
+NO_LINK = "no link: "
+"""Follows it where a selector finds none."""
 _MAX_EXPLAINED = 1_000
 _MAX_SHOWN = 200
 
@@ -23,12 +25,14 @@ def explain_links(finders: Iterable[LinkFinder], scope: Scope, budget: Budget) -
     for finder in finders:
         try:
             for href, reason in islice(_list_reasons(finder, scope, budget), _MAX_EXPLAINED):
-                faults[f"{NOT_FOLLOWED}{href[:_MAX_SHOWN]}: {reason} ({finder.link.place})"] = None
+                shown = f"{href[:_MAX_SHOWN]}: " if href else ""
+                faults[f"{NOT_FOLLOWED}{shown}{reason} ({finder.link.place})"] = None
         except (ValueError, PatternTimeout):
             continue  # the link is rejected, and reported as such
 
 
 def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[tuple[str, str]]:
+    """Each link as written, empty without one, and the reason."""
     link, page, context = finder.link, budget.page, budget.context
     if link.max_depth is not None and context.depth >= link.max_depth:
         yield "all", f"`maxDepth: {link.max_depth}` of the link, and this page is at depth {context.depth}"
@@ -47,7 +51,7 @@ def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[
         elif finder.resolve_href(href, budget, {}) is None:
             yield href, _reason(finder, href, budget)
     if is_empty and scope.node is None:
-        yield "nothing", f"`{link.selector}` matches no element"
+        yield "", f"{NO_LINK}`{link.selector}` matches no element"
 
 
 def _reason(finder: LinkFinder, href: str, budget: Budget) -> str:

@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from engine.errors import UsageError
+from engine.errors import StorageError, UsageError
 
 CRAWL, PAGES = "crawl.db", "pages.db"
 APPLICATION_ID = 0x63776C63
@@ -30,7 +30,10 @@ def check_numbers(path: Path, header: bytes) -> None:
 
 
 def check_data_dir(folder: Path) -> None:
-    """Raise OtherDatabase if a data dir has a database that this program cannot use. Changes nothing."""
+    """Raise OtherDatabase if a data dir has a database that this program cannot use, StorageError if it is a file."""
+    with contextlib.suppress(OSError):
+        if folder.exists() and not folder.is_dir():
+            raise StorageError(f"{folder}: a file, not a folder", "Name the folder of the data with --data.")
     for name in (CRAWL, PAGES):
         # whoever opens the file says what is wrong
         with contextlib.suppress(OSError), (folder / name).open("rb") as file:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from engine.errors import plural
 from engine.model.job import JobKind
 from engine.model.run import RunState
 from engine.store.db.connector import Database
@@ -82,13 +83,13 @@ def _of_data_def(name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
     if data_def.rejected and data_def.rejected >= records:
         yield DataWarning("all-rejected", f"every record of {name} was rejected ({records:,})", data_def=name)
     elif not records and data_def.pages >= MIN_PAGES:
-        yield DataWarning("no-rows", f"{name} gave no row on {data_def.pages:,} pages", data_def=name)
+        yield DataWarning("no-rows", f"{name} gave no row on {plural(data_def.pages, 'page')}", data_def=name)
     if records < MIN_RECORDS:
         return
     for field, missing in data_def.missing.items():
         if missing >= records and field not in data_def.defaulted:
             yield DataWarning(
-                "empty-field", f"{name}.{field} was never filled in {records:,} records", name, subject=field
+                "empty-field", f"{name}.{field} was never filled in {plural(records, 'record')}", name, subject=field
             )
 
 
@@ -99,7 +100,7 @@ def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarn
         if given is None:
             continue
         if earlier.rows >= MIN_RECORDS and given.rows <= earlier.rows * FALLEN_SHARE:
-            text = f"{name}: {given.rows:,} rows; run {run} had {earlier.rows:,}"
+            text = f"{name}: {plural(given.rows, 'row')}; run {run} had {earlier.rows:,}"
             yield DataWarning("fewer-rows", text, data_def=name)
         if min(given.records, earlier.records) < MIN_RECORDS:
             continue
@@ -118,8 +119,8 @@ def _of_host(
     failed = errors + gone
     requests = failed + pages + blocked
     if blocked and blocked >= BLOCKED_SHARE * requests and (blocked >= MIN_FAILED or not pages):
-        yield DataWarning("blocked", f"{host} refused {blocked:,} of {requests:,} requests", host=host)
+        yield DataWarning("blocked", f"{host} refused {blocked:,} of {plural(requests, 'request')}", host=host)
     if failed and failed >= FAILING_SHARE * requests and (failed >= MIN_FAILED or not pages):
         missing = f" ({gone:,} not found)" if gone else ""
-        text = f"{failed:,} of {requests:,} requests to {host} failed{missing}"
+        text = f"{failed:,} of {plural(requests, 'request')} to {host} failed{missing}"
         yield DataWarning("failing-requests", text, host=host)

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from engine.errors import UsageError
+from engine.errors import UsageError, plural
 from engine.store.db.connector import Database, id_list
 from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
@@ -76,7 +76,7 @@ def exclude(db: Database, run: int, job_filter: JobFilter) -> Exclusion:
     def work(ids: Sequence[int]) -> int:
         changed = [int(row[0]) for row in db.all(_EXCLUDE, (reason, id_list(ids)))]
         excluded.extend(changed)
-        _log(db, run, len(changed), f"exclude: {len(changed)} jobs SKIPPED ({job_filter.text})")
+        _log(db, run, len(changed), f"exclude: {plural(len(changed), 'job')} SKIPPED ({job_filter.text})")
         return len(changed)
 
     _in_batches(db, chosen, work)
@@ -91,7 +91,7 @@ def readmit(db: Database, run: int, exclusion: Exclusion) -> int:
         count = int(db.execute(_READMIT, (id_list(ids), exclusion.reason)).rowcount)
         if count:
             checkpoints.reopen(db, run)
-        _log(db, run, count, f"undo: {count} jobs READY again ({exclusion.reason})")
+        _log(db, run, count, f"undo: {plural(count, 'job')} READY again ({exclusion.reason})")
         return count
 
     return _in_batches(db, exclusion.ids, work)
@@ -111,7 +111,7 @@ def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: flo
     def work(part: Sequence[EndedJob]) -> int:
         ids = {int(row[0]) for row in db.execute_values(_END_AGAIN, part, leading=(retried_at,))}
         jobs.move(db, [(job.id, job.sequence) for job in part if job.id in ids])
-        _log(db, run, len(ids), f"undo: the retry of {len(ids)} jobs is taken back")
+        _log(db, run, len(ids), f"undo: the retry of {plural(len(ids), 'job')} is taken back")
         return len(ids)
 
     return _in_batches(db, ended, work)

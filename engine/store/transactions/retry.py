@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine import urls
-from engine.errors import UsageError
+from engine.errors import UsageError, plural
 from engine.model.job import document_key
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import is_process_alive
@@ -84,7 +84,7 @@ def retry_jobs(
 
 def retry_message(count: int) -> str:
     """The result of a retry, for the operator."""
-    return "1 job is READY again" if count == 1 else f"{count} jobs are READY again"
+    return f"{plural(count, 'job')} {'is' if count == 1 else 'are'} READY again"
 
 
 def retry_filter(job_filter: JobFilter) -> JobFilter:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from engine.errors import plural
 from engine.model.definition import Definitions, Expectation, definition_hash
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -19,7 +20,7 @@ def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -
     total = sum(written for written, _ in counts.values())
     rejected = sum(count for _, count in counts.values())
     if complete and settings.min_rows is not None and total < settings.min_rows:
-        missed.append(MissedExpectation(f"{total:,} rows; expected at least {settings.min_rows:,} (min_rows)"))
+        missed.append(MissedExpectation(f"{plural(total, 'row')}; expected at least {settings.min_rows:,} (min_rows)"))
     if settings.max_rejected_share is not None and rejected > settings.max_rejected_share * (total + rejected):
         share = _percent(rejected, total + rejected)
         most = f"{settings.max_rejected} (max_rejected)"
@@ -37,7 +38,7 @@ def _missed_of(
 ) -> Iterator[str]:
     name, records = expectation.name, written + rejected
     if complete and expectation.rows is not None and written < expectation.rows:
-        yield f"{name}: {written:,} rows; expected at least {expectation.rows:,}"
+        yield f"{name}: {plural(written, 'row')}; expected at least {expectation.rows:,}"
     if expectation.rejected is not None and rejected > expectation.rejected * records:
         most = f"{expectation.rejected * 100:g} %"
         yield f"{name}: {_percent(rejected, records)} of the records were rejected; expected at most {most}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from engine.errors import plural
 from engine.store.db.connector import Database
 from engine.store.tables.job import sequences
 from engine.store.tables.job.sequences import GroupCounts
@@ -207,9 +208,10 @@ def completion_changes(entries: CheckpointMap, steps: StepGraph, now: RunProgres
         if not old.completed and _is_complete(step, entries, steps, now):
             notes = []
             if counts.failed and step.role != APPENDER:
-                notes.append(f"{counts.failed} {'job' if counts.failed == 1 else 'jobs'} failed")
+                notes.append(f"{plural(counts.failed, 'job')} failed")
             if old.kept:
-                notes.append(f"{old.kept} pages done before a change of the defs keep their results")
+                keep = "keeps its" if old.kept == 1 else "keep their"
+                notes.append(f"{plural(old.kept, 'page')} done before a change of the defs {keep} results")
             reason = "; ".join(notes) or None
             changed.append(replace(old, completed_at=at, status="provisional" if old.kept else "valid", reason=reason))
         elif old.completed and _has_new_work(step, steps, now):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.errors import plural
 from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeRange, NodeState, Role
 from engine.processes.heartbeat import (
     CRASH_LIMIT,
@@ -310,7 +311,7 @@ class NodePool:
             self._update_slots()
             rung = rings.ring_all(self._db, self._run, boottime())
             level: Level = "ERROR" if crashed and not child.killed_by_operator else "INFO"
-            self._add_event(level, f"{child.name} {reason}" + (f"; {freed} jobs requeued" if freed else ""))
+            self._add_event(level, f"{child.name} {reason}" + (f"; {plural(freed, 'job')} requeued" if freed else ""))
         if promoted is not None:
             missing = Role.BACKUP_RUNNER
             for other in self.nodes:

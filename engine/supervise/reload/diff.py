@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
+from engine.errors import plural
 from engine.model.definition import DataDef, Definitions, Locator, TaskGroup, definition_hash
 from engine.model.fingerprint import PreparedDefs, list_query_rules
 from engine.model.step import PluginFile
@@ -61,7 +62,7 @@ def describe_changes(old: PreparedDefs, new: PreparedDefs, pages: int) -> str:
         "; ".join(_describe_data_def(before.data_def(n), after.data_def(n), n) for n in changed_data_defs(old, new))
     ]
     if pages:
-        changes.append(f"{pluralize(pages, 'page')} to re-extract")
+        changes.append(f"{plural(pages, 'page')} to re-extract")
     changes += _describe_locators(before, after)
     changes += _describe_names([g.name for g in before.task_groups], [g.name for g in after.task_groups], "group")
     if _hash_all(map(_without_code, before.task_groups)) != _hash_all(map(_without_code, after.task_groups)):
@@ -81,11 +82,6 @@ def count_locators(old: Definitions, new: Definitions) -> tuple[int, int]:
     return len(after - before), len(before - after)
 
 
-def pluralize(count: int, noun: str) -> str:
-    """`1 page`, `1,204 pages`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _describe_data_def(before: DataDef | None, after: DataDef | None, name: str) -> str:
     if before is None or after is None:
         return f"{name}: {'removed' if after is None else 'new'}"
@@ -96,7 +92,7 @@ def _describe_data_def(before: DataDef | None, after: DataDef | None, name: str)
         "added": len(new.keys() - old.keys()),
         "removed": len(old.keys() - new.keys()),
     }
-    changes = [f"{pluralize(number, 'field')} {verb}" for verb, number in numbers.items() if number]
+    changes = [f"{plural(number, 'field')} {verb}" for verb, number in numbers.items() if number]
     if not changes and list(old) != list(new):
         changes.append("fields in another order")
     for part in ("links", "filters", "block", "key"):
@@ -106,7 +102,7 @@ def _describe_data_def(before: DataDef | None, after: DataDef | None, name: str)
 
 def _describe_locators(before: Definitions, after: Definitions) -> list[str]:
     numbers = zip(("added", "removed"), count_locators(before, after), strict=True)
-    return [f"{pluralize(number, 'locator')} {verb}" for verb, number in numbers if number]
+    return [f"{plural(number, 'locator')} {verb}" for verb, number in numbers if number]
 
 
 def _locator_requests(definitions: Definitions) -> set[tuple[str, str]]:
@@ -131,7 +127,7 @@ def _describe_names(old: list[str], new: list[str], noun: str) -> list[str]:
     for verb, names in (("added", [n for n in new if n not in old]), ("removed", [n for n in old if n not in new])):
         if names:
             more = "…" if len(names) > _MAX_NAMED else ""
-            changes.append(f"{pluralize(len(names), noun)} {verb} ({', '.join(names[:_MAX_NAMED])}{more})")
+            changes.append(f"{plural(len(names), noun)} {verb} ({', '.join(names[:_MAX_NAMED])}{more})")
     return changes
 
 

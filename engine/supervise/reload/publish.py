@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from engine.errors import plural
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.robots.host_policy import resolve_host_policy
@@ -30,7 +31,6 @@ from engine.supervise.reload.diff import (
     changed_data_defs,
     describe_changes,
     find_stale_groups,
-    pluralize,
     relinked_groups,
     stale_groups,
 )
@@ -188,7 +188,7 @@ def _warn_kept_pages(db: Database, run: int, old: Definitions, new: Definitions)
             db,
             run,
             "WARNING",
-            f"{pluralize(count, 'page')} of {names} keep their rows: the defs no longer have the group",
+            f"{plural(count, 'page')} of {names} keep their rows: the defs no longer have the group",
         )
 
 

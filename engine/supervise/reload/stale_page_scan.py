@@ -8,6 +8,7 @@ supervisor resumes there.
 import time
 from collections import Counter
 
+from engine.errors import plural
 from engine.model.job import JobKind
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
@@ -18,7 +19,6 @@ from engine.store.tables.row import rows
 from engine.store.tables.run import events, runs, versions
 from engine.store.tables.run.events import Event, Level
 from engine.store.tables.run.runs import StaleSearch
-from engine.supervise.reload.diff import pluralize
 
 GROUP_REMOVED = "its group is not in the defs"
 """The reason of SKIPPED jobs whose group was removed; the group may come back."""
@@ -108,24 +108,25 @@ class ReextractionPlanner:
             runs.set_relinking(self._db, self._run, False)
             row_counts = {name: count for name, (count, _) in rows.counts(self._db, self._run).items()}
             changes = [
-                f"{name}: {before:,} → {row_counts.get(name, 0):,} rows" for name, before in search.before.items()
+                f"{name}: {before:,} → {plural(row_counts.get(name, 0), 'row')}"
+                for name, before in search.before.items()
             ]
             if count or changes:
-                self._add_event("INFO", "; ".join([f"{pluralize(count, 'page')} re-extracted", *changes]))
+                self._add_event("INFO", "; ".join([f"{plural(count, 'page')} re-extracted", *changes]))
             for name, before in search.before.items():
                 if before and not row_counts.get(name):
                     self._add_event(
-                        "WARNING", f"{name}: matches nothing any more, its {pluralize(before, 'row')} are gone"
+                        "WARNING", f"{name}: matches nothing any more, its {plural(before, 'row')} are gone"
                     )
             # the links of pages that were already up to date were not checked, so the count would be wrong
             if search.unlinked and search.found >= search.expected:
-                text = f"{pluralize(search.unlinked, 'page')} keep their rows: no link leads to them any more"
+                text = f"{plural(search.unlinked, 'page')} keep their rows: no link leads to them any more"
                 self._add_event("WARNING", text)
             for group, lost in search.pruned.items():
                 text = f"the group {group} keeps no documents (documents: false)"
-                self._add_event("WARNING", f"{text}: {pluralize(lost, 'page')} keep their rows")
+                self._add_event("WARNING", f"{text}: {plural(lost, 'page')} keep their rows")
             if search.lost + failed:
-                text = f"{pluralize(search.lost + failed, 'page')} could not be re-extracted and keep their rows"
+                text = f"{plural(search.lost + failed, 'page')} could not be re-extracted and keep their rows"
                 self._add_event("WARNING", text)
         self.done = True
 

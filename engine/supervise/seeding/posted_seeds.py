@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec import Struct, field
 
 from engine import urls
-from engine.errors import UsageError, suggest
+from engine.errors import UsageError, plural, suggest
 from engine.http.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Locator
 from engine.model.job import JobKind
@@ -68,7 +68,7 @@ class SeedPoster:
 
     def log(self) -> None:
         """Record the posted URLs in the run's events."""
-        text = f"seed: {self.result.created:,} jobs added to {self._group}"
+        text = f"seed: {plural(self.result.created, 'job')} added to {self._group}"
         with self._db.transaction():
             events.add(self._db, self._run.seq, [Event(time.time(), "INFO", "operator", "command", text)])
 
@@ -107,9 +107,10 @@ class SeedPoster:
     def _resolve(self, place: str, url: str) -> Seed | None:
         """The seed of a URL; None, and a note, if it gives no job."""
         full = urls.resolve(url, self._base)
+        shown = urls.without_credentials(url)[:_MAX_SHOWN_CHARACTERS]
         userinfo = urls.userinfo_of(full) if full is not None and "@" in full else ""
         if full is None:
-            problem = "no usable URL"
+            problem, shown = "no usable URL", f"{shown} ({urls.why_unusable(shown, self._base)})"
         elif userinfo and "@" in url:
             problem = "a password cannot be posted: write the URL in the defs"
         elif urls.is_file_url(full) and not self._settings.allow_file:
@@ -118,7 +119,6 @@ class SeedPoster:
             return Seed(urls.without_credentials(full) if userinfo else full, userinfo)
         self.result.unusable += 1
         if len(self.result.problems) < _MAX_REPORTED:
-            shown = urls.without_credentials(url)[:_MAX_SHOWN_CHARACTERS]
             self.result.problems.append(f"{place}: {problem}: {shown}")
         return None
 

@@ -85,7 +85,8 @@ class SeedReader:
                 self.problems.append(f"{place}{line}: {error}")
                 continue
             if seed is None:
-                self.problems.append(f"{place}{line}: no usable URL: {urls.without_credentials(url)[:200]}")
+                shown = urls.without_credentials(url)[:200]
+                self.problems.append(f"{place}{line}: no usable URL: {shown} ({urls.why_unusable(shown, self._base)})")
             else:
                 yield seed
 

@@ -267,7 +267,11 @@ def find_unseedable(
             "Write for example https://shop.example",
         )
     for position, url in () if base_url else find_relative_urls(definitions):
-        return position, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
+        return (
+            position,
+            f"relative URL {url!r}{urls.scheme_hint(url)}",
+            "Write `baseUrl:` in the defs, or give --base-url.",
+        )
     for position, url in () if allow_file else find_file_urls(definitions, base_url):
         return position, f"{FILES_NOT_ALLOWED}: {url}", "Give --allow-file, or the setting allow_file."
     for locator in (each for group in definitions.locator_groups for each in group.locators):

@@ -121,7 +121,7 @@ def test_equivalent_urls_are_one_job_and_bad_ones_are_reported(harness: SeedingH
     made = harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", urls=urls),)))
     assert harness.urls() == ["http://a/1"]
     assert len(made.reader.problems) == 2
-    assert made.reader.problems[0].endswith(": no usable URL: mailto:x@y")
+    assert made.reader.problems[0].endswith(": no usable URL: mailto:x@y (mailto: is not http or https)")
 
 
 def test_urls_come_from_a_file_one_per_line(harness: SeedingHarness, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_bad_url_is_reported_without_its_password(harness: SeedingHarness) -> 
     listed = harness.folder / "list.txt"
     listed.write_text("http://us:canary@[/\n")
     group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
-    assert harness.seed(group).reader.problems == [f"{listed}:1: no usable URL: http://[/"]
+    assert harness.seed(group).reader.problems == [f"{listed}:1: no usable URL: http://[/ (not a valid URL)"]
 
 
 def test_a_host_is_resolved_and_stored_and_other_variables_stay(
