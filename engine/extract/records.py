@@ -144,8 +144,8 @@ class RecordExtractor:
         told about each field, and about the links. After `patience` seconds raises `OutOfTime`.
         """
         if self._table is not None:
-            return self._read_table(Budget(page, context, patience), links_only=links_only)
-        budget = Budget(page, context, patience)
+            return self._read_table(Budget(page, context, patience, self._data_def.name), links_only=links_only)
+        budget = Budget(page, context, patience, self._data_def.name)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
         missing = dict.fromkeys(self._counted_fields, 0)

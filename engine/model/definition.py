@@ -96,7 +96,7 @@ class Field(Struct, frozen=True, kw_only=True):
         PatternText | None,
         DefKey(
             "A regular expression to search in the value; takes group 1 if there is one, else the match.",
-            examples=("[0-9.]+",),
+            examples=("[A-Z]+-[0-9]+", "since (.+)"),
         ),
     ] = None
     split: Annotated[

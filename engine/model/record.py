@@ -81,6 +81,16 @@ class Rejection(Struct, frozen=True, kw_only=True):
     """`file:line:col` of the field in the defs."""
 
 
+class PageWarning(NamedTuple):
+    """A doubt about the values of a dataDef, with a value as an example. The first of a field and code is kept."""
+
+    data_def: str
+    field: str
+    """Empty: it is about the whole dataDef."""
+    code: str
+    text: str
+
+
 class ExtractedLink(Struct, frozen=True):
     """A link of a page: absolute, normalized, without fragment."""
 

@@ -86,6 +86,8 @@ class OutcomeBuilder:
         )
         # a re-extraction is not counted again
         outcome.stats.noindex = extraction.noindex and job.extraction.page_job is None
+        if extraction.new_warnings is not None:
+            outcome.add(extraction.new_warnings)
         if extraction.rejected_counts:
             outcome.add(*[RejectedRecords(name, count) for name, count in extraction.rejected_counts])
         if extraction.children or extraction.later_children is not None:

@@ -197,7 +197,7 @@ def _to_extracted(answer: wire.PageAnswer) -> ExtractedPage:
     rows = tuple([(index, tuple(map(as_text, texts))) for index, texts in answer.rows])
     return ExtractedPage(
         rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, results=answer.results,
-        faults=answer.faults,
+        faults=answer.faults, warnings=answer.warnings,
     )  # fmt: skip
 
 

@@ -51,6 +51,8 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     """What became of plugin steps."""
     faults: tuple[str, ...] = ()
     """What was skipped on the page because it cannot be read."""
+    warnings: tuple[str, ...] = ()
+    """Doubts about values, of which a crawl would warn."""
     unfollowed: tuple[str, ...] = ()
     """Links that a crawl would not follow, each with the reason."""
 
@@ -154,6 +156,7 @@ class PageTrial:
             filtered=extracted.filtered,
             results=tuple(result if result.task else result._replace(task=task) for _, result in extracted.results),
             faults=tuple(faults),
+            warnings=tuple(warning.text for warning in extracted.warnings),
             unfollowed=tuple(unfollowed),
         )
 

@@ -37,7 +37,7 @@ dataDefs:                         # what to extract from a page, and which links
     key: [url]                                  # identifies a row across runs
     fields:
       title: {{selector: "h3 a", attribute: title, required: true}}
-      price: {{selector: ".price_color", match: "[0-9.]+", type: decimal}}
+      price: {{selector: ".price_color", type: price}}        # amount and currency
       stock: {{selector: ".availability", type: bool, match: In stock, default: false}}
       url: {{selector: "h3 a", attribute: href, type: url}}
     links:

@@ -111,6 +111,7 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
             {"data_def": r.data_def, "field": r.field, "reason": r.reason, "place": r.place} for r in result.rejected
         ],
         "filtered": result.filtered,
+        "warnings": list(result.warnings),
         "results": [
             {"task": r.task, "step": r.step, "outcome": r.outcome, "code": r.code, "ms": r.milliseconds, "text": r.text}
             for r in result.results
@@ -158,6 +159,7 @@ def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
     for fault in result.faults:
         yield f"{document.url}: {fault}"
+    yield from (f"warning: {text}" for text in result.warnings)
     for step in result.results:
         if step.outcome != "ok":
             yield f"{step.task}/{step.step}: {step.outcome.replace('_', ' ')}: {step.text}"

@@ -13,48 +13,8 @@ import orjson
 from engine import urls
 from engine.errors import quote_text
 from engine.extract.fields.human_dates import ANY_FORMAT
+from engine.extract.fields.prices import PriceReader
 from engine.model.definition import Field, FieldType
-
-MAX_PRICE_CHARACTERS = 200
-"""Characters of a text with a price: the library takes the square of its length."""
-
-_PLAIN_MARKS = str.maketrans({**dict.fromkeys("\u2018\u2019\u02bc\u2032", "'"), "\u066b": ".", "\u066c": ","})
-"""Marks that the library does not know: typographic forms of the Swiss group mark, and Arabic marks."""
-_BELOW_ONE = re.compile(r"\D*0([.,])\d{3}(?![\d.,])")
-"""No group follows a zero: the mark in `0,500` is a decimal one."""
-
-
-def price_converter(decimal_mark: str | None, group_mark: str | None) -> Callable[[str, str], Any]:
-    """A converter from a text to `{"amount": Decimal, "currency": str or None}`; guesses marks that are not given.
-
-    The amount keeps its written places, the currency is the sign or code as written. Raises `ValueError` for a text
-    without a price.
-    """
-    from price_parser import Price
-
-    # Blanks in a number are group marks to the library in any case.
-    group = None if group_mark is None or group_mark.isspace() else group_mark.translate(_PLAIN_MARKS)
-    decimal = None if decimal_mark is None else decimal_mark.translate(_PLAIN_MARKS)
-
-    def convert(text: str, _base: str) -> dict[str, Any]:
-        if len(text) > MAX_PRICE_CHARACTERS:
-            message = (
-                f"{quote_text(text)} is longer than {MAX_PRICE_CHARACTERS} characters; pick out the price with `match`"
-            )
-            raise ValueError(message)
-        plain = text.translate(_PLAIN_MARKS)
-        below_one = _BELOW_ONE.match(plain) if decimal is None and group is None else None
-        price = Price.fromstring(
-            plain, decimal_separator=decimal if below_one is None else below_one[1], digit_group_separator=group
-        )
-        # To the library, `free shipping` is a price of 0.
-        is_price = any(map(str.isdigit, text)) or text.lower() == "free"
-        if price.amount is None or not is_price:
-            raise ValueError(f"{quote_text(text)} has no price")
-        return {"amount": price.amount, "currency": price.currency}
-
-    return convert
-
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?")
@@ -80,7 +40,8 @@ def converter_for(field: Field) -> Converter:
     `HumanDates`, and here, as defaults, must be ISO 8601.
     """
     if field.type == "price":
-        return price_converter(field.decimal_mark, field.group_mark)
+        reader = PriceReader(field.decimal_mark, field.group_mark)
+        return lambda text, _base: reader.read(text).value
     if field.decimal_mark is not None or field.group_mark is not None:
         return _marked_converter(_CONVERTERS[field.type], field.decimal_mark or ".", field.group_mark)
     if field.type == "date" and field.format not in (None, ANY_FORMAT):

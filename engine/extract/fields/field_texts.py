@@ -3,15 +3,27 @@
 A field is compiled to the steps it needs, so that nothing is decided for each text.
 """
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engine.extract.fields.convert import Converter, converter_for
+from engine.errors import quote_text
+from engine.extract.fields.convert import converter_for
 from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates
+from engine.extract.fields.prices import PriceReader
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import Replacement, TimedPattern
 from engine.extract.select.node_value import MARKUP_ATTRIBUTES
 from engine.model.definition import Field
+
+if TYPE_CHECKING:
+    import regex
+
+_NUMERIC = frozenset(("str", "int", "float", "decimal", "price"))
+"""Types of fields whose `match` may give a number."""
+_NUMBER = re.compile(r"[+-]?\d[\d.,' ]*|[.,]\d+")
+_JOINT = re.compile(r"(?<=\d)(?:[.,'\u2019\u066b\u066c]| (?=\d{3}(?!\d)))?(?=\d)")
+"""Between two parts of a number: a mark, a blank before a group of three digits, or nothing."""
 
 FieldConverter = Callable[[str], str]
 """Converts the text of a field; an empty result is missing. Raises ValueError to reject the record."""
@@ -38,8 +50,8 @@ class FieldTexts:
     and `OutOfTime`.
     """
 
-    def __init__(self, field: Field, converters: ConverterSource) -> None:
-        """`converters`: finds the plugin converters that the field names."""
+    def __init__(self, field: Field, converters: ConverterSource, path: str = "") -> None:
+        """`converters`: finds the plugin converters that the field names. `path`: of the field, for warnings."""
         match = None if field.match is None else TimedPattern(field.match)
         replacements = [Replacement(pattern, text) for pattern, text in field.replace]
         users_converters = [converters(name) for name in field.convert]
@@ -48,14 +60,14 @@ class FieldTexts:
         """Applies plugin converters; with `split` to the parts, which `edit` does not make."""
         steps = [_clean_step(field), *map(_replace_step, replacements)]
         if match is not None:
-            steps.append(_match_step(match))
+            steps.append(_match_step(match, field, path))
         if len(steps) > 1 or field.whitespace is not None:
             steps.append(_keep_unless_blank if field.whitespace is not None and field.type == "str" else _strip)
         if users_converters and field.split is None:
             steps.append(lambda text, _budget: self.convert_by_user(text))
         self.edit: Edit = _sequence(steps)
         """Applies `whitespace`, `replace` and `match`, then plugin converters."""
-        self.convert: Conversion = _conversion(field, converter_for(field))
+        self.convert: Conversion = _conversion(field, path)
 
     def split(self, text: str, budget: Budget) -> Iterator[str]:
         """The parts of a text that are not blank, normalized."""
@@ -112,8 +124,35 @@ def _replace_step(replacement: Replacement) -> Edit:
     return replace
 
 
-def _match_step(pattern: TimedPattern) -> Edit:
-    return lambda text, budget: pattern.find(text, budget.time_budget) or ""
+def _match_step(pattern: TimedPattern, field: Field, path: str) -> Edit:
+    if field.type not in _NUMERIC:
+        return lambda text, budget: pattern.find(text, budget.time_budget) or ""
+
+    def find_number(text: str, budget: Budget) -> str:
+        match = pattern.search(text, budget.time_budget)
+        if match is None:
+            return ""
+        value: str = match[1 if pattern.compiled.groups else 0] or ""
+        if _NUMBER.fullmatch(value) and _leaves_digits(match, is_text=field.type == "str"):
+            budget.warn(
+                path,
+                "digits-left",
+                f"{budget.data_def}.{path}: `match` takes {quote_text(value)} of {quote_text(text)} and leaves digits"
+                " beside it; write a pattern for the whole number, with `groupMark`, or `type: price` without `match`",
+            )
+        return value
+
+    return find_number
+
+
+def _leaves_digits(match: "regex.Match[str]", *, is_text: bool) -> bool:
+    """Whether a number continues before or behind the match. A pattern that names a mark, or cuts a text, means it."""
+    text, whole, start, end = match.string, match[0], match.start(), match.end()
+    return any(
+        ((joint.end() == start and whole[:1].isdigit()) or (joint.start() == end and whole[-1:].isdigit()))
+        and not (is_text and joint.start() == joint.end())
+        for joint in _JOINT.finditer(text, max(0, start - 1), end + 5)
+    )
 
 
 def _strip(text: str, _budget: Budget) -> str:
@@ -133,7 +172,25 @@ def _chain(converters: list[FieldConverter]) -> FieldConverter:
     return convert
 
 
-def _conversion(field: Field, convert: Converter) -> Conversion:
+def _conversion(field: Field, path: str) -> Conversion:
+    if field.type == "price":
+        reader = PriceReader(field.decimal_mark, field.group_mark)
+
+        def read_price(text: str, budget: Budget) -> Any:
+            # slow: one value may be a list of such texts, and could take longer than a page may
+            budget.time_budget.check_patience()
+            price = reader.read(text)
+            if price.is_guess:
+                budget.warn(
+                    path,
+                    "guessed-group",
+                    f"{budget.data_def}.{path}: {quote_text(text)} is read as {price.amount}; `decimalMark` or"
+                    " `groupMark` says what its mark means",
+                )
+            return price.value
+
+        return read_price
+    convert = converter_for(field)
     if field.type in ("url", "file"):
 
         def convert_url(text: str, budget: Budget) -> Any:
@@ -150,14 +207,6 @@ def _conversion(field: Field, convert: Converter) -> Conversion:
             return dates.parse(text, budget.page.fetched_at)
 
         return convert_date
-    if field.type == "price":
-
-        def convert_slowly(text: str, budget: Budget) -> Any:
-            # slow: one value may be a list of such texts, and could take longer than a page may
-            budget.time_budget.check_patience()
-            return convert(text, "")
-
-        return convert_slowly
     return _keep_text if field.type == "str" else lambda text, _budget: convert(text, "")
 
 

@@ -51,7 +51,7 @@ class FieldReader:
         try:
             selector = compile_selector(field.selector)
             self._selector = selector if field.scope is None else PageSelector(selector)
-            self._texts = FieldTexts(field, converters)
+            self._texts = FieldTexts(field, converters, self.path)
         except ValueError as error:
             self._compile_error = str(error)
         self._edit, self._convert = self._texts.edit, self._texts.convert

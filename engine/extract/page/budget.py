@@ -16,10 +16,11 @@ _CHARACTERS_OF_A_PART = 100
 class Budget:
     """The page under extraction, its context, and the text and time that are left."""
 
-    __slots__ = ("_characters_left", "context", "missing", "page", "time_budget")
+    __slots__ = ("_characters_left", "context", "data_def", "missing", "page", "time_budget")
 
-    def __init__(self, page: Page, context: Context, patience: float | None = None) -> None:
+    def __init__(self, page: Page, context: Context, patience: float | None = None, data_def: str = "") -> None:
         """`patience`: seconds after which `OutOfTime` is raised; None: never."""
+        self.data_def = data_def
         self.page = page
         self.context = context
         self.time_budget = TimeBudget(patience)
@@ -34,6 +35,10 @@ class Budget:
             if self.time_budget.patience_left is not None:
                 raise OutOfTime
             raise PageTooCostly(self.page.url, f"has values of more than {MAX_CHARACTERS:,} characters")
+
+    def warn(self, field: str, code: str, text: str) -> None:
+        """Note a doubt about a value of the dataDef."""
+        self.page.warn(self.data_def, field, code, text)
 
     def charge_parts(self, count: int) -> None:
         """Counts the parts of a text. Raises `PageTooCostly`."""

@@ -12,6 +12,7 @@ from engine.errors import CrawlError
 from engine.extract.documents.json_ld import read_json_ld
 from engine.extract.documents.json_value import MISSING, parse_json, read_json_lines
 from engine.extract.documents.markup import BASE, Markup
+from engine.model.record import PageWarning
 from engine.urls import QueryStripper
 
 if TYPE_CHECKING:
@@ -116,8 +117,14 @@ class Page:
         """Results of selectors of embedded JSON on the whole page, by their text."""
         self.faults: dict[str, None] = {}
         """Skipped parts that cannot be read; each text once."""
+        self.warnings: dict[tuple[str, str, str], PageWarning] = {}
+        """Doubts about values, by dataDef, field and code."""
         self.selections: dict[object, Any] = {}
         """Results of selectors with `scope: page`, the same in every block."""
+
+    def warn(self, data_def: str, field: str, code: str, text: str) -> None:
+        """Note a doubt about a value; further ones of the same field and code are not kept."""
+        self.warnings.setdefault((data_def, field, code), PageWarning(data_def, field, code, text))
 
     @property
     def text(self) -> str:

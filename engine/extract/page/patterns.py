@@ -99,8 +99,12 @@ class TimedPattern:
 
     def find(self, text: str, budget: TimeBudget) -> str | None:
         """The first match: group 1 if the pattern has one, else the whole match. Raises `PatternTimeout`."""
-        match = self.search_within_limits(self.compiled.search, text, budget)
+        match = self.search(text, budget)
         return None if match is None else match.group(1 if self.compiled.groups else 0)
+
+    def search(self, text: str, budget: TimeBudget) -> "regex.Match[str] | None":
+        """The first match. Raises `PatternTimeout`."""
+        return self.search_within_limits(self.compiled.search, text, budget)
 
     def find_all(self, text: str, budget: TimeBudget, limit: int = 10_000) -> list[str]:
         """All matches (as `find`), at most `limit`. Raises `PatternTimeout`."""

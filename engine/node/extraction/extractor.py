@@ -12,7 +12,7 @@ from engine.http.byte_budget import BodyShare, ByteBudget
 from engine.http.decode import content_type_at
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
-from engine.model.record import RecordCounts, Texts
+from engine.model.record import PageWarning, RecordCounts, Texts
 from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import CompiledDataDef, DefCache
@@ -43,7 +43,7 @@ from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.tables.job.linked_jobs import ChildJob
 from engine.store.tables.job.results import UnitResult
-from engine.store.tables.row.health import PageCounts
+from engine.store.tables.row.health import NewWarnings, PageCounts
 from engine.store.tables.row.rows import NewRows
 
 
@@ -185,6 +185,7 @@ class PageExtractor:
             runs_plugins,
             calls.stored_values,
             answer.replaced_by,
+            new_warnings=_new_warnings(compiled, answer.warnings),
         )
 
     async def _extract_elsewhere(
@@ -284,6 +285,7 @@ class PageExtractor:
             warnings=self._selector_warnings.warn(compiled, page.kind, extracted.faults),
             results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
             replaced_by=extracted.replaced_by,
+            new_warnings=_new_warnings(compiled, extracted.warnings),
         )
 
     def _children(
@@ -322,3 +324,12 @@ def _page_counts(
 ) -> tuple[PageCounts, ...]:
     data_defs = [(compiled[index], counted) for index, counted in counts]
     return tuple([PageCounts(one.id, counted, one.extractor.defaulted_fields) for one, counted in data_defs])
+
+
+def _new_warnings(compiled: Sequence[CompiledDataDef], warnings: Sequence[PageWarning]) -> NewWarnings | None:
+    """The effect of warnings; None: there are none."""
+    if not warnings:
+        return None
+    ids = {one.data_def: one.id for one in compiled}
+    known = [(ids[warning.data_def], warning) for warning in warnings if warning.data_def in ids]
+    return NewWarnings(tuple(known))

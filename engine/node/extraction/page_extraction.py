@@ -22,7 +22,7 @@ from engine.extract.select.page_blocks import read_blocks
 from engine.http.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
-from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
+from engine.model.record import ExtractedLink, Extraction, PageWarning, RecordCounts, Rejection
 from engine.model.step import StepResult
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
@@ -70,6 +70,7 @@ class ExtractedPage(Struct):
     """DataDefs whose rows a command works on next: their index, and the command's index in the chain."""
     faults: tuple[str, ...] = ()
     """Parts of the page that were skipped because they cannot be read."""
+    warnings: tuple[PageWarning, ...] = ()
     blocks: PageBlocks | None = None
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
@@ -156,7 +157,8 @@ def apply_data_defs(
         kept = [*next_pages, *kept]
     return ExtractedPage(
         tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts),
-        tuple(results), faults=tuple(page.faults), blocks=blocks if context.until_empty else None,
+        tuple(results), faults=tuple(page.faults), warnings=tuple(page.warnings.values()),
+        blocks=blocks if context.until_empty else None,
     )  # fmt: skip
 
 

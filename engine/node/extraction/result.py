@@ -8,7 +8,7 @@ from engine.http.byte_budget import BodyShare
 from engine.model.record import Rejection, Texts
 from engine.store.tables.job.linked_jobs import ChildJob
 from engine.store.tables.job.results import UnitResult
-from engine.store.tables.row.health import PageCounts
+from engine.store.tables.row.health import NewWarnings, PageCounts
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows
 
@@ -47,6 +47,8 @@ class PageExtraction(Struct):
     """As in `ExtractedPage`."""
     held: tuple[HeldRows, ...] = ()
     """Rows that wait for files, whose jobs are among the children."""
+    new_warnings: NewWarnings | None = None
+    """Doubts about values."""
 
 
 class SitemapUrls(Struct, frozen=True):

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from engine.extract.select.selection import SelectionResult
 from engine.model.job import KEY_BYTES
 from engine.model.link import LinkDetails, PageBlocks
-from engine.model.record import Count, ExtractedLink, RecordCounts, Rejection, Texts, as_text
+from engine.model.record import Count, ExtractedLink, PageWarning, RecordCounts, Rejection, Texts, as_text
 from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import ExtractedPage
 from engine.node.extraction.task import SHOWN_REJECTIONS
@@ -131,6 +131,7 @@ class _PageFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Units whose rows a command works on next: their index, and the command's index in the chain."""
     faults: tuple[str, ...] = ()
     """Parts of the page that were skipped because they cannot be read."""
+    warnings: tuple[PageWarning, ...] = ()
     blocks: PageBlocks | None = None
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
@@ -250,6 +251,7 @@ def encode_page(
         results=tuple(extracted.results),
         stops=tuple(extracted.stops),
         faults=tuple(extracted.faults),
+        warnings=tuple(extracted.warnings),
         blocks=extracted.blocks,
         replaced_by=extracted.replaced_by,
     )

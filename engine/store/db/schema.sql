@@ -397,6 +397,15 @@ CREATE TABLE page_health (
     PRIMARY KEY (job, data_def)
 ) WITHOUT ROWID;
 
+CREATE TABLE page_warnings (                        -- doubts about values, the first of a field and code
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    field    TEXT NOT NULL,                         -- empty: about the whole dataDef
+    code     TEXT NOT NULL,
+    text     TEXT NOT NULL,
+    PRIMARY KEY (run, data_def, field, code)
+) WITHOUT ROWID;
+
 CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
     host        INTEGER PRIMARY KEY REFERENCES hosts(id),
     run         INTEGER NOT NULL REFERENCES runs(seq),

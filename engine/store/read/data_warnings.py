@@ -9,6 +9,7 @@ from engine.model.job import JobKind
 from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.tables.job import sequences
+from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
 from engine.store.tables.run import runs
 from engine.store.tables.run.runs import Baseline, Run
@@ -56,6 +57,10 @@ class DataWarning(Struct, frozen=True):
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
     """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
     warnings = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
+    warnings += [
+        DataWarning(code, text, name, subject=field or None)
+        for name, field, code, text in health.list_warnings(db, run.seq)
+    ]
     for drop in runs.list_drops(db, run.seq):
         text = f"{drop.text} (it recovered)" if drop.ended else drop.text
         code = "dropped-field" if drop.field else "dropped-rows"

@@ -16,7 +16,7 @@ from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome
 from engine.store.tables.row import files, health, rows
 from engine.store.tables.row.files import DownloadedFile
-from engine.store.tables.row.health import PageCounts
+from engine.store.tables.row.health import NewWarnings, PageCounts
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows, RejectedRecords
 from engine.store.tables.run import events
@@ -53,6 +53,7 @@ WRITERS: dict[type[Effect], Writer] = {
     ContentChange: statistics.write_contents,
     RejectedRecords: rows.write_rejected,
     PageCounts: health.write,
+    NewWarnings: health.write_warnings,
     UnitResult: results.write,
     PluginRun: step_values.write,
     FailedSteps: supersede.write_failed_steps,

@@ -4,8 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from engine.model.definition import Task, TaskGroup
-from engine.model.record import RecordCounts
-from engine.store.tables.row.health import PageCounts
+from engine.model.record import PageWarning, RecordCounts
+from engine.store.read.data_warnings import DataWarning, find_warnings
+from engine.store.tables.outcome import Effect
+from engine.store.tables.row import health
+from engine.store.tables.row.health import NewWarnings, PageCounts
 from engine.store.tables.run import events, runs, versions
 from engine.supervise.analysis.run_stats import WarningLog
 from tests.contract.store.harness import DEFS, StoreHarness
@@ -15,13 +18,13 @@ def logged(store: StoreHarness) -> list[str]:
     return sorted(events.list_texts(store.db, store.run, "data", 0, 99))
 
 
-def count_pages(store: StoreHarness, *, missing: tuple[tuple[str, int], ...]) -> None:
+def count_pages(store: StoreHarness, *more: Effect, missing: tuple[tuple[str, int], ...] = ()) -> None:
     group = TaskGroup(name="g", tasks=(Task(name="t", data_def="book"),))
     with store.db.transaction():
         runs.set_version(store.db, store.run, versions.publish(store.db, replace(DEFS, task_groups=(group,)), 1.0))
     store.seed("http://a/1")
     (job,) = store.take("http://a/1")
-    store.commit(store.done(job, PageCounts(store.book, RecordCounts(30, 0, missing))))
+    store.commit(store.done(job, PageCounts(store.book, RecordCounts(30, 0, missing)), *more))
 
 
 def test_fields_that_differ_by_a_digit_have_their_own_warnings(store: StoreHarness) -> None:
@@ -45,3 +48,23 @@ def test_a_warning_whose_transaction_failed_is_logged_by_the_next(store: StoreHa
         log.update()
     log.confirm()
     assert logged(store) == ["book.price was never filled in 30 records"]
+
+
+def test_doubts_about_values_are_warnings_once_a_field_and_code(store: StoreHarness) -> None:
+    def doubt(field: str, code: str, text: str) -> NewWarnings:
+        return NewWarnings(((store.book, PageWarning("book", field, code, text)),))
+
+    first, later = doubt("price", "digits-left", "one"), doubt("price", "digits-left", "two")
+    count_pages(store, first, doubt("price", "guessed-group", "three"), doubt("", "spanned-row", "four"))
+    store.seed("http://a/2")
+    (job,) = store.take("http://a/2")
+    store.commit(store.done(job, later))
+    found = find_warnings(store.db, runs.get(store.db, store.run), health.read(store.db, store.run))
+    assert found == [
+        DataWarning("spanned-row", "four", "book"),
+        DataWarning("digits-left", "one", "book", subject="price"),
+        DataWarning("guessed-group", "three", "book", subject="price"),
+    ]
+    with store.db.transaction():
+        WarningLog(store.db, store.run).update()
+    assert logged(store) == ["four", "one", "three"]

@@ -1,11 +1,11 @@
-"""Writes `health`, `field_health` and `page_health`: how the records of dataDefs were filled."""
+"""Writes `health`, `field_health`, `page_health` and `page_warnings`: how records were filled."""
 
 from collections.abc import Mapping, Sequence
 
 import orjson
 from msgspec import Struct, field
 
-from engine.model.record import RecordCounts
+from engine.model.record import PageWarning, RecordCounts
 from engine.store.db.connector import Database
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
@@ -32,6 +32,14 @@ _DELETE = """
 DELETE FROM page_health WHERE job IN (SELECT value FROM json_each(:jobs))
     AND data_def NOT IN (SELECT value FROM json_each(:kept))
 """
+_ADD_WARNINGS = "INSERT INTO page_warnings (run, data_def, field, code, text) {values} ON CONFLICT DO NOTHING"
+_WARNINGS = """
+SELECT d.name, w.field, w.code, w.text FROM page_warnings w JOIN data_defs d ON d.id = w.data_def
+WHERE w.run = :run AND w.data_def IN (
+    SELECT j.value FROM page_defs p, json_each(p.data_defs) j
+    WHERE p.version = (SELECT defs_version FROM runs WHERE seq = :run)
+) ORDER BY d.name, w.field, w.code
+"""
 _CURRENT = """
 SELECT d.name, h.data_def, h.pages, h.records, h.rejected FROM health h JOIN data_defs d ON d.id = h.data_def
 WHERE h.run = :run AND h.data_def IN (
@@ -49,6 +57,12 @@ class PageCounts(Effect):
     counts: RecordCounts
     defaulted: frozenset[str] = frozenset()
     """The fields that have a default."""
+
+
+class NewWarnings(Effect):
+    """Doubts about the values of a page, each with the id of its dataDef."""
+
+    warnings: tuple[tuple[int, PageWarning], ...]
 
 
 class DataDefHealth(Struct, frozen=True):
@@ -114,6 +128,21 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, PageCounts]]) -> None
             for outcome, page in made
         ],
     )
+
+
+def write_warnings(commit: Commit, made: Sequence[tuple[JobOutcome, NewWarnings]]) -> None:
+    """Keep the first warning of each field and code."""
+    by_key = {
+        (commit.run, data_def, warning.field, warning.code): warning.text
+        for _, new in made
+        for data_def, warning in new.warnings
+    }
+    commit.db.execute_values(_ADD_WARNINGS, [(*key, text) for key, text in by_key.items()])
+
+
+def list_warnings(db: Database, run: int) -> list[PageWarning]:
+    """Those of the dataDefs as the current defs have them."""
+    return [PageWarning(*map(str, row)) for row in db.all(_WARNINGS, {"run": run})]
 
 
 def take_back(db: Database, run: int, jobs: str, kept: str) -> None:

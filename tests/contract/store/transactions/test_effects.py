@@ -7,7 +7,7 @@ import pytest
 
 from engine.model.file import StoredFile
 from engine.model.job import JobState, LeasedJob
-from engine.model.record import RecordCounts
+from engine.model.record import PageWarning, RecordCounts
 from engine.model.step import StepResult
 from engine.store.db.connector import Database
 from engine.store.pages.documents import CheckedDocument, NewDocument
@@ -19,7 +19,7 @@ from engine.store.tables.job.results import UnitResult
 from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import AttemptStats, Commit, Effect, JobOutcome
 from engine.store.tables.row.files import DownloadedFile
-from engine.store.tables.row.health import PageCounts
+from engine.store.tables.row.health import NewWarnings, PageCounts
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows, RejectedRecords
 from engine.store.tables.run.events import Event
@@ -55,6 +55,7 @@ CASES = [
     effect(ContentChange((None,)), "content_sums"),
     effect(RejectedRecords("book", 2), "rejections", "row_counts"),
     effect(PageCounts(1, RecordCounts(2, 1, (("title", 1),))), "health", "field_health", "page_health", "hosts"),
+    effect(NewWarnings(((1, PageWarning("book", "price", "digits-left", "x")),)), "page_warnings"),
     effect(UnitResult(1, "g", StepResult("t", "s", "ok", "", 1.0, "")), "results", "result_counts"),
     effect(PluginRun({"k": "1"}), "step_values"),
     effect(FailedSteps()),

@@ -8,7 +8,7 @@ import pytest
 from engine.extract.page.budget import MAX_CHARACTERS
 from engine.extract.page.page import PageTooCostly
 from engine.extract.records import RecordExtractor
-from engine.model.definition import DataDef, Field
+from engine.model.definition import DataDef, Field, FieldType
 from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 
@@ -108,6 +108,50 @@ def test_replace_comes_before_match_and_type() -> None:
     assert value("<p>x</p>", selector="p", replace=(("x", ""),), default="d", has_default=True) == "d"
     assert value("<i>a1</i><i>b</i>", selector="i", all=True, replace=(("[ab]", ""),)) == ["1"]
     assert value("", value="%{depth}/a", replace=(("/", "-"),)) == "1-a"
+
+
+@pytest.mark.parametrize(
+    ("text", "match", "kind", "taken"),
+    [
+        ("£1,022.05", "[0-9.]+", "decimal", "1"),
+        ("£1,022.05", "[0-9.]+", "str", "1"),
+        ("1.022,05 €", "([0-9.]+) €", "decimal", "05"),
+        ("1,234 items", r"(\d+) items", "int", "234"),
+        ("1 234 items", r"\d+", "int", "1"),
+        ("1 234 items", r"(\d+) items", "int", "234"),
+        ("1\u2019022.50", "[0-9.]+", "float", "1"),
+        ("12345", r"\d{3}", "int", "123"),
+        ("£1022.05", "[0-9]+", "price", "1022"),
+        ("£51.77", "[0-9.]+", "decimal", None),
+        ("£1,022.05", "[0-9.,]+", "price", None),
+        ("51.77", r"(\d+)\.", "int", None),
+        ("51.77", r"\.(\d+)", "int", None),
+        ("12345", r"\d{3}", "str", None),
+        ("2024-01-31", r"\d+", "int", None),
+        ("3/5", r"\d", "int", None),
+        ("2 items, 12 €", r"(\d+) €", "int", None),
+        ("£1,022.05", "[0-9]", "bool", None),
+    ],
+)
+def test_a_numeric_match_that_leaves_digits_beside_it_is_a_warning(
+    text: str, match: str, kind: FieldType, taken: str | None
+) -> None:
+    document = page(f"<i>7</i><p>{text}</p>")
+    field = Field(name="price", selector="p", match=match, type=kind)
+    RecordExtractor(DataDef(name="book", fields=(field,))).extract(document, CONTEXT)
+    assert [one[:3] for one in document.warnings.values()] == ([("book", "price", "digits-left")] if taken else [])
+    for warning in document.warnings.values():
+        assert warning.text.startswith(f"book.price: `match` takes {taken!r} of {text!r} and leaves digits beside it")
+
+
+def test_such_a_warning_names_a_nested_field_once() -> None:
+    inner = Field(name="price", selector="b", match="[0-9.]+", type="decimal")
+    field = Field(name="sizes", selector="li", fields=(inner,))
+    document = page("<li><b>£1,022.05</b><li><b>£2,044.10</b>")
+    RecordExtractor(DataDef(name="book", fields=(field,))).extract(document, CONTEXT)
+    ((_, path, _, text),) = document.warnings.values()
+    assert path == "sizes.price"
+    assert "'£1,022.05'" in text
 
 
 def test_a_slow_or_endless_replacement_rejects_the_record() -> None:

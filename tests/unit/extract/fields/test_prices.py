@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.extract.fields.convert import MAX_PRICE_CHARACTERS, price_converter
+from engine.extract.fields.prices import MAX_PRICE_CHARACTERS, PriceReader
 from engine.extract.page.patterns import OutOfTime
+from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
-from tests.unit.extract.pages import extract, reason, value
+from tests.unit.extract.pages import CONTEXT, extract, page, reason, value
 
 
 @pytest.mark.parametrize(
@@ -33,12 +34,88 @@ from tests.unit.extract.pages import extract, reason, value
         ("\u0663\u0664\u066b\u0665", "34.5", None),
         ("0,00 €", "0.00", "€"),
         ("Free", "0", None),
+        ("1,234,567.890 USD", "1234567.890", "USD"),
+        ("1,234.567", "1234.567", None),
+        ("1.234,567 €", "1234.567", "€"),
+        ("1234.567", "1234.567", None),
+        ("1.234.567 €", "1234567", "€"),
+        ("1\u202f234,56 \u20ac", "1234.56", "€"),
+        ("1 234 567,89 Kč", "1234567.89", "Kč"),
+        ("US$\u00a01\u00a0298,00", "1298.00", "US$"),
+        ("12'345.-", "12345", None),
+        ("10.000,-", "10000", None),
+        ("Rs. 1,25,000.00", "125000.00", "Rs"),
+        ("₹10,00,00,000.50", "100000000.50", "₹"),
+        ("Rs.50", "50", "Rs"),
+        ("kr.1.500,00", "1500.00", "kr"),
+        ("$.75", "0.75", "$"),
+        (",50 €", "0.50", "€"),
+        (".750", "0.750", None),
+        ("35€99", "35.99", "€"),
+        ("35€ 99", "35.99", "€"),
+        ("3.50 100 g", "3.50", None),
+        ("12 99", "12", None),
+        ("from 5 to 9 €", "5", "€"),
+        ("20–30 €", "20", "€"),
+        ("¥1,980 (tax incl.)", "1980", "¥"),
+        ("20% off 45 €", "45", "€"),
+        ("10 % off: 45 €", "45", "€"),
+        ("%10 45 TL", "45", "TL"),
+        ("100% cotton 45 €", "45", "€"),
+        ("\u0661\u066c\u0662\u0663\u0664\u066b\u0665\u0666", "1234.56", None),
+        ("\u06f1\u06f2\u066c\u06f3\u06f4\u06f5 تومان", "12345", "تومان"),
+        ("１２，３４５円", "12345", "円"),
+        ("1\u200b234,5 €", "1234.5", "€"),
     ],
 )
 def test_a_price_has_an_amount_and_a_currency(text: str, amount: str, currency: str | None) -> None:
     price = value(f"<p>{text}</p>", selector="p", type="price")
     assert price == {"amount": Decimal(amount), "currency": currency}
     assert str(price["amount"]) == amount
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("-5.00 €", "-5.00"),
+        ("−5,00 €", "-5.00"),
+        ("€ -5.00", "-5.00"),
+        ("-€5.00", "-5.00"),
+        ("- 5 €", "-5"),
+        ("Discount: -5 €", "-5"),
+        ("5,00- €", "-5.00"),
+        ("(5.00)", "-5.00"),
+        ("($1,234.50)", "-1234.50"),
+        ("$(1,234.50)", "-1234.50"),
+        ("-0.00", "0.00"),
+        ("12,-", "12"),
+        ("12.–", "12"),
+        ("5-9 €", "5"),
+        ("Price - 5 €", "5"),
+        ("4 € (5 €)", "4"),
+        ("(5 pcs) 12 €", "5"),
+        ("50 % – 5 €", "5"),
+    ],
+)
+def test_a_minus_sign_is_told_from_a_dash(text: str, amount: str) -> None:
+    assert str(value(f"<p>{text}</p>", selector="p", type="price")["amount"]) == amount
+
+
+@pytest.mark.parametrize(
+    ("text", "read_as"),
+    [
+        *(("3.350 €", "3350"), ("1,980 ¥", "1980"), ("-1.500", "-1500")),
+        *((text, None) for text in ("3.35 €", "0,500", "1.234.567", "1'234", "1 234", "10.000,-", "1,234.5", ".750")),
+    ],
+)
+def test_one_mark_before_three_digits_groups_with_a_warning(text: str, read_as: str | None) -> None:
+    document = page(f"<p>{text}</p>")
+    field = Field(name="price", selector="p", type="price")
+    RecordExtractor(DataDef(name="book", fields=(field,))).extract(document, CONTEXT)
+    expected = f"book.price: {text!r} is read as {read_as}; `decimalMark` or `groupMark` says what its mark means"
+    assert [(one.code, one.text) for one in document.warnings.values()] == (
+        [("guessed-group", expected)] if read_as else []
+    )
 
 
 def test_marks_decide_where_the_text_does_not() -> None:
@@ -49,9 +126,20 @@ def test_marks_decide_where_the_text_does_not() -> None:
     assert amount("1.500 €", decimal_mark=".") == "1.500"
     assert amount("1.500,5 €", decimal_mark=",", group_mark=".") == "1500.5"
     assert amount("1 500,5 €", decimal_mark=",", group_mark=" ") == "1500.5"
+    assert amount("3.350 €", decimal_mark=",") == amount("3.350 €", group_mark=".") == "3350"
+    assert amount("3,350 €", group_mark=".") == "3.350"
+    assert amount("1’500.50", decimal_mark=".", group_mark="’") == "1500.50"
+    assert amount("1,25,000", group_mark=",") == "125000"
+    assert "has no price" in reason("<p>3.35 €</p>", selector="p", type="price", decimal_mark=",")
 
 
-@pytest.mark.parametrize("text", ["call us", "free shipping", "½ €", "12.34.56", "€"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("call us", "free shipping", "½ €", "12.34.56", "€", "-10%", "10 %", "10-20 %", "-12,5%"),
+        *("1,234.567,89", "1.23.456 €", "01.02.2024 45 €"),
+    ],
+)
 def test_a_text_without_a_price_rejects_the_record(text: str) -> None:
     assert reason(f"<p>{text}</p>", selector="p", type="price") == f"{text!r} has no price"
 
@@ -72,11 +160,11 @@ def test_a_price_is_a_value_like_others() -> None:
 
 
 def test_the_worst_text_takes_milliseconds() -> None:
-    convert = price_converter(None, None)
+    reader = PriceReader(None, None)
     began = time.perf_counter()
     for piece in ("1234567890", "1 ", "1.", "$", "€ ", "1 2.3,", " ", "."):
         try:
-            convert((piece * MAX_PRICE_CHARACTERS)[:MAX_PRICE_CHARACTERS], "")
+            reader.read((piece * MAX_PRICE_CHARACTERS)[:MAX_PRICE_CHARACTERS])
         except ValueError:
             pass
     assert time.perf_counter() - began < 0.2

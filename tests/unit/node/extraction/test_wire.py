@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.extract.page.context import Context
-from engine.model.record import ExtractedLink, Rejection, as_text
+from engine.model.record import ExtractedLink, PageWarning, Rejection, as_text
 from engine.node.extraction import wire
 from engine.node.extraction.page_extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction.process_pool import ExtractionPool
@@ -35,6 +35,7 @@ PAGE = ExtractedPage(
     dropped_links=4,
     rejected=(Rejection(data_def="d", field="f", reason="no \ud800", place="x.yml:1:2"),),
     filtered=5,
+    warnings=(PageWarning("d", "f", "digits-left", "é"),),
 )
 
 
@@ -54,6 +55,7 @@ def test_a_page_is_read_back() -> None:
     answer = decode(wire.encode_page("html", 7, PAGE))
     assert isinstance(answer, wire.PageAnswer)
     assert answer.rows == PAGE.rows
+    assert answer.warnings == PAGE.warnings
     assert list(answer.links.to_links()) == LINKS
     assert [link.key for link in answer.links.to_links()] == [link.key for link in LINKS]
     assert [link.url for link in answer.links.to_links(lambda key: key != b"2" * 16)] == [
