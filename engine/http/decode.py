@@ -207,6 +207,12 @@ class DecodedBody(Struct, frozen=True):
         return self.utf8.decode()
 
 
+def sent_codec(document: DecodedBody, content_type: str) -> str:
+    """The codec in which forms of the page are sent; empty: UTF-8, or as a `<meta>` of it says."""
+    own = "" if document.encoding == "utf-8" else document.encoding
+    return _parse_content_type(content_type)[1] or own
+
+
 def content_type_at(content_type: str, url: str) -> str:
     """The content type; if it is missing or as general as text/plain, that of the URL's extension, if any.
 

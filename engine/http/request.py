@@ -7,12 +7,13 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import quote, unquote
 
 import httpx
 from multidict import CIMultiDict
 
 from engine import urls
+from engine.extract.links.form_encoding import quote_form_text
 from engine.http.errors import FetchFailed
 from engine.http.exchange import OutgoingRequest, RequestTerms
 from engine.model.definition import HostRule
@@ -122,7 +123,7 @@ def _encode_for_json(text: str) -> str:
 
 
 _BODY_ENCODERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
-    {FORM_TYPE: quote_plus, JSON_TYPE: _encode_for_json}
+    {FORM_TYPE: quote_form_text, JSON_TYPE: _encode_for_json}
 )
 """How a variable is written in a body that the crawler has encoded; a `body` of the defs is sent as is."""
 

@@ -29,6 +29,8 @@ class RequestTemplate(Struct, frozen=True, kw_only=True):
     has_form: bool = False
     json: str | None = None
     """JSON text; variables are inside its strings."""
+    only_read: bool = False
+    """Whether the body of the link is the form as read, not as sent: a login fills it in itself."""
 
     @property
     def has_body(self) -> bool:

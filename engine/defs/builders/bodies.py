@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
-from urllib.parse import quote_plus
 
 from msgspec import UNSET
 
@@ -18,6 +17,7 @@ from engine.defs.language.keys import LocatorTerm, written_urls
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.errors import UsageError
+from engine.extract.links.form_encoding import quote_form_text
 from engine.model.link import FORM_TYPE, JSON_TYPE
 
 _SPACED_BRACE = re.compile(r"(?<![%\\])\{\s|\s\}")
@@ -47,7 +47,7 @@ def expand_body(pieces: Sequence[str], content_type: str | None) -> Iterator[str
 
 def encode_alternative(content_type: str | None) -> Callable[[str], str]:
     """How what a brace stands for is written in a body of that type."""
-    return quote_plus if content_type == FORM_TYPE else _encode_json_alternative
+    return quote_form_text if content_type == FORM_TYPE else _encode_json_alternative
 
 
 def check_bodies(locator: YamlNode, problems: Problems) -> None:
@@ -115,13 +115,13 @@ def _encode_form(form: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     separator = ""
     for key, values in form.items():
         for value in values:
-            pieces.add_literal(f"{separator}{quote_plus(key)}=")
+            pieces.add_literal(f"{separator}{quote_form_text(key)}=")
             separator = "&"
             for kind, text in url_patterns.split(value):
                 if kind == "brace":
                     pieces.add_brace(text)
                 else:
-                    pieces.add_literal(quote_plus(text) if kind == "text" else _encode_form_variable(text))
+                    pieces.add_literal(quote_form_text(text) if kind == "text" else _encode_form_variable(text))
     return tuple(pieces.list)
 
 
@@ -129,9 +129,9 @@ def _encode_form_variable(text: str) -> str:
     encoded = []
     for piece in _VARIABLE.split(text):
         if piece == "%%{":
-            encoded.append(quote_plus("%{"))
+            encoded.append(quote_form_text("%{"))
         else:
-            encoded.append(piece if piece.startswith("%{") else quote_plus(piece))
+            encoded.append(piece if piece.startswith("%{") else quote_form_text(piece))
     return "".join(encoded)
 
 

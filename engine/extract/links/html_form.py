@@ -1,12 +1,24 @@
-"""Reads a `<form>` as a browser would submit it."""
+"""Reads a `<form>` as a browser would submit it, for links and for logins."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from selectolax.lexbor import LexborNode
+from w3lib.encoding import resolve_encoding
+from webencodings import lookup  # type: ignore[import-untyped]
 
+from engine.extract.links.form_controls import CONTROL_TAGS, is_disabled, is_submit, kind_of, read_fields
+from engine.extract.links.form_encoding import (
+    MULTIPART_TYPE,
+    PLAIN_TYPE,
+    URL_ENCODED,
+    FormEncoding,
+    FormField,
+    charset_name,
+)
 from engine.extract.page.page import Page
+from engine.model.link import FORM_TYPE
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -14,10 +26,6 @@ if TYPE_CHECKING:
     from engine.extract.select.node_value import SelectedNode
 
 MAX_FIELDS = 10_000
-_CONTROLS = ("input", "select", "textarea", "button")
-_BUTTONS = frozenset(("submit", "image"))
-_NEVER_SENT = frozenset(("button", "reset", "file", "image"))
-_CHECKED = frozenset(("checkbox", "radio"))
 
 
 class HtmlForm(Struct, frozen=True):
@@ -25,8 +33,14 @@ class HtmlForm(Struct, frozen=True):
 
     action: str
     method: str
-    fields: tuple[tuple[str, str], ...]
-    """Names and values of its controls, hidden ones too, and of its first button."""
+    fields: tuple[FormField, ...]
+    """What its controls send, hidden ones too, and its chosen button."""
+    encoding: FormEncoding = URL_ENCODED
+
+    @property
+    def query_encoding(self) -> FormEncoding:
+        """How its fields are written in a URL."""
+        return FormEncoding(codec=self.encoding.codec)
 
 
 def is_form(node: "SelectedNode") -> bool:
@@ -34,34 +48,83 @@ def is_form(node: "SelectedNode") -> bool:
     return isinstance(tag, str) and tag.lower() == "form"
 
 
-def read_form(node: "SelectedNode", page: Page) -> HtmlForm:
-    """The form of a node that `is_form`."""
+def read_form(node: "SelectedNode", page: Page, written: Sequence[tuple[str, ...]] = ()) -> HtmlForm:
+    """The form of a node that `is_form`. `written`: names and values of the defs, which choose its button."""
     form = _find_element(node, page)
     if form is None:
         return HtmlForm("", "GET", ())
-    fields: list[tuple[str, str]] = []
-    has_button = False
-    for control in _iter_controls(form):
-        kind = _kind_of(control)
-        if kind in _BUTTONS and (has_button or _is_disabled(control)):
+    controls = [*_iter_controls(form)]
+    button = _choose_button(controls, written)
+
+    def read(name: str) -> str:
+        """An attribute of the form; a button may have its own."""
+        own = None if button is None else button.get(f"form{name}")
+        return (form.get(name) if own is None else own) or ""
+
+    encoding = _encoding_of(form, read("enctype").lower(), page)
+    charset = charset_name(encoding.codec)
+    checked = {c.get("name"): c for c in controls if kind_of(c) == "radio" and c.get("checked") is not None}
+    fields: list[FormField] = []
+    for control in controls:
+        kind = kind_of(control)
+        if is_disabled(control) or (is_submit(control) and control is not button):
             continue
-        is_button = kind in _BUTTONS
-        has_button = has_button or is_button
-        if kind in _NEVER_SENT or _is_disabled(control):
+        if kind == "checkbox" and control.get("checked") is None:
             continue
-        name = control.get("name")
-        if name:
-            fields += [(name, value) for value in _values_of(control, kind)]
+        if kind == "radio" and (control.get("checked") is None or checked[control.get("name")] is not control):
+            continue
+        fields += read_fields(control, charset)
     if len(fields) > MAX_FIELDS:
         page.faults[f"a form has more than {MAX_FIELDS:,} fields; the others are not sent"] = None
-    method = "POST" if (form.get("method") or "").strip().upper() == "POST" else "GET"
-    return HtmlForm((form.get("action") or "").strip(), method, tuple(fields[:MAX_FIELDS]))
+    method = "POST" if read("method").strip().upper() == "POST" else "GET"
+    return HtmlForm(read("action").strip(), method, tuple(fields[:MAX_FIELDS]), encoding)
 
 
 def with_query(url: str, fields: str) -> str:
     """The URL of a GET form: its encoded fields replace the query of its action."""
     bare = url.partition("#")[0].partition("?")[0]
     return f"{bare}?{fields}" if fields else bare
+
+
+def _choose_button(controls: "Sequence[_Element]", written: Sequence[tuple[str, ...]]) -> "_Element | None":
+    """The button with a name and value of the defs, else with a name of theirs, else the first."""
+    buttons = [control for control in controls if is_submit(control) and not is_disabled(control)]
+    pairs, names = {tuple(pair) for pair in written}, {pair[0] for pair in written}
+    for button in buttons:
+        if (button.get("name"), button.get("value") or "") in pairs:
+            return button
+    return next((button for button in buttons if button.get("name") in names), next(iter(buttons), None))
+
+
+def _encoding_of(form: "_Element", content_type: str, page: Page) -> FormEncoding:
+    """How the form is sent: `accept-charset`, else the encoding of its page."""
+    accepted = form.get("accept-charset")
+    if accepted is not None:
+        codec = next(filter(None, map(_codec_of, accepted.split())), "utf-8")
+    else:
+        codec = page.encoding or _declared_codec(page) or "utf-8"
+    if codec.startswith("utf"):
+        codec = "utf-8"
+    if content_type not in (MULTIPART_TYPE, PLAIN_TYPE):
+        return FormEncoding(FORM_TYPE, codec)
+    if codec != "utf-8":
+        page.faults[f"a form is sent as {content_type} in UTF-8, not in {charset_name(codec)}"] = None
+    return FormEncoding(content_type)
+
+
+def _declared_codec(page: Page) -> str | None:
+    """The codec that a `<meta>` of the page names."""
+    for meta in page.tree.css("meta") if page.tree is not None else ():
+        label = meta.attrs.get("charset") or (meta.attrs.get("content") or "").lower().partition("charset=")[2]
+        codec = _codec_of(label.strip(" \t\n\f\r\"';"))
+        if codec is not None:
+            return codec
+    return None
+
+
+def _codec_of(label: str) -> str | None:
+    encoding = lookup(label)
+    return None if encoding is None else resolve_encoding(encoding.name)
 
 
 def _find_element(node: "SelectedNode", page: Page) -> "_Element | None":
@@ -90,44 +153,11 @@ def _iter_controls(form: "_Element") -> "Iterator[_Element]":
     """The controls in the form, and those elsewhere on the page that name it, in the order of the page."""
     name = form.get("id")
     root = form.getroottree().getroot() if name else form
-    inside = {*form.iter(*_CONTROLS)} if name else None
-    for control in root.iter(*_CONTROLS):
+    inside = {*form.iter(*CONTROL_TAGS)} if name else None
+    if name and next((other for other in root.iter() if other.get("id") == name), None) is not form:
+        name = None  # the first element with an id has it
+    for control in root.iter(*CONTROL_TAGS):
         owner = control.get("form")
         belongs = (inside is None or control in inside) if owner is None else owner == name
-        if belongs and not any(parent.tag == "template" for parent in control.iterancestors()):
+        if belongs and not any(parent.tag in ("template", "datalist") for parent in control.iterancestors()):
             yield control
-
-
-def _kind_of(control: "_Element") -> str:
-    """The type of a control: that of an input or button, else its tag."""
-    tag = str(control.tag)
-    if tag == "input":
-        return (control.get("type") or "text").strip().lower()
-    if tag == "button":
-        return "button" if (control.get("type") or "submit").strip().lower() in ("button", "reset") else "submit"
-    return tag
-
-
-def _is_disabled(control: "_Element") -> bool:
-    if control.get("disabled") is not None:
-        return True
-    return any(parent.tag == "fieldset" and parent.get("disabled") is not None for parent in control.iterancestors())
-
-
-def _values_of(control: "_Element", kind: str) -> Iterator[str]:
-    if kind in _CHECKED:
-        if control.get("checked") is not None:
-            yield control.get("value", "on")
-    elif kind == "textarea":
-        yield "".join(str(text) for text in control.itertext()).removeprefix("\n")
-    elif kind == "select":
-        options = [*control.iter("option")]
-        chosen = [option for option in options if option.get("selected") is not None]
-        if not chosen and control.get("multiple") is None:
-            chosen = [option for option in options if option.get("disabled") is None][:1]
-        for option in chosen if control.get("multiple") is not None else chosen[-1:]:
-            if option.get("disabled") is None:
-                value = option.get("value")
-                yield " ".join("".join(map(str, option.itertext())).split()) if value is None else value
-    else:
-        yield control.get("value", "")

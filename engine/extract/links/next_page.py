@@ -4,15 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine import urls
+from engine.extract.links.filled_text import MissingValue, fill_url
+from engine.extract.links.form_encoding import encode_form, merge_fields
 from engine.extract.links.html_form import with_query
-from engine.extract.links.request_template import (
-    MissingValue,
-    encode_form,
-    fill_body,
-    fill_url,
-    merge_fields,
-    sends_secret_elsewhere,
-)
+from engine.extract.links.request_template import fill_body, sends_secret_elsewhere
 from engine.extract.page.context import Context
 from engine.extract.page.page import MAX_URL_CHARACTERS, Page, host_name, resolve_url
 from engine.extract.page.patterns import TimeBudget
@@ -67,7 +62,7 @@ class NextPageFinder:
         method = template.method or ("POST" if template.has_body else _GET)
         body = None
         if method == _GET and template.has_form:
-            href = with_query(href, encode_form(merge_fields((), template.form), look_up))
+            href = with_query(href, encode_form(merge_fields((), template.form), look_up).text)
         else:
             body = fill_body(template, look_up)
         url = resolve_url(page.base, href, self._query_stripper)

@@ -3,22 +3,17 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from engine import urls
 from engine.extract.fields.fields import FieldReader, RecordRejected
 from engine.extract.links import html_form
+from engine.extract.links.filled_text import Lookup, MissingValue, fill_url
+from engine.extract.links.form_encoding import URL_ENCODED, encode_form, merge_fields
 from engine.extract.links.link_explanations import explain_links
 from engine.extract.links.links import LinkFinder, read_href, reject_link
-from engine.extract.links.request_template import (
-    Lookup,
-    MissingValue,
-    encode_form,
-    fill_body,
-    fill_url,
-    merge_fields,
-    sends_secret_elsewhere,
-)
+from engine.extract.links.request_template import fill_body, sends_secret_elsewhere
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.css import Speed
@@ -180,7 +175,11 @@ class _RecordLinkFinder:
     def _make_link(
         self, template: RequestTemplate, node: "SelectedNode | None", look_up: Lookup, budget: Budget
     ) -> ExtractedLink | None:
-        form = html_form.read_form(node, budget.page) if node is not None and html_form.is_form(node) else None
+        form = None
+        if node is not None and html_form.is_form(node):
+            form = html_form.read_form(node, budget.page, template.form)
+        if template.only_read:
+            return None if form is None else self._describe(form, budget)
         if template.url is not None:
             href: str | None = fill_url(template.url, look_up)
         elif form is not None:
@@ -195,10 +194,12 @@ class _RecordLinkFinder:
             if form is not None or template.has_form:
                 if any(has_secrets(text) for _, text in template.form):
                     raise ValueError("the form is sent with GET: its URL would show a secret")
-                href = html_form.with_query(href, encode_form(merge_fields(fields, template.form), look_up))
+                encoding = URL_ENCODED if form is None else form.query_encoding
+                query = encode_form(merge_fields(fields, template.form), look_up, encoding)
+                href = html_form.with_query(href, query.text)
             return self.finder.resolve_href(href, budget, {})
         link = self.finder.resolve_href(href, budget, {})
-        body = fill_body(template, look_up, fields)
+        body = fill_body(template, look_up, fields, URL_ENCODED if form is None else form.encoding)
         if link is None:
             return None
         text, content_type = body or (None, None)
@@ -207,3 +208,11 @@ class _RecordLinkFinder:
         request = LinkRequest(method=method, body=text, content_type=content_type)
         key = request_key(link.group, link.url, method, text)
         return replace(link, key=key, details=LinkDetails(request))
+
+    def _describe(self, form: html_form.HtmlForm, budget: Budget) -> ExtractedLink | None:
+        link = self.finder.resolve_href(form.action or budget.page.url, budget, {})
+        if link is None:
+            return None
+        text = msgspec.json.encode(replace(form, action=link.url)).decode()
+        key = request_key(link.group, link.url, form.method, text)
+        return replace(link, key=key, details=LinkDetails(LinkRequest(method=form.method, body=text)))

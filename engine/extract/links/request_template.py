@@ -1,61 +1,39 @@
-"""Fills the variables of a request with values of a page: its URL, form fields and JSON body."""
+"""Makes the body of a request from its template: form fields or JSON, with values of a page."""
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-from urllib.parse import quote, quote_plus
+from collections.abc import Sequence
+from typing import Any
 
 from engine import urls
-from engine.model.link import FORM_TYPE, JSON_TYPE, RequestTemplate
-from engine.model.record import to_json, to_text
-from engine.model.variables import SECRET_PREFIXES, has_secrets
-
-_TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
+from engine.extract.links.filled_text import Lookup, fill_runs, find_whole_value
+from engine.extract.links.form_encoding import (
+    URL_ENCODED,
+    FormEncoding,
+    FormField,
+    RequestBody,
+    encode_form,
+    merge_fields,
+)
+from engine.model.link import JSON_TYPE, RequestTemplate
+from engine.model.record import to_json
+from engine.model.variables import has_secrets
 
 _WRITTEN_ORIGIN = re.compile(r"\s*https?://[^/?#%{}@\s]+(?:[/?#]|\s*$)", re.IGNORECASE)
 """The start of a URL whose site is in the defs; the site of other URLs depends on the page."""
 
-Lookup = Callable[[str], Any]
-"""The value of a variable by its name; None if missing."""
 
-
-class MissingValue(Exception):
-    """A variable has no value on this page, so no request is made."""
-
-
-class RequestBody(NamedTuple):
-    text: str
-    content_type: str
-
-
-def fill_url(template: str, lookup: Lookup) -> str:
-    """The URL, absolute or relative. Values are percent-encoded; a whole URL is not. Raises MissingValue."""
-    whole = _TOKEN.fullmatch(template.strip())
-    if whole is not None and whole.group(1) is not None:
-        return _text_of(whole.group(1), lookup)
-
-    def fill(match: re.Match[str]) -> str:
-        name = match.group(1)
-        if name is None:
-            return "%{"
-        text = _text_of(name, lookup)
-        if text in (".", ".."):  # such values would change the path in any spelling
-            raise MissingValue(name)
-        return quote(text, safe="")
-
-    return _TOKEN.sub(fill, template)
-
-
-def fill_body(template: RequestTemplate, lookup: Lookup, fields: Sequence[Sequence[str]] = ()) -> RequestBody | None:
-    """The body, or None. `fields`: of a form, before those of the template. Raises MissingValue.
+def fill_body(
+    template: RequestTemplate, lookup: Lookup, fields: Sequence[FormField] = (), encoding: FormEncoding = URL_ENCODED
+) -> RequestBody | None:
+    """The body, or None. `fields`, `encoding`: of a form. Raises MissingValue.
 
     Variables with secrets stay as written: they are filled in when the request is sent.
     """
     if template.json is not None:
         return RequestBody(_fill_json(json.loads(template.json), lookup), JSON_TYPE)
     if template.has_form or fields:
-        return RequestBody(encode_form(merge_fields(fields, template.form), lookup), FORM_TYPE)
+        return encode_form(merge_fields(fields, template.form), lookup, encoding)
     return None
 
 
@@ -82,43 +60,6 @@ def _site_of(url: str) -> str:
     return urls.host_without_www(url) + authority.removeprefix(urls.host_of(url))
 
 
-def merge_fields(own: Sequence[Sequence[str]], written: Sequence[Sequence[str]]) -> list[tuple[str, str, bool]]:
-    """Names and values of a form; those of the defs replace the page's. True marks a template."""
-    left: dict[str, list[str]] = {}
-    for name, value in written:
-        left.setdefault(name, []).append(value)
-    replaced, fields = set(left), list[tuple[str, str, bool]]()
-    for name, value in own:
-        if name in left:  # at the position of the first one
-            fields += [(name, template, True) for template in left.pop(name)]
-        elif name not in replaced:
-            fields.append((name, value, False))
-    return [*fields, *((name, template, True) for name, templates in left.items() for template in templates)]
-
-
-def encode_form(fields: Sequence[tuple[str, str, bool]], lookup: Lookup) -> str:
-    """The fields as a form sends them. Raises MissingValue."""
-    pairs = []
-    for name, value, is_template in fields:
-        pairs.append(f"{quote_plus(name)}={_fill_form_text(value, lookup) if is_template else quote_plus(value)}")
-    return "&".join(pairs)
-
-
-def _fill_form_text(template: str, lookup: Lookup) -> str:
-    filled, done = [], 0
-    for match in _TOKEN.finditer(template):
-        filled.append(quote_plus(template[done : match.start()]))
-        done = match.end()
-        name = match.group(1)
-        if name is None:
-            filled.append(quote_plus("%{"))
-        elif name.startswith(SECRET_PREFIXES):
-            filled.append(match.group())
-        else:
-            filled.append(quote_plus(_text_of(name, lookup)))
-    return "".join([*filled, quote_plus(template[done:])])
-
-
 def _fill_json(value: Any, lookup: Lookup) -> str:
     if isinstance(value, str):
         return _fill_json_text(value, lookup)
@@ -131,22 +72,11 @@ def _fill_json(value: Any, lookup: Lookup) -> str:
 
 def _fill_json_text(template: str, lookup: Lookup) -> str:
     """A JSON text. A template that is one variable becomes its value, with its type."""
-    whole = _TOKEN.fullmatch(template)
-    if whole is not None and whole.group(1) is not None and not whole.group(1).startswith(SECRET_PREFIXES):
-        return _protect(to_json(_value_of(whole.group(1), lookup)))
-    parts, text, done = ['"'], "", 0
-    for match in _TOKEN.finditer(template):
-        text += template[done : match.start()]
-        done = match.end()
-        name = match.group(1)
-        if name is None:
-            text += "%{"
-        elif name.startswith(SECRET_PREFIXES):
-            parts += [_quote_json(text)[1:-1], match.group()]
-            text = ""
-        else:
-            text += _text_of(name, lookup)
-    return "".join([*parts, _quote_json(text + template[done:])[1:-1], '"'])
+    value = find_whole_value(template, lookup)
+    if value is not None:
+        return _protect(to_json(value))
+    runs = [f"{_quote_json(text)[1:-1]}{secret}" for text, secret in fill_runs(template, lookup)]
+    return f'"{"".join(runs)}"'
 
 
 def _quote_json(text: str) -> str:
@@ -156,14 +86,3 @@ def _quote_json(text: str) -> str:
 def _protect(text: str) -> str:
     """JSON text in which the sender finds no variable, in any context: a variable might be a secret."""
     return text.replace("%", "\\u0025") if "%{" in text or text.rstrip('"').endswith("%") else text
-
-
-def _text_of(name: str, lookup: Lookup) -> str:
-    return to_text(_value_of(name, lookup))
-
-
-def _value_of(name: str, lookup: Lookup) -> Any:
-    value = lookup(name)
-    if value is None or value in ("", []):
-        raise MissingValue(name)
-    return value

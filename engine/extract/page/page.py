@@ -99,6 +99,7 @@ class Page:
         fetched_at: float,
         robots_tags: tuple[str, ...] = (),
         only_tree: bool = False,
+        encoding: str = "",
     ) -> None:
         """`text`: bytes are UTF-8. `robots_tags`: the values of its X-Robots-Tag headers.
 
@@ -113,6 +114,8 @@ class Page:
         """Unix time."""
         self._robots_tags = robots_tags
         self._robots: dict[str, PageRobots] = {}
+        self.encoding = encoding
+        """Python's name of the codec in which the page was sent; empty: UTF-8, or as a `<meta>` says."""
         self.json_values: dict[str, Any] = {}
         """Results of selectors of embedded JSON on the whole page, by their text."""
         self.faults: dict[str, None] = {}

@@ -19,7 +19,7 @@ from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.login_check import is_logged_out
 from engine.extract.select.page_blocks import read_blocks
-from engine.http.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type
+from engine.http.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type, sent_codec
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, PageWarning, RecordCounts, Rejection
@@ -230,6 +230,7 @@ def parse_page(
         fetched_at=fetched_at,
         robots_tags=robots_tags,
         only_tree=only_tree,
+        encoding=sent_codec(document, content_type),
     )
     if unreadable:
         page.faults["a page of the PDF cannot be read and was skipped"] = None

@@ -4,9 +4,10 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from engine import urls
+from engine.extract.links.form_encoding import encode_form, merge_fields
+from engine.extract.links.html_form import HtmlForm, with_query
 from engine.http.errors import FetchFailed
 from engine.http.redirects import build_redirect_request
 from engine.http.request import expand, may_carry_credentials
@@ -15,12 +16,11 @@ from engine.http.robots_request import ask_for_robots
 from engine.model.definition import HostRule
 from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, LeasedJob, Request
-from engine.model.link import FORM_TYPE
 from engine.model.retry_policy import classify_status
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
-from engine.node.handlers.login_page import LoginForm, LoginPageReader, is_same_page
+from engine.node.handlers.login_page import LoginPageReader, is_same_page
 from engine.node.handlers.page_stages import VisitedPage
 from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.node.host_gate import HostBackingOff
@@ -226,7 +226,7 @@ class LoginHandler:
         self, visit: LoginVisit, host_rule: HostRule, rule: LoginRule, login_url: str, values: Mapping[str, str]
     ) -> None:
         url, response = await visit.fetch(login_url, Request())
-        forms = await self._page_reader.read_forms(url, response, Body(response.take_body()), rule.selector)
+        forms = await self._page_reader.read_forms(url, response, Body(response.take_body()), rule)
         form = _choose_form(forms, rule)
         if not self._may_send(visit.job, host_rule, rule, form.action):
             raise LoginFailed(
@@ -247,7 +247,7 @@ class LoginHandler:
             if body.size and await self._page_reader.is_logged_out(url, response, body, rule.check):
                 raise LoginFailed("the page after it lacks `check`: wrong name or password, or wrong selector")
         elif is_same_page(url, login_url) and body.size:
-            forms = await self._page_reader.read_forms(url, response, body, rule.selector)
+            forms = await self._page_reader.read_forms(url, response, body, rule)
             if any(_has_fields(form, rule) for form in forms):
                 raise LoginFailed("the login page came back: wrong name or password")
 
@@ -261,7 +261,7 @@ class LoginHandler:
         return self._db_access.is_named_host(job.run, urls.host_key(url))  # such as by a list of URLs
 
 
-def _choose_form(forms: list[LoginForm], rule: LoginRule) -> LoginForm:
+def _choose_form(forms: list[HtmlForm], rule: LoginRule) -> HtmlForm:
     if rule.selector is not None:
         if not forms:
             raise LoginFailed("no form of the login page matches `selector`")
@@ -277,22 +277,23 @@ def _choose_form(forms: list[LoginForm], rule: LoginRule) -> LoginForm:
     raise LoginFailed("the login page has no form")
 
 
-def _has_fields(form: LoginForm, rule: LoginRule) -> bool:
-    return set(rule.form) <= {name for name, _ in form.fields}
+def _has_fields(form: HtmlForm, rule: LoginRule) -> bool:
+    return set(rule.form) <= {field.name for field in form.fields}
 
 
-def _fill(form: LoginForm, values: Mapping[str, str], page_url: str) -> tuple[str, Request]:
+def _fill(form: HtmlForm, values: Mapping[str, str], page_url: str) -> tuple[str, Request]:
     """The URL and the request of the form with these values; values of unknown fields come last."""
-    left, fields = dict(values), list[tuple[str, str]]()
-    for name, value in form.fields:
-        if name not in values:
-            fields.append((name, value))
-        elif name in left:  # the first of several controls of one name
-            fields.append((name, left.pop(name)))
-    text = urlencode([*fields, *left.items()])
+    merged = merge_fields(form.fields, tuple(values.items()))
+    fields = [field._replace(is_template=False) for field in merged]
     # browsers send it and some frameworks compare it; without the query, which pages may fill as they like
     source = page_url.partition("?")[0]
     if form.method == "GET":
-        return f"{form.action}?{text}", Request(headers=(("Referer", source),))
+        query = encode_form(fields, _no_values, form.query_encoding)
+        return with_query(form.action, query.text), Request(headers=(("Referer", source),))
     headers = ("Referer", source), ("Origin", urls.origin(page_url))
-    return form.action, Request(method="POST", headers=headers, body=text, content_type=FORM_TYPE)
+    body = encode_form(fields, _no_values, form.encoding)
+    return form.action, Request(method="POST", headers=headers, body=body.text, content_type=body.content_type)
+
+
+def _no_values(_: str) -> None:
+    return None

@@ -1,11 +1,12 @@
 """Login pages: recognized behind a redirect, and read and judged in an extraction process."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
-from urllib.parse import parse_qsl
 from zlib import crc32
 
+import msgspec
+
 from engine import urls
+from engine.extract.links.html_form import HtmlForm
 from engine.extract.page.context import Context
 from engine.http.byte_budget import ByteBudget
 from engine.http.decode import content_type_at
@@ -56,15 +57,6 @@ def _bare(url: str) -> tuple[str, str]:
     return urls.host_without_www(url), path.rstrip("/")
 
 
-class LoginForm(NamedTuple):
-    """A form of a login page as a browser would submit it: its fields with their values, hidden ones too."""
-
-    action: str
-    """Absolute, without a query where the fields make one."""
-    method: str
-    fields: Sequence[tuple[str, str]]
-
-
 class LoginPageReader:
     """One for each node."""
 
@@ -72,12 +64,12 @@ class LoginPageReader:
         self._pool = pool
         self._answer_budget = answer_budget
 
-    async def read_forms(self, url: str, response: FetchResponse, body: Body, selector: str | None) -> list[LoginForm]:
-        """The forms that `selector` matches (None: all), in their order.
+    async def read_forms(self, url: str, response: FetchResponse, body: Body, rule: LoginRule) -> list[HtmlForm]:
+        """The forms that the rule's selector matches, else all, in their order. Their actions are absolute.
 
         Raises UnsupportedContent and UnreadablePage.
         """
-        answer, forms = await self._extract(url, response, body, selector or _ANY_FORM, "")
+        answer, forms = await self._extract(url, response, body, rule.selector or _ANY_FORM, "", tuple(rule.form))
         return forms if answer.page_kind == "html" else []
 
     async def is_logged_out(self, url: str, response: FetchResponse, body: Body, check: str) -> bool:
@@ -86,12 +78,13 @@ class LoginPageReader:
         return answer.replaced_by == LOGGED_OUT
 
     async def _extract(
-        self, url: str, response: FetchResponse, body: Body, selector: str, check: str
-    ) -> tuple[wire.PageAnswer, list[LoginForm]]:
+        self, url: str, response: FetchResponse, body: Body, selector: str, check: str, names: Sequence[str] = ()
+    ) -> tuple[wire.PageAnswer, list[HtmlForm]]:
         check_supported(body.read(), content_type_at(response.content_type, url))
-        link = Link(selector=selector, same_host=False, request=RequestTemplate())
+        template = RequestTemplate(form=tuple((name, "") for name in names), only_read=True)
+        link = Link(selector=selector, same_host=False, request=template)
         definitions = Definitions(data_defs=(DataDef(name=_NAME, links=(link,)),))
-        key = -1 - crc32(selector.encode())  # def versions are positive
+        key = -1 - crc32(repr((selector, names)).encode())  # def versions are positive
         task = PageTask(
             defs=key,
             data_defs=((_NAME, False),),
@@ -116,12 +109,9 @@ class LoginPageReader:
             share.release()
 
 
-def _to_form(link: ExtractedLink) -> LoginForm:
-    request = link.details.request if link.details is not None else None
-    if request is not None and request.method == "POST":
-        return LoginForm(link.url, "POST", parse_qsl(request.body or "", keep_blank_values=True))
-    bare, _, query = link.url.partition("?")
-    return LoginForm(bare, "GET", parse_qsl(query, keep_blank_values=True))
+def _to_form(link: ExtractedLink) -> HtmlForm:
+    assert link.details is not None
+    return msgspec.json.decode(link.details.request.body or "", type=HtmlForm)
 
 
 def is_same_page(url: str, other: str) -> bool:

@@ -7,12 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.extract.links.html_form import MAX_FIELDS, is_form, read_form, with_query
+from engine.extract.page.page import Page
+from engine.extract.records import RecordExtractor
 from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import compile_selector
 from engine.model.definition import DataDef
 from engine.model.link import PLAIN_LINK, Link, LinkRequest, RequestTemplate
 from engine.model.record import ExtractedLink
-from tests.unit.extract.pages import URL, extract, page
+from tests.unit.extract.pages import CONTEXT, URL, extract, page
 
 
 def fields_of(controls: str, selector: str = "form") -> list[tuple[str, str]]:
@@ -20,7 +22,7 @@ def fields_of(controls: str, selector: str = "form") -> list[tuple[str, str]]:
     node = compile_selector(selector).first(Scope(document))
     assert node is not None
     assert is_form(node)
-    return list(read_form(node, document).fields)
+    return [(field.name, field.value) for field in read_form(node, document).fields]
 
 
 def links_of(text: str, selector: str = "form", **request: object) -> tuple[ExtractedLink, ...]:
@@ -50,7 +52,9 @@ def sent(text: str, selector: str = "form", **request: object) -> tuple[str, Lin
          [("a", "1"), ("a", "2")]),
         ("<input type=radio name=r value=1><input type=radio name=r value=2 checked>", [("r", "2")]),
         ("<input type=radio name=r value=1>", []),
-        ("<input type=file name=f><input type=reset name=r value=x><input type=image name=i>", []),
+        ("<input type=file name=f><input type=reset name=r value=x>", [("f", "")]),
+        ("<input type=image name=i>", [("i.x", "0"), ("i.y", "0")]),
+        ("<input type=image><input type=submit name=b value=1>", [("x", "0"), ("y", "0")]),
         ("<input type=button name=b value=x>", []),
         ("<input type=hidden name=a value=1 disabled><input name=b value=2>", [("b", "2")]),
         ("<select name=s><option value=1>one<option value=2 selected>two</select>", [("s", "2")]),
@@ -68,8 +72,41 @@ def sent(text: str, selector: str = "form", **request: object) -> tuple[str, Lin
         ("<button name=b></button>", [("b", "")]),
         ("<button>search</button><button name=clear value=1>clear</button>", []),
         ("<button name=b value=1 disabled>", []),
-        ("<input type=image name=i><button name=b value=1>", []),
+        ("<input type=image name=i><button name=b value=1>", [("i.x", "0"), ("i.y", "0")]),
+        ("<button name=a disabled>1</button><button name=b value=1>", [("b", "1")]),
+        ("<button type=unknown name=b value=1>", [("b", "1")]),
         ("<fieldset disabled><input name=a value=1></fieldset><input name=b value=2>", [("b", "2")]),
+        ("<fieldset disabled><legend><input name=a value=1></legend><legend><input name=b value=2></legend>"
+         "<input name=c value=3></fieldset>", [("a", "1")]),
+        ("<fieldset disabled><div><legend><input name=a value=1></legend></div></fieldset>", []),
+        ("<fieldset disabled><legend><fieldset disabled><input name=a value=1></fieldset></legend></fieldset>", []),
+        ("<input type=radio name=r value=1 checked><input type=radio name=r value=2 checked>", [("r", "2")]),
+        ("<input type=radio name=r value=1 checked><input type=radio name=r value=2 checked disabled>", []),
+        ("<select name=s><optgroup disabled><option>a</optgroup><option>b</select>", [("s", "b")]),
+        ("<select name=s><optgroup disabled><option selected>a</optgroup><option>b</select>", []),
+        ("<select name=s><option selected>a<option selected>b</select>", [("s", "b")]),
+        ("<select name=s size=3><option>a</select>", []),
+        ("<select name=s><option disabled>a</select>", []),
+        ("<select name=s multiple><option selected>a<option selected disabled>b</select>", [("s", "a")]),
+        ("<select name=s><option> a&nbsp; \n b </select>", [("s", "a\u00a0 b")]),
+        ("<select name=s><option value>a</select>", [("s", "")]),
+        ("<datalist><option><input name=a value=1></datalist><input name=b>", [("b", "")]),
+        ("<textarea name=t>\r\n\r\na\rb</textarea>", [("t", "\na\nb")]),
+        ("<textarea name=t><b>x</b></textarea>", [("t", "<b>x</b>")]),
+        ("<input name=a value='x\ny'><input type=hidden name=b value='x\ny'>", [("a", "xy"), ("b", "x\ny")]),
+        ("<input type=email name=a value=' a@b '><input type=x name=b value=' x '>", [("a", "a@b"), ("b", " x ")]),
+        ("<input type=number name=a value=1,5><input type=number name=b value=-1.5e3>", [("a", ""), ("b", "-1.5e3")]),
+        ("<input type=color name=a><input type=color name=b value=#AABBCC>", [("a", "#000000"), ("b", "#aabbcc")]),
+        ("<input type=date name=a value=01/02/2024><input type=date name=b value=2024-02-01>",
+         [("a", ""), ("b", "2024-02-01")]),
+        ("<input type=range name=a><input type=range name=b max=5><input type=range name=c value=7 min=10 max=20>",
+         [("a", "50"), ("b", "3"), ("c", "10")]),
+        ("<input type=range name=a min=0 max=1 step=0.25 value=0.6><input type=range name=b max=-5>",
+         [("a", "0.5"), ("b", "0")]),
+        ("<input name=a value=x dirname=a.dir><div dir=rtl><textarea name=b dirname=d></textarea></div>",
+         [("a", "x"), ("a.dir", "ltr"), ("b", ""), ("d", "rtl")]),
+        ("<input type=hidden name=_CHARSET_ value=x><input name=_charset_ value=y>",
+         [("_CHARSET_", "UTF-8"), ("_charset_", "y")]),
         ("<select name=s><option disabled selected>choose<option>one</select>", []),
         ("<select name=s><option disabled>choose<option>one</select>", [("s", "one")]),
         ("<input name=a value=1><div><p><input name=b value=2></div>", [("a", "1"), ("b", "2")]),
@@ -77,6 +114,22 @@ def sent(text: str, selector: str = "form", **request: object) -> tuple[str, Lin
 )  # fmt: skip
 def test_a_form_sends_what_a_browser_sends(selector: str, controls: str, fields: list[tuple[str, str]]) -> None:
     assert fields_of(controls, selector) == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("<input form=s name=a><form id=s><input name=b></form><input form=s name=c>", ["a", "b", "c"]),
+        ("<form id=s><input name=a form=t><input name=b form=''></form><form id=t></form>", []),
+        ("<p id=s></p><form id=s><input name=a><input name=b form=s></form>", ["a"]),
+        ("<table><tr><form id=s><td><input name=a><td><input name=b></form></table>", ["a", "b"]),
+    ],
+)
+def test_a_form_has_the_controls_that_name_it(text: str, fields: list[str]) -> None:
+    document = page(text)
+    node = compile_selector("form").first(Scope(document))
+    assert node is not None
+    assert [field.name for field in read_form(node, document).fields] == fields
 
 
 FORM = """<form id=s action="{action}" method="{method}"><input type=hidden name=token value=t1>
@@ -120,6 +173,65 @@ def test_the_method_of_the_defs_counts_before_that_of_the_form() -> None:
     assert (url, request.method, request.body) == ("https://shop.example/search", "POST", "token=t1&q=old&go=1")
     url, request = sent(FORM.format(action="/search", method="post"), method="GET")
     assert (url, request) == ("https://shop.example/search?token=t1&q=old&go=1", PLAIN_LINK)
+
+
+BUTTONS = """<form action=/s?old=1 method=get><input name=q value="a
+b~*"><button name=go value=1>go</button>
+<button name=go value=2 formaction=/other formmethod=post>2</button>
+<button name=up formmethod=POST formenctype=text/plain>3</button></form>"""
+
+
+def test_the_fields_of_the_defs_choose_the_button() -> None:
+    assert sent(BUTTONS) == ("https://shop.example/s?q=ab%7E*&go=1", PLAIN_LINK)
+    url, request = sent(BUTTONS, form=(("go", "2"),))
+    assert (url, request.method, request.body) == ("https://shop.example/other", "POST", "q=ab%7E*&go=2")
+    url, request = sent(BUTTONS, form=(("up", "x"),))
+    assert (url, request.content_type, request.body) == (f"{URL[:20]}/s?old=1", "text/plain", "q=ab~*\r\nup=x\r\n")
+
+
+def test_line_breaks_are_sent_as_crlf() -> None:
+    text = "<textarea name=t>\na\r\nb\rc\nd</textarea><input type=hidden name='a\nb' value='&#13;'>"
+    assert sent(f"<form method=post>{text}</form>")[1].body == "t=a%0D%0Ab%0D%0Ac%0D%0Ad&a%0D%0Ab=%0D%0A"
+    assert sent("<form method=post></form>", form=(("n", "two\nlines"),))[1].body == "n=two%0D%0Alines"
+    assert sent("<form><textarea name=t>a\nb</textarea></form>")[0].endswith("?t=a%0D%0Ab")
+
+
+def test_a_multipart_form_has_its_empty_files_and_no_variables() -> None:
+    text = """<form method=post enctype=Multipart/form-data><input type=hidden name='a"' value='%{env.SECRET}
+x'><input type=file name=up></form>"""
+    request = sent(text, form=(("k", "%{env.KEY}"),))[1]
+    assert request.content_type is not None
+    boundary = request.content_type.removeprefix("multipart/form-data; boundary=")
+    assert request.body == (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="a%22"\r\n\r\n%%{{env.SECRET}}\r\nx\r\n'
+        f'--{boundary}\r\nContent-Disposition: form-data; name="up"; filename=""\r\n'
+        "Content-Type: application/octet-stream\r\n\r\n\r\n"
+        f'--{boundary}\r\nContent-Disposition: form-data; name="k"\r\n\r\n%{{env.KEY}}\r\n--{boundary}--\r\n'
+    )
+    assert sent(text, form=(("k", "%{env.KEY}"),))[1] == request
+
+
+@pytest.mark.parametrize(
+    ("form", "head", "encoding", "query"),
+    [
+        ("", "", "", "q=%D0%B6&c=UTF-8"),
+        ("", "", "cp1251", "q=%E6&c=windows-1251"),
+        ("", "<meta charset=windows-1251>", "", "q=%E6&c=windows-1251"),
+        ("", "<meta http-equiv=content-type content='text/html; charset=koi8-r'>", "", "q=%D6&c=KOI8-R"),
+        ("accept-charset='nonsense UTF-8'", "<meta charset=windows-1251>", "", "q=%D0%B6&c=UTF-8"),
+        ("accept-charset=nonsense", "", "cp1251", "q=%D0%B6&c=UTF-8"),
+        ("accept-charset=iso-8859-1", "", "", "q=%26%231078%3B&c=windows-1252"),
+        ("", "", "utf-16-le", "q=%D0%B6&c=UTF-8"),
+    ],
+)
+def test_a_form_is_sent_in_the_encoding_that_it_accepts_or_its_page_has(
+    form: str, head: str, encoding: str, query: str
+) -> None:
+    text = f"{head}<form {form}><input name=q value=ж><input type=hidden name=_charset_></form>"
+    document = Page(url=URL, text=text, kind="html", status=200, fetched_at=0.0, encoding=encoding)
+    data_def = DataDef(name="d", links=(Link(selector="form", request=RequestTemplate(has_form=True)),))
+    (link,) = RecordExtractor(data_def).extract(document, CONTEXT).links
+    assert link.url.partition("?")[2].replace("_charset_", "c") == query
 
 
 @pytest.mark.parametrize("action", ["", "  ", "#", "?a=b"])

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.links.request_template import FORM_TYPE, JSON_TYPE, MissingValue, RequestBody, fill_body, fill_url
+from engine.extract.links.filled_text import MissingValue, fill_url
+from engine.extract.links.form_encoding import FormField, RequestBody
+from engine.extract.links.request_template import fill_body
 from engine.http.request import build_request
 from engine.model.job import Request
-from engine.model.link import RequestTemplate
+from engine.model.link import FORM_TYPE, JSON_TYPE, RequestTemplate
 
 
 def looking_up(**values: Any) -> Any:
@@ -81,7 +83,7 @@ def test_a_form_is_encoded() -> None:
 def test_without_form_and_json_there_is_no_body() -> None:
     assert fill_body(RequestTemplate(url="/x", method="POST"), looking_up()) is None
     assert fill_body(RequestTemplate(has_form=True), looking_up()) == RequestBody("", FORM_TYPE)
-    assert fill_body(RequestTemplate(), looking_up(), [("a", "1")]) == RequestBody("a=1", FORM_TYPE)
+    assert fill_body(RequestTemplate(), looking_up(), [FormField("a", "1")]) == RequestBody("a=1", FORM_TYPE)
 
 
 @pytest.mark.parametrize(
