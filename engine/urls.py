@@ -14,8 +14,8 @@ FILE_HOST_KEY = "file:0"
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _START = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#]*", re.IGNORECASE)
 """Where `user:password@` stands in a text that lacks the scheme of a URL."""
-_NESTED = re.compile(r"(?!https?:)(?:[a-z][a-z0-9+.-]{0,30}:){1,4}(?=https?:[/\\])", re.IGNORECASE)
-"""Schemes in front of a whole http URL."""
+_NESTED = re.compile(r"(?!https?:)[^/\\?#@]{1,200}?(?=https?:[/\\])", re.IGNORECASE)
+"""A scheme or other text in front of a whole http URL."""
 _ENCODED_SEPARATOR = re.compile("%(?:2f|5c|00)", re.IGNORECASE)
 _BEFORE_AT = re.compile(r"^\s*([a-z][a-z0-9+.-]*:[/\\]+)?.*@", re.IGNORECASE | re.DOTALL)
 _PATH = re.compile(r"\s*(?:[?#.]|/(?![/\\]))")

@@ -85,13 +85,12 @@ def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:
 
 def _read_file(source: str, limit: int) -> tuple[bytes, str]:
     """A file's bytes and its address. A pipe is read to its end, so `<(command)` of a shell works."""
-    path = Path(source)
+    path, shown = Path(source), urls.without_credentials(source)  # it may be a mistyped URL
     try:
         if source == "-":
             body, address = sys.stdin.buffer.read(limit + 1), "file:///dev/stdin"
         elif path.is_dir() or not path.exists():
             problem = "a directory" if path.is_dir() else "no such file"
-            shown = urls.without_credentials(source)
             raise UsageError(
                 f"{shown}: {problem}{urls.scheme_hint(shown)}", "Give a file, or an http:// or https:// URL."
             )
@@ -99,7 +98,7 @@ def _read_file(source: str, limit: int) -> tuple[bytes, str]:
             with path.open("rb") as file:
                 body, address = file.read(limit + 1), path.absolute().as_uri()
     except (OSError, ValueError) as error:
-        raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}", "Give another file.") from error
+        raise UsageError(f"{shown}: {getattr(error, 'strerror', None) or error}", "Give another file.") from error
     if len(body) > limit:
-        raise PageUnavailable(f"{source}: larger than {limit:,} bytes", "Raise it with --set max_body=N.")
+        raise PageUnavailable(f"{shown}: larger than {limit:,} bytes", "Raise it with --set max_body=N.")
     return body, address

@@ -24,6 +24,7 @@ from engine.defs.checks import (
 )
 from engine.defs.language.keys import SECTIONS, is_table
 from engine.defs.problems import Problems
+from engine.defs.url_list import shown_path
 from engine.defs.yaml import sources, tree
 from engine.defs.yaml.node import Entry, YamlNode
 from engine.defs.yaml.redaction import describe_value, shown_host, shown_key
@@ -118,8 +119,9 @@ def _iter_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]
 
 def _check_seed_file(locator: Locator, problems: Problems) -> None:
     """A missing seed file is a warning: it is read when a run starts."""
-    if locator.from_file not in (None, "-") and not Path(str(locator.from_file)).is_file():
-        message = f"the file '{locator.from_file}' does not exist yet; it is read when a run starts"
+    path = locator.from_file
+    if path is not None and path != "-" and not Path(path).is_file():
+        message = f"the file '{shown_path(path)}' does not exist yet; it is read when a run starts"
         problems.warn(locator.place, "missing-file", message)
 
 

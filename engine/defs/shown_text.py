@@ -15,14 +15,16 @@ _SECTIONS = frozenset({"headers", "cookies", "auth", "form"})
 _SECTION = re.compile(r"\b(?:headers|cookies|auth|form)['\"]?\s*:")
 _USERINFO = re.compile(r"(//)[^/\s'\"]+(?=@)")
 _VALUE = re.compile(r"(^\s*(?:- *)?(?:[^\s:]+:)?\s*).*")
+_REMARK = re.compile(r"((?:^|\s)#\s*)(.*)")
 _DISTINCT = 8
-"""Characters of a secret that is hidden wherever it stands, such as in a remark."""
+"""Characters of a secret that is hidden in remarks, too."""
 
 
 def shown_lines(text: str) -> list[str]:
     """The lines, each secret replaced by `•••`: values of headers, cookies, `auth` and forms, and credentials in URLs.
 
-    Of a file that is not YAML, all that stands in those sections is hidden.
+    A remark that holds one is hidden as a whole: a missing word would tell the secret. Of a file that is not YAML, all
+    that stands in those sections is hidden.
     """
     lines = text.splitlines()
     root = parse(text, "", Problems())
@@ -32,11 +34,10 @@ def shown_lines(text: str) -> list[str]:
     )  # so that columns stay right
     if root is None or not all(_hide(lines, place, secrets[place]) for place in backwards):
         lines = _without_sections(text.splitlines())
-    shown = "\n".join(lines)  # of thousands of secrets, each is searched once
-    for part in {part for secret in secrets.values() for part in (secret, *secret.split(":"))}:
-        if len(part) >= _DISTINCT and holds_literal(part):
-            shown = shown.replace(part, HIDDEN)
-    return _USERINFO.sub(rf"\1{HIDDEN}", shown).split("\n") if lines else []
+    remarks = "\n".join(match[2] for line in lines if (match := _REMARK.search(line)))
+    parts = {part for secret in secrets.values() for part in (secret, *secret.split(":", 1))}
+    told = [part for part in parts if len(part) >= _DISTINCT and part in remarks and holds_literal(part)]
+    return [_USERINFO.sub(rf"\1{HIDDEN}", _hide_remark(line, told)) for line in lines]
 
 
 def _secrets(node: YamlNode, *, secret: bool) -> Iterator[YamlNode]:
@@ -60,6 +61,14 @@ def _hide(lines: list[str], place: SourcePosition, secret: str) -> bool:
         return False
     lines[place.line - 1] = line[:at] + HIDDEN + line[at + len(secret) :]
     return True
+
+
+def _hide_remark(line: str, secrets: list[str]) -> str:
+    """The line, its remark hidden if that holds a secret."""
+    remark = _REMARK.search(line) if secrets else None
+    if remark is None or not any(secret in remark[2] for secret in secrets):
+        return line
+    return f"{line[: remark.start(2)]}{HIDDEN}"
 
 
 def _without_sections(lines: list[str]) -> list[str]:

@@ -1,10 +1,14 @@
 """Reads lists of URLs, one per line, from a file or standard input."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import UsageError
+
+_CREDENTIALS = re.compile(r"[^/:]*:.*@", re.DOTALL)
+"""What stands before `@` in a path that is a mistyped URL."""
 
 
 class ListUnreadable(UsageError):
@@ -23,10 +27,11 @@ def read_urls(path: str) -> Iterator[tuple[int, str]]:
                 if text and not text.startswith("#"):
                     yield number, text
     except OSError as error:
-        raise ListUnreadable(f"{path}: {error.strerror}", "Check the path of the list and its permissions.") from error
+        text = f"{shown_path(path)}: {error.strerror}"
+        raise ListUnreadable(text, "Check the path of the list and its permissions.") from error
 
 
 def shown_path(path: str) -> str:
-    """The path of a list for messages: relative to the current folder where the list is in it."""
+    """The path of a list for messages: relative to the current folder if it is in it, without credentials."""
     shown = Path(path)
-    return str(shown.relative_to(Path.cwd()) if shown.is_relative_to(Path.cwd()) else shown)
+    return _CREDENTIALS.sub("…@", str(shown.relative_to(Path.cwd()) if shown.is_relative_to(Path.cwd()) else shown))

@@ -28,7 +28,7 @@ _SECRET_HEADERS = _COOKIE_HEADERS | _URL_HEADERS | frozenset(
     {"authorization", "proxy-authorization", "authentication-info", "proxy-authentication-info", "cookie",
      "x-auth-token", "x-csrf-token", "x-xsrf-token", "x-amz-security-token"}
 )  # fmt: skip
-_USERINFO = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?[/\\]{2,})[^/\\?#\s<>\"]*@", re.IGNORECASE)
+_USERINFO = re.compile(r"(https?:[/\\]*|[/\\]{2,})[^/\\?#\s<>\"]*@", re.IGNORECASE)
 """The credentials in an absolute or protocol-relative URL, wherever it stands in a header."""
 
 

@@ -306,7 +306,10 @@ taskGroups: {{g: {{page: {{dataDef: page}}}}}}
 dataDefs: {{page: {{fields: {{b: {{selector: b}}}}}}}}
 hosts: {{a.example: {{auth: {{bearer: "%{{file.missing}}"}}}}}}
 """)
-    assert project.run_command("check", str(project.defs)).code == 0
+    checked = project.run_command("check", str(project.defs))
+    assert checked.code == 0, "they are no mistake of the defs"
+    assert ":1:38: warning unset-variable environment variable CANARY_UNSET is not set; `run` needs it" in checked.err
+    assert ":4:36: warning unset-variable %{file." in checked.err
     done = project.start().wait()
     assert done.code == 2
     assert ":1:38: unset-variable environment variable CANARY_UNSET is not set" in done.err

@@ -117,6 +117,11 @@ def test_a_url_behind_another_scheme_shows_no_password(scheme: str) -> None:
     assert "secret" not in urls.without_credentials(f"{scheme}://u:secret@h/a")
 
 
+@pytest.mark.parametrize("before", ["url: ", "- ", "<", "'", "h", "see http for "])
+def test_a_url_behind_other_text_shows_no_password(before: str) -> None:
+    assert urls.without_credentials(f"{before}http://u:secret@h/a") == f"{before}http://h/a"
+
+
 @pytest.mark.parametrize(
     ("base", "href", "joined"),
     [

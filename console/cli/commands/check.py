@@ -16,7 +16,7 @@ from engine.errors import DefsError, Problem, UsageError
 _MAX_SEEDS_READ, _MAX_SEED_WARNINGS = 100_000, 5
 
 if TYPE_CHECKING:
-    from engine.model.definition import Definitions
+    from engine.defs.loader import LoadedDefs
     from engine.settings import Settings
 
 
@@ -36,7 +36,7 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, assigned: di
     remedy = None
     try:
         loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
-        problems = [*warnings, *loaded.warnings, *_find_warnings(loaded.definitions, settings)]
+        problems = [*warnings, *loaded.warnings, *_find_warnings(loaded, settings)]
     except DefsError as error:
         problems, remedy = [*warnings, *error.problems], error.remedy
     valid = remedy is None
@@ -55,12 +55,16 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, assigned: di
     return 0
 
 
-def _find_warnings(definitions: "Definitions", settings: "Settings") -> Iterator[Problem]:
-    """Problems that `run` refuses without a flag, and the first lines of each seed file that give no job."""
+def _find_warnings(loaded: "LoadedDefs", settings: "Settings") -> Iterator[Problem]:
+    """What `run` refuses without a flag or variable, and the first lines of each seed file that give no job."""
     from engine import urls
+    from engine.defs.checks.secrets import UNSET, find_unusable
     from engine.defs.loader import find_file_urls, find_relative_urls
-    from engine.defs.url_list import read_urls, shown_path
+    from engine.defs.url_list import shown_path
 
+    definitions = loaded.definitions
+    for place, reason in find_unusable(loaded.root):
+        yield _warning(place.file, place.line, place.column, UNSET, f"{reason}; `run` needs it")
     for place, url in () if settings.base_url else find_relative_urls(definitions):
         message = f"relative URL '{url}'{urls.scheme_hint(url)}: `run` needs --base-url, or write `baseUrl:`"
         yield _warning(place.file, place.line, place.column, "no-base", message)
@@ -71,13 +75,25 @@ def _find_warnings(definitions: "Definitions", settings: "Settings") -> Iterator
     base = settings.base_url or definitions.base_url
     files = {locator.from_file for group in definitions.locator_groups for locator in group.locators}
     for file in sorted(files - {None, "-"}, key=str):
-        lines = itertools.islice(read_urls(str(file)), _MAX_SEEDS_READ)
-        bad = ((number, url) for number, url in lines if urls.resolve(url, base) is None)
         with contextlib.suppress(UsageError):  # the loader warns of a missing file
-            for number, url in itertools.islice(bad, _MAX_SEED_WARNINGS):
-                shown = urls.without_credentials(url)[:200]
-                message = f"no usable URL: {shown} ({urls.why_unusable(shown, base)})"
+            for number, message in itertools.islice(_find_bad_seeds(str(file), base), _MAX_SEED_WARNINGS):
                 yield _warning(shown_path(str(file)), number, 1, "bad-seed", message)
+
+
+def _find_bad_seeds(file: str, base: str | None) -> Iterator[tuple[int, str]]:
+    """The lines of a list that give no job, each with the reason."""
+    from engine import urls
+    from engine.defs.url_list import read_urls
+    from engine.model.variables import UnusableVariable
+    from engine.supervise.seeding.seed_reader import read_seed
+
+    for number, url in itertools.islice(read_urls(file), _MAX_SEEDS_READ):
+        try:
+            if read_seed(url, base) is None:
+                shown = urls.without_credentials(url)[:200]
+                yield number, f"no usable URL: {shown} ({urls.why_unusable(shown, base)})"
+        except UnusableVariable as error:
+            yield number, str(error)
 
 
 def _warning(file: str, line: int, column: int, code: str, message: str) -> Problem:

@@ -10,6 +10,7 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.defs.yaml.sources import resolve_beside
 from engine.errors import DefsError
+from engine.model.stored_form import SourcePosition
 from engine.model.variables import (
     SECRET_PREFIXES,
     UnusableVariable,
@@ -24,6 +25,8 @@ _CREDENTIAL = re.compile(
     r"auth|cookie|token|secret|passw|api.?key|sess|credential|jwt|csrf|(?:^|[-_])sid$", re.IGNORECASE
 )
 """Names of headers and cookies that carry credentials."""
+UNSET = "unset-variable"
+"""The code of a problem: the secret of a variable cannot be read."""
 _BODIES = frozenset({"body", "form", "json"})
 
 _Keys = tuple[str, ...]
@@ -39,6 +42,14 @@ def resolve_files(root: YamlNode, file: Path) -> None:
 def require_secrets(root: YamlNode, files: tuple[str, ...]) -> None:
     """Before defs are in force: raise DefsError if the secret of a variable of a request cannot be read."""
     problems = Problems()
+    for place, reason in find_unusable(root):
+        problems.add(place, UNSET, reason)
+    if problems.has_errors:
+        raise DefsError(problems.in_file_order(files))
+
+
+def find_unusable(root: YamlNode) -> Iterator[tuple[SourcePosition, str]]:
+    """The places of variables of requests whose secrets cannot be read here and now, each with the reason."""
     for path, node in _scalars(root):
         if path[:1] == ("dataDefs",) and not {"links", "next"} & set(path[2:]):
             continue
@@ -47,9 +58,7 @@ def require_secrets(root: YamlNode, files: tuple[str, ...]) -> None:
                 if name.startswith(SECRET_PREFIXES):
                     read_secret(name, os.environ)
             except UnusableVariable as error:
-                problems.add(node.place, "unset-variable", str(error))
-    if problems.has_errors:
-        raise DefsError(problems.in_file_order(files))
+                yield node.place, str(error)
 
 
 def warn_of_literals(root: YamlNode, problems: Problems) -> None:

@@ -145,7 +145,7 @@ def _url_template_problem(text: str) -> str | None:
 
 
 def _list_path_problem(text: str) -> str | None:
-    if re.match(r"\s*https?:", text, re.IGNORECASE):
+    if re.match(r"\s*(?:https?:|[a-z][a-z0-9+.-]+:[/\\])", text, re.IGNORECASE):
         return "reads a file, and this is a URL; save the list to a file, or name a `sitemap`"
     return None
 

@@ -9,6 +9,7 @@ from engine.defs.builders.bodies import expand_body
 from engine.defs.builders.series_patterns import expand_series, split_url
 from engine.defs.url_list import read_urls, shown_path
 from engine.defs.url_patterns import expand
+from engine.errors import UsageError
 from engine.model.definition import Locator
 from engine.model.job import JobKind
 from engine.model.locator import Series
@@ -106,6 +107,19 @@ def read_seed(written: str, base: str | None) -> Seed | None:
     if "@" in full and urls.userinfo_of(full):  # the base contains them
         userinfo, full = userinfo or urls.userinfo_of(full), urls.without_credentials(full)
     return Seed(full, userinfo)
+
+
+def check_base_url(base_url: str | None) -> None:
+    """Raise UsageError if the base URL of the settings is not a URL, or has a variable that cannot be read."""
+    if base_url is not None and not urls.is_absolute(base_url):
+        raise UsageError(
+            f"--base-url {urls.without_credentials(base_url)}: not an http or https URL",
+            "Write for example https://shop.example",
+        )
+    try:
+        require_secrets(base_url or "", os.environ)
+    except UnusableVariable as error:
+        raise UsageError(f"base_url: {error}", "Set it in the environment of the crawl, or mend the file.") from error
 
 
 def _with_bodies(locator: Locator, seeds: Iterator[Seed]) -> Iterator[Seed]:

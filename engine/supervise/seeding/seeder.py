@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from engine import urls
 from engine.defs.loader import find_file_urls, find_relative_urls
-from engine.defs.url_list import ListUnreadable
+from engine.defs.url_list import ListUnreadable, shown_path
 from engine.errors import UsageError
 from engine.http.errors import FILES_NOT_ALLOWED
 from engine.model.definition import Definitions, Locator, LocatorGroup
@@ -28,7 +28,7 @@ from engine.store.tables.run.runs import Run
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
-from engine.supervise.seeding.seed_reader import SeedReader, take_batch
+from engine.supervise.seeding.seed_reader import SeedReader, check_base_url, take_batch
 
 _SMALL_GROUP = 20
 """URLs of a group that is seeded together with others in one transaction, before pages can link to them."""
@@ -259,13 +259,9 @@ def find_unseedable(
 ) -> tuple[SourcePosition, str, str] | None:
     """The first locator that cannot give jobs: its position, the problem, the remedy.
 
-    Raises UsageError on a base that is not a URL.
+    Raises UsageError on a base URL that cannot be used.
     """
-    if base_url is not None and not urls.is_absolute(base_url):
-        raise UsageError(
-            f"--base-url {urls.without_credentials(base_url)}: not an http or https URL",
-            "Write for example https://shop.example",
-        )
+    check_base_url(base_url)
     for position, url in () if base_url else find_relative_urls(definitions):
         return (
             position,
@@ -277,5 +273,5 @@ def find_unseedable(
     for locator in (each for group in definitions.locator_groups for each in group.locators):
         path = locator.from_file
         if path is not None and path != "-" and not os.access(path, os.R_OK):
-            return locator.place, f"cannot read {path}", "Fix the `from` of the locator, or the file."
+            return locator.place, f"cannot read {shown_path(path)}", "Fix the `from` of the locator, or the file."
     return None

@@ -47,6 +47,15 @@ def test_secrets_are_hidden_and_the_rest_is_shown() -> None:
     assert lines[-1] == DEFS.splitlines()[-1]
 
 
+@pytest.mark.parametrize("password", ["selector", "dataDefs", "login: url", "the remark"])
+def test_a_secret_that_is_a_word_of_the_file_is_not_told_by_its_absence(password: str) -> None:
+    written = DEFS.replace("KNRYbasic", password).replace("title}}}", "title}}} # the remark of a selector")
+    shown, other = shown_lines(written), shown_lines(DEFS.replace("KNRYbasic", "KNRYother"))
+    assert shown[1:-1] == other[1:-1]
+    assert shown[0] == "# •••"
+    assert shown[-1].startswith("  p: {fields: {t: {selector: title}}} # ")
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from engine.errors import UsageError
 from engine.http.request import expand_url
-from engine.model.definition import Locator, LocatorGroup, TaskGroup
+from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
 from engine.model.locator import SitemapRules
 from engine.model.run import RunState
 from engine.store.db.connector import Database
@@ -19,6 +19,7 @@ from engine.store.tables.job import locators, sequences
 from engine.store.tables.run import checkpoints, runs
 from engine.supervise.seeding import seed_reader
 from engine.supervise.seeding.seed_jobs import encode_request
+from engine.supervise.seeding.seeder import check_seedable
 
 from .seeding_harness import SHOP, SeedingHarness
 
@@ -143,6 +144,21 @@ def test_a_file_that_is_missing_is_named(harness: SeedingHarness, tmp_path: Path
     with pytest.raises(UsageError, match="gone"):
         for _ in range(9):
             made.step()
+
+
+@pytest.mark.parametrize("name", ["u:canary@h.example/x", "htp:/u:canary@h.example", "data/u:ca/canary@h"])
+def test_a_list_that_is_a_mistyped_url_shows_no_password(tmp_path: Path, name: str) -> None:
+    group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(tmp_path / name)),))
+    with pytest.raises(UsageError) as caught:
+        check_seedable(Definitions(locator_groups=(group,)), None, allow_file=False)
+    assert "canary" not in caught.value.message
+    assert "cannot read" in caught.value.message
+
+
+def test_a_base_url_with_an_unset_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNSET", raising=False)
+    with pytest.raises(UsageError, match="base_url: environment variable UNSET is not set"):
+        check_seedable(Definitions(), "http://u:%{env.UNSET}@a.example/", allow_file=False)
 
 
 def test_a_sitemap_is_its_own_kind_of_job_and_not_counted_as_a_page(harness: SeedingHarness) -> None:

@@ -55,3 +55,41 @@ def test_a_file_is_beside_the_defs_and_a_problem_has_the_place_of_its_variable(t
         require_secrets(loaded.root, loaded.definitions.files)
     assert [(p.line, p.code) for p in caught.value.problems] == [(2, "unset-variable"), (4, "unset-variable")]
     assert "NO_A is not set" in caught.value.problems[1].message
+
+
+BROKEN = """\
+locatorGroups:
+  g: {locators: [{url: 'http://u:PW@a.example/', headers: {X-Key: 'PW'}}, {urls: ['htp://u:PW@b.example/{1..']}]}
+taskGroups: {g: {page: {dataDef: d, check: PW.Check}}, x: {page: {link: nowhere}}}
+dataDefs: {d: {fields: {b: {selector: 'a['}}, links: [{form: {a: 'PW'}}]}}
+hosts: {a.example: {auth: {basic: 'u:PW', login: 1}}, 'u:PW@b.example': {delay: -1}}
+"""
+
+
+@pytest.mark.parametrize("password", ["page", "check", "url", "dataDef", "hosts", "is", "a"])
+def test_no_message_depends_on_a_password(tmp_path: Path, password: str) -> None:
+    """Masking by search and replace would take the word out of the program's own sentences."""
+
+    def messages(word: str) -> list[str]:
+        (tmp_path / "crawl.yml").write_text(BROKEN.replace("PW.", "step.").replace("PW", word))
+        with pytest.raises(DefsError) as caught:
+            load(tmp_path)
+        return [f"{problem.line} {problem.code} {problem.message}" for problem in caught.value.problems]
+
+    assert messages(password) == messages("KNRY7")
+    assert "KNRY7" not in "".join(messages("KNRY7"))
+
+
+@pytest.mark.parametrize("path", ["htp:/u:KNRY@h/x", "u:KNRY@h", "data:/u:KN/RY@h", "//u:KNRY@h/", "ftp://u:KNRY@h"])
+def test_a_list_that_is_a_mistyped_url_shows_no_password(tmp_path: Path, path: str) -> None:
+    write(tmp_path)
+    text = (tmp_path / "crawl.yml").read_text().replace("url: 'https://a.example/', headers: {}", f"from: '{path}'")
+    (tmp_path / "crawl.yml").write_text(text)
+    try:
+        problems = load(tmp_path).warnings
+    except DefsError as error:
+        problems = tuple(error.problems)
+    shown = "".join(problem.message for problem in problems)
+    assert "from" in shown or "does not exist yet" in shown
+    assert "KN" not in shown
+    assert "RY" not in shown
