@@ -81,6 +81,7 @@ defs_option = click.option(
 summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
 lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 object_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
+base_url_option = click.option("--base-url", metavar="U", help="Base URL of relative locators.")
 run_option = click.option("--run", "run_id", metavar="RUN", help="This run instead of the latest one; see `runs`.")
 match_option = click.option(
     "--match", metavar="FILTER", help="Only these: a regular expression for URL and reason, or terms as host:x age>5m."
@@ -158,12 +159,12 @@ def load_settings_of(
     return load_settings(assigned, flags=flags, properties=written.values), written.warnings
 
 
-def load_defs(defs: Path, assigned: Mapping[str, str]) -> "tuple[Definitions, Settings]":
-    """Load defs; writes their warnings to stderr. Raises DefsError, UsageError."""
+def load_defs(defs: Path, assigned: Mapping[str, str], **flags: Any) -> "tuple[Definitions, Settings]":
+    """Load defs; writes their warnings to stderr. `flags` as above. Raises DefsError, UsageError."""
     from console.cli.output import write_stderr
     from engine.defs.loader import load
 
-    settings, _ = load_settings_of(defs, assigned)
+    settings, _ = load_settings_of(defs, assigned, **flags)
     loaded = load(defs, settings.default_steps, keep_documents=settings.documents)
     write_stderr(*map(str, loaded.warnings))
     return loaded.definitions, settings

@@ -134,19 +134,23 @@ def test_try_says_of_each_link_why_it_is_followed_or_not(project: Project, site:
     assert "no link: `.none` matches no element (defs/crawl.yml:14:9)" in lines.splitlines()
 
 
+@pytest.mark.parametrize("relative", [False, True])
 def test_try_sends_what_the_locator_of_its_url_sends(
-    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
+    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch, relative: bool
 ) -> None:
     monkeypatch.setenv("KEY", "k1")
     site["/api"] = lambda request: Page(
         html(f"<b>{request.method} {request.headers.get('x-key')} {request.body.decode()}</b>")
     )
-    locator = f'{{url: "{site.url("/api")}", headers: {{X-Key: "%{{env.KEY}}"}}, form: {{a: "1"}}}}'
+    locator = (
+        f'{{url: "{"/api" if relative else site.url("/api")}", headers: {{X-Key: "%{{env.KEY}}"}}, form: {{a: "1"}}}}'
+    )
     project.write(
         f"locatorGroups: {{api: {{locators: [{locator}]}}}}\ntaskGroups: {{api: {{page: {{dataDef: d}}}}}}\n"
         "dataDefs: {d: {fields: {b: {selector: b}}}}"
     )
-    assert json_rows(run_try(project, "d", site.url("/api"))) == [{"b": "POST k1 a=1"}]
+    more = ("--base-url", site.url("")) if relative else ()
+    assert json_rows(run_try(project, "d", site.url("/api"), *more)) == [{"b": "POST k1 a=1"}]
 
 
 def test_try_refuses_what_a_crawl_would_refuse(project: Project, site: Site, try_here: InProcess) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import FilePath, common_options, load_settings_of
+from console.cli.options import FilePath, base_url_option, common_options, load_settings_of
 from console.cli.output import write_json, write_stderr
 from console.format import plural
 from engine.errors import DefsError, Problem, UsageError
@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("defs", type=FilePath(), required=False)
 @click.option("--defs", "defs_flag", type=FilePath(), help="The same as DEFS, as in other commands.")
+@base_url_option
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
 @common_options("assigned")
-def check(defs: Path | None, defs_flag: Path | None, as_json: bool, assigned: dict[str, str]) -> int:
+def check(
+    defs: Path | None, defs_flag: Path | None, base_url: str | None, as_json: bool, assigned: dict[str, str]
+) -> int:  # fmt: skip
     """Validate defs; exit 2 with problems."""
     from engine.defs.loader import load
 
     if defs is not None and defs_flag is not None:
         raise UsageError("DEFS and --defs are the same", "Give one of them.")
     defs = defs or defs_flag or Path("defs")
-    settings, warnings = load_settings_of(defs, assigned)  # raises UsageError for mistakes in crawl.toml
+    # raises for mistakes in crawl.toml
+    settings, warnings = load_settings_of(defs, assigned, base_url=base_url)
     remedy = None
     try:
         loaded = load(defs, settings.default_steps, keep_documents=settings.documents)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from console.cli.options import (
     FilePath,
@@ -15,6 +16,7 @@ from console.cli.options import (
     empty_without_run,
     lines_option,
     match_option,
+    object_option,
     run_option,
 )
 from console.cli.output import write_json, write_lines, write_stderr
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from engine.store.db.connector import Database
     from engine.store.read.browse import JobLine
     from engine.store.tables.run.runs import Run
+    from engine.supervise.seeding.posted_seeds import PostedSeeds
 
 _PAGE_SIZE = 500
 _HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
@@ -99,9 +102,10 @@ def _line(line: "JobLine", why: str) -> str:
     help="Jobs in this state; default: failed; may be repeated.",
 )  # fmt: skip
 @match_option
+@object_option
 @run_option
 @common_options("data")
-def retry(states: Sequence[str], match: str | None, run_id: str | None, data: Path) -> int:
+def retry(states: Sequence[str], match: str | None, as_json: bool, run_id: str | None, data: Path) -> int:
     """Make failed jobs READY again; a DONE run is reopened. Only the latest run can be resumed."""
     from console.client import open_latest_run
     from console.filter_syntax import job_filter
@@ -110,7 +114,10 @@ def retry(states: Sequence[str], match: str | None, run_id: str | None, data: Pa
     filter_ = job_filter(match, [state.lower() for state in states] or ["failed"])
     with open_latest_run(data, run_id=run_id, write=True) as (db, run):
         count = retry(db, run.seq, filter_)
-        write_lines(retry_message(count))
+        if as_json:
+            write_json({"run": run.id, "retried": count})
+        else:
+            write_lines(retry_message(count))
         if count:
             _refresh_state(db, data, run)
     return 0
@@ -129,8 +136,9 @@ def _refresh_state(db: "Database", data: Path, run: "Run") -> None:
 @click.command()
 @match_option
 @click.option("--dry-run", is_flag=True, help="Print how many would be excluded, and change nothing.")
+@object_option
 @common_options("data")
-def exclude(match: str | None, dry_run: bool, data: Path) -> int:
+def exclude(match: str | None, dry_run: bool, as_json: bool, data: Path) -> int:
     """Skip the queued pages that match; pages that a node holds are finished."""
     from console.client import open_latest_run
     from console.filter_syntax import job_filter
@@ -141,10 +149,13 @@ def exclude(match: str | None, dry_run: bool, data: Path) -> int:
         raise UsageError("exclude: no --match", "Say which queued jobs, as in --match '/calendar/'.")
     filter_ = queued_filter(job_filter(match))
     with open_latest_run(data, write=not dry_run) as (db, run):
-        if dry_run:
-            write_lines(f"{plural(count_jobs(db, run.seq, filter_), 'queued job')} would be excluded")
+        count = count_jobs(db, run.seq, filter_) if dry_run else len(exclude(db, run.seq, filter_).ids)
+        if as_json:
+            write_json({"run": run.id, "excluded": count, "dry_run": dry_run})
+        elif dry_run:
+            write_lines(f"{plural(count, 'queued job')} would be excluded")
         else:
-            write_lines(f"{plural(len(exclude(db, run.seq, filter_).ids), 'job')} excluded")
+            write_lines(f"{plural(count, 'job')} excluded")
     return 0
 
 
@@ -152,8 +163,11 @@ def exclude(match: str | None, dry_run: bool, data: Path) -> int:
 @click.argument("group")
 @click.argument("urls", metavar="[URL]... | -", nargs=-1)
 @click.option("--from", "lists", type=FilePath(), multiple=True, help="A file with one URL per line; may be repeated.")
+@object_option
 @common_options("data", "assigned")
-def seed(group: str, urls: Sequence[str], lists: Sequence[Path], data: Path, assigned: dict[str, str]) -> int:
+def seed(
+    group: str, urls: Sequence[str], lists: Sequence[Path], as_json: bool, data: Path, assigned: dict[str, str]
+) -> int:  # fmt: skip
     """Add URLs to GROUP of the latest run, as if its defs named them; `-` reads them from stdin.
 
     A DONE run is reopened, and the next `run` works the new jobs.
@@ -173,16 +187,23 @@ def seed(group: str, urls: Sequence[str], lists: Sequence[Path], data: Path, ass
         finally:
             if result.created:
                 poster.log()
-            known = f"; {result.known:,} are known" if result.known else ""
-            write_lines(f"{plural(result.created, 'job')} added to {group}{known}")
-            write_stderr(*result.problems)
-            if result.unusable > len(result.problems):
-                write_stderr(f"{result.unusable - len(result.problems):,} more give no job")
+            _report_seeds(run, group, result, as_json)
         if result.created:
             _refresh_state(db, data, run)
         if result.unusable:
             return 1 if result.created or result.known else 2
     return 0
+
+
+def _report_seeds(run: "Run", group: str, result: "PostedSeeds", as_json: bool) -> None:
+    if as_json:
+        write_json({"run": run.id, "group": group, **asdict(result)})
+        return
+    known = f"; {result.known:,} are known" if result.known else ""
+    write_lines(f"{plural(result.created, 'job')} added to {group}{known}")
+    write_stderr(*result.problems)
+    if result.unusable > len(result.problems):
+        write_stderr(f"{result.unusable - len(result.problems):,} more give no job")
 
 
 def _read_seeds(given: Sequence[str], lists: Sequence[Path]) -> Iterator[tuple[str, str]]:

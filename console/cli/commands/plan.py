@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from console.cli.options import common_options, defs_option, load_defs, object_option, run_option
+from console.cli.options import (
+    base_url_option,
+    common_options,
+    defs_option,
+    load_defs,
+    object_option,
+    run_option,
+)
 from console.cli.output import write_json, write_lines
 from console.format import plan_lines
 
@@ -22,17 +29,21 @@ _PROGRESS_PAGES = 100
 
 @click.command()
 @defs_option
+@base_url_option
 @click.option("--full", is_flag=True, help="Compare every page to be re-extracted, not a sample of each group.")
 @object_option
 @run_option
 @common_options("data", "assigned")
-def plan(defs: Path, full: bool, as_json: bool, run_id: str | None, data: Path, assigned: dict[str, str]) -> int:
+def plan(
+    defs: Path, base_url: str | None, full: bool, as_json: bool, run_id: str | None, data: Path,
+    assigned: dict[str, str],
+) -> int:  # fmt: skip
     """Compare the defs on disk with those of the run. Exit 0: no difference, 1: differences, 2: invalid defs."""
     from console.client import open_latest_run
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.plan import plan_defs
 
-    definitions, settings = load_defs(defs, assigned)
+    definitions, settings = load_defs(defs, assigned, base_url=base_url)
     with (
         open_latest_run(data, run_id=run_id) as (db, run),
         ExtractionClient(settings) as client,

@@ -10,6 +10,7 @@ from console.cli.options import (
     Nodes,
     Number,
     Seconds,
+    base_url_option,
     common_options,
     defs_option,
     hide_base_url,
@@ -27,7 +28,7 @@ from engine.model import bounds
 @common_options("data", "assigned")
 @click.option("--nodes", type=Nodes(), metavar="N", help="Node processes: a number, or a range such as 1-4.")
 @click.option("--backups", type=Number(bounds.BACKUPS), help="Warm standby nodes.")
-@click.option("--base-url", metavar="U", help="Base URL of relative locators.")
+@base_url_option
 @click.option("--allow-file", is_flag=True, default=None, help="Read `file:` locators.")
 @click.option("--fresh", is_flag=True, help="Start a new run even if one is unfinished.")
 @click.option("--no-ui", is_flag=True, help="Headless: progress and errors go to stderr.")

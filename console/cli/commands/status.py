@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from console.cli.options import common_options
+from console.cli.options import common_options, run_option
 from console.cli.output import write_json, write_lines
 from console.format import describe_eta, plural
 from engine.errors import StorageError
@@ -20,8 +20,9 @@ _MAX_ENDED_NODES = 4
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
+@run_option
 @common_options("data")
-def status(as_json: bool, data: Path) -> int:
+def status(as_json: bool, run_id: str | None, data: Path) -> int:
     """Show the run as the console does."""
     from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
     from engine.store.db.file_header import OtherDatabase
@@ -30,13 +31,16 @@ def status(as_json: bool, data: Path) -> int:
         view = read_snapshot(data)
     except OtherDatabase as error:
         raise StorageError(error.message, error.remedy) from error
+    is_latest = run_id is None or (view.run is not None and view.run.id == run_id)
+    if not is_latest:
+        view = _read_earlier(data, run_id)
     if supervisor_pid(view) is None:
         view = end_orphans(view)
     alarm = supervisor_alarm(data, view)
     if as_json:
         write_json(status_as_dict(view, alarm))
     else:
-        write_lines(*([f"ALARM: {alarm}"] if alarm else []), *_lines(view))
+        write_lines(*([f"ALARM: {alarm}"] if alarm else []), *_lines(view, is_latest=is_latest))
     return 0
 
 
@@ -72,7 +76,17 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
     }
 
 
-def _lines(view: "Snapshot") -> list[str]:
+def _read_earlier(data: Path, run_id: str | None) -> "Snapshot":
+    """The snapshot of an earlier run, without what the living supervisor does. Raises UsageError."""
+    from console.client import open_latest_run
+    from engine.store.read import snapshot
+
+    with open_latest_run(data, run_id=run_id) as (db, run):
+        view = snapshot.read(db, run=run.seq)
+    return replace(view, epoch=None, defs_problems=[], defs_saved=None, helpers=[])
+
+
+def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     from console.cli.progress import report_lines
     from console.client import supervisor_pid
 
@@ -103,7 +117,7 @@ def _lines(view: "Snapshot") -> list[str]:
     if view.defs_saved is not None and pid is not None:
         lines.append(f"defs saved, not published: {view.defs_saved['text']}")
     lines += [f"WARNING {warning.text}" for warning in view.warnings]
-    if pid is None and run.state != "DONE":
+    if pid is None and run.state != "DONE" and is_latest:
         lines.append("`crawl-console run` resumes it")
     if pid is not None:
         lines += [f"  helper {h.name}: {h.state}, {plural(h.restarts, 'restart')}" for h in view.helpers]

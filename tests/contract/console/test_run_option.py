@@ -1,9 +1,10 @@
 """`--run RUN`: commands that read show an earlier run as well as the latest."""
 
+import orjson
 import pytest
 
 from console.cli.main import main
-from engine.store.tables.run import runs
+from engine.store.tables.run import runs, supervisors
 from tests.contract.store.harness import StoreHarness, failed
 
 
@@ -14,7 +15,7 @@ def invoke(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
     return int(ended.value.code or 0), captured.out, captured.err
 
 
-@pytest.mark.parametrize("command", ["jobs", "events", "export"])
+@pytest.mark.parametrize("command", ["jobs", "events", "export", "status"])
 def test_an_earlier_run_is_read(store: StoreHarness, capsys: pytest.CaptureFixture[str], command: str) -> None:
     store.seed("http://a/first")
     (job,) = store.take("http://a/first")
@@ -25,7 +26,8 @@ def test_an_earlier_run_is_read(store: StoreHarness, capsys: pytest.CaptureFixtu
     data = ("--data", str(store.folder))
     code, out, _ = invoke(capsys, command, "--run", earlier, *data)
     assert code == 0
-    assert ("first" in out) is (command != "events")
+    assert ("first" in out) is (command in ("jobs", "export"))
+    assert (earlier in out) is (command == "status")
     code, out, error = invoke(capsys, command, "--run", "nothing", *data)
     assert (code, out) == (2, "")
     assert "unknown run 'nothing'" in error
@@ -67,3 +69,18 @@ def test_following_takes_no_run(store: StoreHarness, capsys: pytest.CaptureFixtu
     code, _, error = invoke(capsys, "events", "-f", "--run", "x", "--data", str(store.folder))
     assert code == 2
     assert "-f follows the latest run" in error
+
+
+def test_the_status_of_an_earlier_run_is_its_own(store: StoreHarness, capsys: pytest.CaptureFixture[str]) -> None:
+    store.seed("http://a/first", "http://a/second")
+    earlier, data = runs.get(store.db, store.run).id, ("--data", str(store.folder))
+    with store.db.transaction():
+        supervisors.set_meta(store.db, "defs_problems", '[{"file":"f","line":1,"col":1,"code":"c","message":"m"}]')
+        newer = runs.create(store.db, None, 2.0).id
+    text = invoke(capsys, "status", "--run", earlier, *data)[1]
+    assert "resumes it" not in text, "only the latest run can be resumed"
+    shown = orjson.loads(invoke(capsys, "status", "--json", "--run", earlier, *data)[1])
+    assert (shown["run"], shown["jobs"]["ready"], shown["defs_problems"], shown["supervisor"]) == (earlier, 2, [], None)
+    latest = orjson.loads(invoke(capsys, "status", "--json", *data)[1])
+    assert (latest["run"], latest["jobs"]["ready"], len(latest["defs_problems"])) == (newer, 0, 1)
+    assert orjson.loads(invoke(capsys, "status", "--json", "--run", newer, *data)[1]) == latest
