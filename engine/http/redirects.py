@@ -7,6 +7,7 @@ from engine.http.errors import FetchFailed
 from engine.http.response import FetchResponse
 from engine.model.host import SAFE_HEADERS
 from engine.model.job import Request, document_key
+from engine.model.retry_policy import FOUND
 from engine.model.variables import variable_names
 from engine.urls import QueryStripper
 
@@ -89,10 +90,14 @@ class RedirectChain:
         """Move to a redirect's target. Raises RedirectRejected; FetchFailed if a secret would leave its site."""
         if response.location is None:
             raise RedirectRejected(response.location_problem or "invalid redirect")
+        self.follow(response.location, response.status)
+
+    def follow(self, location: str, status: int = FOUND) -> None:
+        """As `advance`, to a normalized URL."""
         if self.hops >= self._limit:
             raise TooManyRedirects(f"more than {self.hops} redirects")
-        self.request = build_redirect_request(self.request, response.status, self.url, response.location)
-        self.url = self._choose_target(response.location)
+        self.request = build_redirect_request(self.request, status, self.url, location)
+        self.url = self._choose_target(location)
         self.hops += 1
         key = _key_of(self.url, self.request)
         if key in self.keys:

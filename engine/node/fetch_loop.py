@@ -31,10 +31,6 @@ class JobRunner(Protocol):
         """Read from the store what these jobs need, all at once; they run soon."""
         ...
 
-    async def admit(self, job: LeasedJob) -> JobOutcome | None:
-        """Wait until the job may send its request; otherwise the outcome that gives it back."""
-        ...
-
     def forget(self, job: LeasedJob) -> None:
         """Free the state of a job, however it ended."""
         ...
@@ -179,11 +175,11 @@ class FetchLoop(threading.Thread):
             if slot.released:
                 raise asyncio.CancelledError
             if job.terms.send_at is not None:  # the job sleeps until the reserved moment of its request
-                outcome = await self._admit_and_process(job, started)
+                outcome = await self._pipeline.process(job, started)
             else:
                 # admitted afterwards: a job that waits here must not hold a place at its host, which crawls share
                 async with self._semaphore:
-                    outcome = await self._admit_and_process(job, started)
+                    outcome = await self._pipeline.process(job, started)
         except asyncio.CancelledError as cancelled:
             reason = cancelled.args[0] if cancelled.args else None
             if reason is None and slot.sent_at is not None:
@@ -203,11 +199,6 @@ class FetchLoop(threading.Thread):
             self._active_jobs.completed += 1
         self._on_finished(outcome)
         self._on_slot_freed()
-
-    async def _admit_and_process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
-        assert self._pipeline is not None
-        given_back = await self._pipeline.admit(job)
-        return await self._pipeline.process(job, started) if given_back is None else given_back
 
     def _interrupted_outcome(self, job: LeasedJob, slot: _Slot, reason: str | None) -> JobOutcome:
         if slot.sent_at is None:

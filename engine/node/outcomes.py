@@ -8,6 +8,7 @@ from typing import Literal
 from engine import urls
 from engine.errors import plural
 from engine.http.errors import AddressRefused, FetchFailed
+from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.model.host import NO_RETRY_RULE, RetryRule
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob
@@ -153,6 +154,11 @@ class OutcomeBuilder:
         if failure.retryable or garbled:
             return self.retry(job, url, failure.reason)
         return self.failed(job, failure.reason, url)
+
+    def given_back(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
+        """READY, to continue at the last redirect; a request that repeats its body starts again."""
+        hops, target = (chain.hops, chain.url) if chain.request.is_plain_get and chain.hops else (job.hops, job.target)
+        return JobOutcome(job=job, state=JobState.READY, hops=hops, target=target)
 
     def retry(self, job: LeasedJob, url: str, reason: str, *, at_once: bool = False, when: str = "") -> JobOutcome:
         """READY later, or with `at_once` now; FAILED after the last attempt. `when`: for the event."""

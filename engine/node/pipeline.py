@@ -1,4 +1,4 @@
-"""Processes a job: wait → robots.txt → stored page or fetch → extraction; retries failed requests."""
+"""Lists the stages of each kind of job, and runs jobs through them; retries failed requests."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from engine.errors import CrawlError
 from engine.http.byte_budget import ByteBudget, NoRoom
 from engine.http.client import Fetcher
+from engine.http.robots_request import MAX_ROBOTS_REDIRECTS
 from engine.model.host import product_token
-from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job import JobKind, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
@@ -16,9 +17,19 @@ from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.handlers.file_job import FileHandler
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.freshness import Revalidation
+from engine.node.handlers.hop_rules import (
+    ClaimTarget,
+    EndRobotsRedirects,
+    HopRule,
+    KeepBody,
+    KeepLogin,
+    LeaseAgain,
+    StayOnSite,
+)
 from engine.node.handlers.login_job import LoginHandler
 from engine.node.handlers.login_page import LoginGuard, LoginPageReader
-from engine.node.handlers.page_fetch import PageFetcher
+from engine.node.handlers.obey_robots import ObeyRobots
+from engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
 from engine.node.handlers.page_stages import (
     CheckCanonical,
     CheckLogin,
@@ -26,14 +37,12 @@ from engine.node.handlers.page_stages import (
     Finish,
     HoldFiles,
     JudgeStatus,
-    PageStage,
     ReadBody,
-    StoredOrFetched,
-    VisitedPage,
 )
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.robots_job import RobotsHandler
 from engine.node.handlers.sitemap_job import SitemapHandler
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.host_gate import HostGates
 from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.outcomes import OutcomeBuilder
@@ -69,22 +78,22 @@ class Pipeline:
         named_hosts: NamedHosts,
         host_gates: HostGates,
         byte_budget: ByteBudget,
+        login_page_reader: LoginPageReader,
+        file_parts: FileParts,
         group_loaders: GroupLoaders | None = None,
         shared_jars: SharedJars | None = None,
-        login_page_reader: LoginPageReader | None = None,
-        file_parts: FileParts | None = None,
     ) -> None:
         """`source` names this node in events.
 
         `byte_budget` limits the bodies of all jobs together, from reading to the commit.
         """
         self._def_cache = def_cache
-        self._db_access = db_access
         self._page_extractor = page_extractor
-        self._outcomes = OutcomeBuilder(
+        self._revalidation = revalidation = Revalidation(def_cache, db_access)
+        self._outcomes = outcomes = OutcomeBuilder(
             source=source, max_attempts=settings.max_attempts, find_retry_rule=def_cache.retry_rule
         )
-        self._sender = RequestSender(
+        self._sender = sender = RequestSender(
             fetcher=fetcher,
             db_access=db_access,
             def_cache=def_cache,
@@ -96,55 +105,60 @@ class Pipeline:
             shared_jars=shared_jars,
             file_parts=file_parts,
         )
-        outcomes, sender = self._outcomes, self._sender
         redirect_rule, agent = RedirectRule(named_hosts), product_token(settings.user_agent)
-        robots_cache = RobotsCache(db_access, agent, extraction_pool)
-        revalidation, login_guard = Revalidation(def_cache, db_access), LoginGuard(def_cache)
-        self._revalidation = revalidation
-        self._page_fetcher = PageFetcher(
-            settings=settings, sender=sender, db_access=db_access, def_cache=def_cache, robots_cache=robots_cache,
-            outcomes=outcomes, redirect_rule=redirect_rule, login_guard=login_guard, revalidation=revalidation,
-        )  # fmt: skip
-        fetch = StoredOrFetched(self._page_fetcher, sender, redirect_rule, revalidation, outcomes)
-        extract: tuple[PageStage, ...] = (
+        robots_cache, login_guard = RobotsCache(db_access, agent, extraction_pool), LoginGuard(def_cache)
+
+        start, wait = StartChain(settings.max_redirects, def_cache.query_stripper), WaitForTurn(sender)
+        need_login, keep_login = NeedLogin(db_access, outcomes), KeepLogin(login_guard, outcomes)
+        obey_robots = ObeyRobots(robots_cache, sender, outcomes, settings.max_attempts)
+        stay, claim = StayOnSite(redirect_rule, outcomes), ClaimTarget(db_access, outcomes)
+        keep_body, lease_again = KeepBody(sender, db_access, outcomes), LeaseAgain(outcomes)
+
+        def fetch(*hop_rules: HopRule) -> Fetch:
+            return Fetch(sender, revalidation, outcomes, hop_rules)
+
+        judge = JudgeStatus(sender, revalidation, login_guard, outcomes)
+        extract = (
             ReadBody(sender, db_access, outcomes), Extract(page_extractor, outcomes), CheckLogin(outcomes),
             CheckCanonical(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes),
         )  # fmt: skip
         self._stages: dict[JobKind, tuple[PageStage, ...]] = {
-            JobKind.PAGE: (fetch, JudgeStatus(sender, revalidation, login_guard, outcomes), *extract),
-            JobKind.EXTRACT: extract,
-            JobKind.SITEMAP: (
-                fetch, SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, outcomes, sender),
+            JobKind.PAGE: (
+                need_login, start, obey_robots, wait,
+                fetch(stay, keep_login, keep_body, lease_again, claim, obey_robots), judge, *extract,
             ),
-            JobKind.ROBOTS: (RobotsHandler(self._page_fetcher, outcomes, robots_cache, agent),),
+            JobKind.EXTRACT: extract,
+            JobKind.FILE: (
+                need_login, start, obey_robots, wait,
+                FileHandler(
+                    fetch(stay, keep_login, keep_body, lease_again, obey_robots), file_parts, outcomes, db_access
+                ),
+            ),
+            JobKind.SITEMAP: (
+                start, obey_robots, wait, fetch(stay, keep_body, lease_again, obey_robots),
+                SitemapHandler(settings.max_body, page_extractor, db_access, def_cache, outcomes, sender),
+            ),
+            JobKind.ROBOTS: (
+                StartChain(MAX_ROBOTS_REDIRECTS), wait,
+                RobotsHandler(
+                    fetch(EndRobotsRedirects(redirect_rule, outcomes), lease_again), outcomes, robots_cache, agent
+                ),
+            ),
+            JobKind.LOGIN: (
+                wait,
+                LoginHandler(
+                    settings=settings, sender=sender, db_access=db_access, def_cache=def_cache,
+                    robots_cache=robots_cache, redirect_rule=redirect_rule, outcomes=outcomes,
+                    page_reader=login_page_reader,
+                ),
+            ),
         }  # fmt: skip
-        if login_page_reader is not None:
-            log_in = LoginHandler(
-                settings=settings, sender=sender, db_access=db_access, def_cache=def_cache, robots_cache=robots_cache,
-                redirect_rule=redirect_rule, outcomes=outcomes, page_reader=login_page_reader,
-            )  # fmt: skip
-            self._stages[JobKind.LOGIN] = (log_in,)
-        if file_parts is not None:
-            download = FileHandler(
-                page_fetcher=self._page_fetcher, sender=sender, parts=file_parts, outcomes=outcomes,
-                db_access=db_access,
-            )  # fmt: skip
-            self._stages[JobKind.FILE] = (download,)
+        self._stored_stages: tuple[PageStage, ...] = (stay, judge, *extract)
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         """Read the stored versions of these jobs' pages, all at once. On failure, each job reads its own."""
         with contextlib.suppress(CrawlError):
             self._revalidation.load(jobs)
-
-    async def admit(self, job: LeasedJob) -> JobOutcome | None:
-        """Wait until the job may send its request, if it sends one; or the outcome of a job that sends none."""
-        if job.kind is JobKind.EXTRACT or job.stored is not None or job.terms.login_failed:
-            return None
-        if job.terms.send_at is not None and job.kind not in (JobKind.ROBOTS, JobKind.LOGIN):
-            refused = await self._page_fetcher.refuse_before_turn(job)
-            if refused is not None:
-                return refused
-        return await self._sender.admit(job)
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
@@ -178,13 +192,11 @@ class Pipeline:
         await self._sender.aclose()
 
     async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
-        page = VisitedPage() if job.stored is None else VisitedPage.from_stored(job.stored)
-        if job.stored is None and job.kind is not JobKind.EXTRACT:
-            if job.terms.login_failed:
-                reason = f"the login to its host failed: {self._db_access.login_failure(job.host)}"
-                return self._outcomes.ended(job, JobState.FAILED, reason, job.url)
-            started()
-        for stage in self._stages[job.kind]:
+        page, stages = VisitedPage(started=started), self._stages[job.kind]
+        if job.stored is not None:
+            page = VisitedPage.from_stored(job.stored)
+            stages = self._stored_stages if job.kind is JobKind.PAGE else stages
+        for stage in stages:
             result = await stage.run(job, page)
             if isinstance(result, JobOutcome):
                 return result

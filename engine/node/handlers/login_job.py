@@ -21,8 +21,8 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent
 from engine.node.handlers.login_page import LoginPageReader, is_same_page
-from engine.node.handlers.page_stages import VisitedPage
 from engine.node.handlers.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
+from engine.node.handlers.visited_page import VisitedPage
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import RedirectRule

@@ -13,7 +13,7 @@ from engine.http.decode import content_type_at
 from engine.http.response import FetchResponse
 from engine.model.definition import DataDef, Definitions
 from engine.model.host import LoginRule
-from engine.model.job import JobKind, LeasedJob
+from engine.model.job import LeasedJob
 from engine.model.link import Link, RequestTemplate
 from engine.model.record import ExtractedLink
 from engine.node.def_cache import DefCache
@@ -25,7 +25,6 @@ from engine.node.extraction.task import PageTask
 from engine.store.pages.body import Body
 from engine.store.transactions.logins import login_page_url
 
-_BEHIND_LOGIN = (JobKind.PAGE, JobKind.FILE)
 _NAME = "login"
 _ANY_FORM = "form"
 
@@ -38,7 +37,7 @@ class LoginGuard:
 
     def rule(self, job: LeasedJob, url: str) -> LoginRule | None:
         """How to log in to the host of a URL, if the job waits for its login."""
-        if not job.terms.login_number or job.kind not in _BEHIND_LOGIN:
+        if not job.terms.login_number:
             return None
         return self._def_cache.host_rule(job.defs_version, urls.host_key(url)).login
 

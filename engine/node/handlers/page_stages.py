@@ -1,121 +1,27 @@
-"""The stages of a page: stored or fetched, its status, body, extraction, login, files."""
-
-import time
-from typing import Protocol
+"""The stages of a page that is there: its status, body, extraction, login, canonical URL, files."""
 
 from msgspec import Struct
 
-from engine import urls
 from engine.http.response import redact_headers
-from engine.model.host import LoginRule
-from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
+from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.retry_policy import no_page_reason, refused_reason
 from engine.node.db_access import DbAccess
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
-from engine.node.extraction.result import PageExtraction
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.freshness import Revalidation
 from engine.node.handlers.login_page import LoginGuard
-from engine.node.handlers.page_fetch import FetchedPage, PageFetcher, StoredTarget
+from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
-from engine.node.requests.named_hosts import RedirectRule
 from engine.node.requests.request_sender import RequestSender
 from engine.store.pages.body import Body
-from engine.store.pages.documents import CheckedDocument, NewDocument, StoredBody, robots_tags
+from engine.store.pages.documents import NewDocument, StoredBody, robots_tags
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
 from engine.store.transactions.supersede import OldRows
 
 _MAX_ANSWER_KEPT = 64 * 1024
 """Bytes of a failed answer that are kept."""
-
-
-class VisitedPage(Struct, kw_only=True):
-    """A page on its way through the stages of its job: each adds what the next ones need."""
-
-    fetched: FetchedPage | None = None
-    stored: StoredPage | None = None
-    """The document that was fetched before."""
-    document: NewDocument | None = None
-    """The document that was fetched now."""
-    checked: CheckedDocument | None = None
-    """The stored document, if the site says that it is unchanged."""
-    url: str = ""
-    status: int = 0
-    content_type: str = ""
-    fetched_at: float = 0.0
-    answer: tuple[int, str] = (0, "stored")
-    """Status and time for the event."""
-    hops: int = 0
-    target: str | None = None
-    login: LoginRule | None = None
-    """How to log in to its host, if it was fetched after a login."""
-    content: StoredBody | None = None
-    extraction: PageExtraction | None = None
-    old_rows: OldRows | None = None
-    """The rows that a re-extraction replaces."""
-
-    @classmethod
-    def from_stored(cls, stored: StoredPage, *, hops: int = 0, target: str | None = None) -> "VisitedPage":
-        return cls(
-            stored=stored, url=stored.url, status=stored.status, content_type=stored.content_type,
-            fetched_at=stored.fetched_at, answer=(stored.status, "stored"), hops=hops, target=target,
-        )  # fmt: skip
-
-    def complete(self, outcome: JobOutcome) -> JobOutcome:
-        """Add the document of the page to the outcome of its job."""
-        if self.document is not None or self.checked is not None:
-            outcome.attempts = 1
-        outcome.add(*[effect for effect in (self.document, self.checked, self.old_rows) if effect is not None])
-        if self.content is not None and outcome.job.kind is JobKind.PAGE:
-            outcome.target = self.target
-            if self.stored is not None:
-                outcome.page = self.stored.page
-        return outcome
-
-
-class PageStage(Protocol):
-    """One step of the work on a job, the same for all jobs of a node. The pipeline lists the stages of each kind."""
-
-    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        """The page for the next stage, or the outcome that ends the job."""
-
-
-class StoredOrFetched(Struct, frozen=True):
-    """Fetches the page, unless a stored document replaces that."""
-
-    page_fetcher: PageFetcher
-    sender: RequestSender
-    redirect_rule: RedirectRule
-    revalidation: Revalidation
-    outcomes: OutcomeBuilder
-
-    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        if page.stored is not None:
-            refusal = self.redirect_rule.refusal(job, job.url, page.url)
-            return page if refusal is None else self.outcomes.ended(job, JobState.SKIPPED, refusal, page.url)
-        fetched = await self.page_fetcher.fetch(job)
-        self.sender.dismiss(job)
-        if isinstance(fetched, JobOutcome):
-            return fetched
-        chain = fetched.chain
-        if isinstance(fetched, StoredTarget):
-            return VisitedPage.from_stored(fetched.stored, hops=chain.hops, target=chain.url)
-        target = chain.url if chain.hops else None
-        answer = fetched.response.status, f"{fetched.response.elapsed * 1000:.0f} ms"
-        if fetched.is_unchanged and fetched.before is not None:
-            unchanged = VisitedPage.from_stored(fetched.before.stored, hops=chain.hops, target=target)
-            after = self.revalidation.recrawl_after(job, fetched.before, None)
-            earlier_keys = tuple(chain.keys[:-1])
-            unchanged.checked = CheckedDocument(fetched.before.stored.page, time.time(), after, earlier_keys)
-            unchanged.answer = answer
-            return unchanged
-        return VisitedPage(
-            fetched=fetched, url=urls.without_credentials(chain.url), status=fetched.response.status,
-            content_type=fetched.response.content_type, fetched_at=time.time(), answer=answer, hops=chain.hops,
-            target=target,
-        )  # fmt: skip
 
 
 class JudgeStatus(Struct, frozen=True):
@@ -127,23 +33,22 @@ class JudgeStatus(Struct, frozen=True):
     outcomes: OutcomeBuilder
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
-        fetched = page.fetched
-        if fetched is not None:
+        response, chain, request = page.response, page.chain, job.request
+        if response is not None and chain is not None:
+            request = chain.request
             page.document = NewDocument(
-                keys=tuple(reversed(fetched.chain.keys)), url=page.url, status=page.status,
-                content_type=page.content_type, fetched_at=page.fetched_at,
-                headers=redact_headers(fetched.response.headers), body=Body(fetched.response.take_body()),
+                keys=tuple(reversed(chain.keys)), url=page.url, status=page.status, content_type=page.content_type,
+                fetched_at=page.fetched_at, headers=redact_headers(response.headers), body=Body(response.take_body()),
             )  # fmt: skip
-            if fetched.response.refusal is not None:
-                return _keep_answer(self.outcomes.refused(job, page.url, fetched.response), page.document)
-        request = job.request if fetched is None else fetched.chain.request
+            if response.refusal is not None:
+                return _keep_answer(self.outcomes.refused(job, page.url, response), page.document)
         is_part = page.status == 206 and self.sender.asks_for_part(job, page.url, request)
         match "ok" if is_part else self.outcomes.classify(job, page.url, page.status):
             case "ok":
-                if fetched is not None and page.document is not None:
-                    page.document.recrawl_after = self.revalidation.recrawl_after(job, fetched.before, page.document)
+                if response is not None and page.document is not None:
+                    page.document.recrawl_after = self.revalidation.recrawl_after(job, page.before, page.document)
                     page.login = self.login_guard.rule(job, page.url)
-                    page.content = StoredBody(page.document.body, robots_tags(fetched.response.headers))
+                    page.content = StoredBody(page.document.body, robots_tags(response.headers))
                 return page
             case "no-page":
                 reason = no_page_reason(page.status)
@@ -151,10 +56,10 @@ class JudgeStatus(Struct, frozen=True):
             case "gone":
                 reason = f"HTTP {page.status} (gone)"
                 gone = self.outcomes.not_a_page(job, reason, page.url, hops=page.hops)
-                return page.complete(gone if fetched is None else gone.add(HostFailure(failed=False, gone=True)))
-            case "retry" if fetched is not None and page.document is not None:
-                return _keep_answer(self.outcomes.retry_status(job, page.url, fetched.response), page.document)
-            case _ if fetched is None:
+                return page.complete(gone if response is None else gone.add(HostFailure(failed=False, gone=True)))
+            case "retry" if response is not None and page.document is not None:
+                return _keep_answer(self.outcomes.retry_status(job, page.url, response), page.document)
+            case _ if response is None:
                 failed = self.outcomes.ended(job, JobState.FAILED, f"HTTP {page.status}", page.url, hops=page.hops)
                 return page.complete(failed)
             case _:

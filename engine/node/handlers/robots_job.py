@@ -2,15 +2,16 @@
 
 import time
 
+from msgspec import Struct
+
 from engine import urls
 from engine.http.redirects import RedirectChain
 from engine.http.response import FetchResponse
 from engine.http.robots_request import robots_text
 from engine.model.job import JobState, LeasedJob
 from engine.model.retry_policy import classify_status
-from engine.node.handlers.page_fetch import PageFetcher, StoredTarget
-from engine.node.handlers.page_stages import VisitedPage
 from engine.node.handlers.robots_cache import RobotsCache
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run.events import Event
@@ -19,47 +20,44 @@ from engine.store.transactions.robots import RobotsResult
 _NOTABLE_CRAWL_DELAY = 30.0
 
 
-class RobotsHandler:
+class RobotsHandler(Struct, frozen=True):
     """One for each node."""
 
-    def __init__(
-        self, page_fetcher: PageFetcher, outcomes: OutcomeBuilder, robots_cache: RobotsCache, agent: str
-    ) -> None:
-        """`agent`: the product token that selects the rules."""
-        self._page_fetcher = page_fetcher
-        self._outcomes = outcomes
-        self._robots_cache = robots_cache
-        self._agent = agent
+    fetch: PageStage
+    outcomes: OutcomeBuilder
+    robots_cache: RobotsCache
+    agent: str
+    """The product token that selects the rules."""
 
-    async def run(self, job: LeasedJob, _: VisitedPage) -> JobOutcome:
-        """Fetch a robots.txt, one redirect at a time; a failure is retried like that of a page."""
-        fetched = await self._page_fetcher.fetch(job)
-        assert not isinstance(fetched, StoredTarget), "only pages are stored"
+    async def run(self, job: LeasedJob, page: VisitedPage) -> JobOutcome:
+        """Fetch a robots.txt; a failure is retried like that of a page."""
+        fetched = await self.fetch.run(job, page)
         if isinstance(fetched, JobOutcome):
             if fetched.state is JobState.SKIPPED and job.target is not None:
                 fetched.state = JobState.FAILED  # a redirect led to a guarded address; the host's own is not guarded
             return self._close_host(fetched, 0) if fetched.state is JobState.FAILED else fetched
+        assert fetched.response is not None and fetched.chain is not None, "only pages are stored"
         return await self._outcome(job, fetched.response, fetched.chain)
 
     async def _outcome(self, job: LeasedJob, response: FetchResponse, chain: RedirectChain) -> JobOutcome:
         if classify_status(response.status) == "retry":
-            outcome = self._outcomes.retry_status(job, chain.url, response)
+            outcome = self.outcomes.retry_status(job, chain.url, response)
             return self._close_host(outcome, response.status) if outcome.state is JobState.FAILED else outcome
         text = robots_text(response)
-        robots, fetched_at = await self._robots_cache.parse(response.status, text), time.time()
+        robots, fetched_at = await self.robots_cache.parse(response.status, text), time.time()
         if not robots.readable:  # its rules take longer than `parse_limit`
-            failed = self._outcomes.ended(job, JobState.FAILED, robots.problem, chain.url, hops=chain.hops)
+            failed = self.outcomes.ended(job, JobState.FAILED, robots.problem, chain.url, hops=chain.hops)
             return self._close_host(failed, 0)
         if job.target is None:  # otherwise its own host is not the leased one
-            self._robots_cache.remember(job.host, robots, text, fetched_at)
+            self.robots_cache.remember(job.host, robots, text, fetched_at)
         asked, delay = robots.crawl_delay, robots.delay
-        events = [self._outcomes.event(job, "INFO", f"{response.status} {urls.without_credentials(chain.url)}")]
+        events = [self.outcomes.event(job, "INFO", f"{response.status} {urls.without_credentials(chain.url)}")]
         if delay > _NOTABLE_CRAWL_DELAY:
             note = f"{job.url} asks for {asked:g} s between two requests" + (
                 f"; {delay:g} s are kept" if delay < asked else ""
             )
-            events.append(self._outcomes.event(job, "WARNING", note, "host"))
-        result = RobotsResult(response.status, text, delay, self._agent, fetched_at)
+            events.append(self.outcomes.event(job, "WARNING", note, "host"))
+        result = RobotsResult(response.status, text, delay, self.agent, fetched_at)
         return JobOutcome(
             job=job, state=JobState.DONE, attempts=1, hops=chain.hops, target=job.target, effects=(result, *events)
         )  # fmt: skip
@@ -70,5 +68,5 @@ class RobotsHandler:
         text = f"{job.url}: {reason}; no page of this host is fetched without it, unless an earlier copy allows it"
         outcome.remove(Event)
         return outcome.add(
-            RobotsResult(status, reason, 0.0, self._agent), self._outcomes.event(job, "WARNING", text, "host")
+            RobotsResult(status, reason, 0.0, self.agent), self.outcomes.event(job, "WARNING", text, "host")
         )

@@ -25,7 +25,7 @@ from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import UnreadablePage
 from engine.node.extraction.result import SitemapUrls
 from engine.node.extraction.wire import MAX_SITEMAP_URLS
-from engine.node.handlers.page_stages import VisitedPage
+from engine.node.handlers.visited_page import VisitedPage
 from engine.node.lines import cut_in_pieces, take_first
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.request_sender import RequestSender
@@ -140,43 +140,33 @@ class SitemapChildren(Struct, frozen=True):
     """Whether the sitemap ends too early."""
 
 
-class SitemapHandler:
+class SitemapHandler(Struct, frozen=True):
     """One for each node."""
 
-    def __init__(
-        self,
-        max_body: int,
-        page_extractor: PageExtractor,
-        db_access: DbAccess,
-        def_cache: DefCache,
-        outcomes: OutcomeBuilder,
-        sender: RequestSender,
-    ) -> None:
-        self._sender = sender
-        self._max_body = max_body
-        self._page_extractor = page_extractor
-        self._db_access = db_access
-        self._def_cache = def_cache
-        self._outcomes = outcomes
+    max_body: int
+    page_extractor: PageExtractor
+    db_access: DbAccess
+    def_cache: DefCache
+    outcomes: OutcomeBuilder
+    sender: RequestSender
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> JobOutcome:
         """The outcome of a sitemap's job."""
-        fetched, share = page.fetched, self._sender.share(job)
-        assert fetched is not None, "sitemaps are not stored"
-        url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
+        share, url, hops, response = self.sender.share(job), page.url, page.hops, page.response
+        assert response is not None, "sitemaps are not stored"
         if response.refusal is not None:
-            return self._outcomes.refused(job, url, response)
-        status_class = self._outcomes.classify(job, url, response.status)
+            return self.outcomes.refused(job, url, response)
+        status_class = self.outcomes.classify(job, url, response.status)
         if status_class == "retry":
-            return self._outcomes.retry_status(job, url, response)
+            return self.outcomes.retry_status(job, url, response)
         if status_class != "ok":
-            return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
+            return self.outcomes.failed(job, f"HTTP {response.status}", url, hops)
         try:
             children = await self.list_children(job, url, response.take_body(), share)
         except FetchFailed as failure:
-            return self._outcomes.fetch_failed(job, url, failure)
+            return self.outcomes.fetch_failed(job, url, failure)
         except UnreadablePage as error:
-            return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
+            return self.outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         text, dropped = f"{job.url}: {children.entries} entries", children.dropped
         if children.denied:
             text += f"; {children.denied} not followed, by the rules of the sitemap"
@@ -185,7 +175,7 @@ class SitemapHandler:
         if children.is_cut_short:
             text += "; it ends too early, and further entries may be missing"
         is_whole = children.entries and not dropped and not children.is_cut_short
-        event = self._outcomes.event(job, "INFO" if is_whole else "WARNING", text)
+        event = self.outcomes.event(job, "INFO" if is_whole else "WARNING", text)
         outcome = JobOutcome(
             job=job, state=JobState.DONE, attempts=1, hops=hops,
             effects=(Children(children.first, children.later), event),
@@ -204,11 +194,11 @@ class SitemapHandler:
         content = Body(body)
         del body  # a large one is compressed while it is read
         # the rules at the creation of the job; after an edit of them the sitemap is read again
-        rules = None if job.lineage.locator_id is None else self._db_access.sitemap_rules(job.lineage.locator_id)
+        rules = None if job.lineage.locator_id is None else self.db_access.sitemap_rules(job.lineage.locator_id)
         now = time.time() if rules is not None and rules.since is not None else None
-        sitemap = await self._page_extractor.read_sitemap(content, now)
+        sitemap = await self.page_extractor.read_sitemap(content, now)
         try:
-            stripper = self._def_cache.query_stripper(job.defs_version)
+            stripper = self.def_cache.query_stripper(job.defs_version)
             routing = None if rules is None else self._routing(job, rules, stripper)
             # in a thread: the searches of a large sitemap take long, a bad pattern far longer
             chosen = None if routing is None else await asyncio.to_thread(routing.choose, url, sitemap.pages)
@@ -224,11 +214,11 @@ class SitemapHandler:
         )  # fmt: skip
 
     def _routing(self, job: LeasedJob, rules: SitemapRules, query_stripper: QueryStripper | None) -> SitemapRouting:
-        priorities = {group.name: group.priority for group in self._def_cache.definitions(job.defs_version).task_groups}
+        priorities = {group.name: group.priority for group in self.def_cache.definitions(job.defs_version).task_groups}
         return SitemapRouting(rules, job.group, priorities, job.lineage.priority, query_stripper)
 
     async def _unpack(self, body: bytes, share: BodyShare) -> bytes:
-        decompressor = open_decompressor("gzip", self._max_body)
+        decompressor = open_decompressor("gzip", self.max_body)
         assert decompressor is not None
         unpacked, step = BytesIO(), 0
         for piece in decompressor.feed(body):

@@ -1,18 +1,26 @@
 """Where a fetch ends before a page is there: robots.txt that is pending, guarded, or redirected to a guarded host."""
 
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from engine.http.errors import AddressRefused, FetchFailed
 from engine.http.response import FetchResponse
 from engine.model.job import JobKind, JobState, LeasedJob, Request
-from engine.node.handlers.login_page import LoginGuard
-from engine.node.handlers.page_fetch import PageFetcher
-from engine.node.handlers.page_stages import VisitedPage
+from engine.node.handlers.hop_rules import (
+    ClaimTarget,
+    EndRobotsRedirects,
+    HopRule,
+    KeepBody,
+    LeaseAgain,
+    StayOnSite,
+)
+from engine.node.handlers.obey_robots import ObeyRobots
+from engine.node.handlers.page_fetch import Fetch, StartChain
 from engine.node.handlers.robots_cache import RobotsGuarded, RobotsPending
 from engine.node.handlers.robots_job import RobotsHandler
+from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.named_hosts import NamedHosts, RedirectRule
@@ -24,6 +32,7 @@ from engine.urls import QueryStripper
 from tests.unit.node.leased_jobs import change, leased
 
 pytestmark = pytest.mark.asyncio
+OUTCOMES = OutcomeBuilder(source="n1", max_attempts=3)
 POST = leased(1)._replace(request=Request(method="POST", body="q=1"), target=None)
 
 
@@ -45,6 +54,9 @@ class Sender:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def dismiss(self, job: LeasedJob) -> None:
+        pass
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         if self.guarded is not None and self.guarded_url in ("", url):
@@ -70,19 +82,35 @@ def redirect(status: int, target: str) -> FetchResponse:
     )  # fmt: skip
 
 
-def fetcher(sender: Sender, rules: Rules, stripper: QueryStripper | None = None) -> PageFetcher:
-    named = Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False})
-    return PageFetcher(
-        settings=Settings(), sender=cast(Any, sender), db_access=Mock(**{"stored_page.return_value": None}),
-        def_cache=Mock(**{"query_stripper.return_value": stripper}),
-        robots_cache=cast(Any, rules), outcomes=OutcomeBuilder(source="n1", max_attempts=3),
-        redirect_rule=RedirectRule(named),
-        revalidation=Mock(**{"find.return_value": None}), login_guard=LoginGuard(Mock()),
+async def visit(
+    job: LeasedJob, sender: Sender, rules: Rules, stripper: QueryStripper | None = None
+) -> VisitedPage | JobOutcome:
+    """Run the stages from the start to the page, as those of a page, a sitemap or a robots.txt."""
+    answers: Any = sender
+    db_access = Mock(**{"stored_page.return_value": None, "claim_target": AsyncMock(return_value=True)})
+    obey_robots = ObeyRobots(cast(Any, rules), answers, OUTCOMES, Settings().max_attempts)
+    rule = RedirectRule(Mock(spec=NamedHosts, **{"is_exempt.return_value": False, "may_be_target.return_value": False}))
+    lease_again = LeaseAgain(OUTCOMES)
+    hop_rules: tuple[HopRule, ...] = (
+        StayOnSite(rule, OUTCOMES), KeepBody(answers, db_access, OUTCOMES), lease_again,
+        ClaimTarget(db_access, OUTCOMES), obey_robots,
     )  # fmt: skip
+    stages: list[PageStage] = [StartChain(10, lambda _: stripper), obey_robots]
+    if job.kind is JobKind.ROBOTS:
+        hop_rules = EndRobotsRedirects(rule, OUTCOMES), lease_again
+        stages = [StartChain(5)]
+    revalidation = Mock(**{"find.return_value": None})
+    page = VisitedPage()
+    for stage in (*stages, Fetch(answers, revalidation, OUTCOMES, hop_rules)):
+        result = await stage.run(job, page)
+        if isinstance(result, JobOutcome):
+            return result
+        page = result
+    return page
 
 
-async def outcome(job: LeasedJob, sender: Sender, rules: Rules) -> JobOutcome:
-    result = await fetcher(sender, rules).fetch(job)
+async def outcome(job: LeasedJob, sender: Sender, rules: Rules, stripper: QueryStripper | None = None) -> JobOutcome:
+    result = await visit(job, sender, rules, stripper)
     assert isinstance(result, JobOutcome)
     return result
 
@@ -140,8 +168,8 @@ async def test_a_robots_txt_that_leads_to_a_guarded_host_closes_its_own(target: 
     else:  # the guard refuses it when the job continues there
         job = job._replace(target=target, hops=1)
         sender = Sender(AddressRefused("inside.example", 80, "10.0.0.1", "private"))
-    builder = OutcomeBuilder(source="n1", max_attempts=3)
-    closed = await RobotsHandler(fetcher(sender, Rules()), builder, Mock(), "us").run(job, VisitedPage())
+    fetch = Mock(run=AsyncMock(return_value=await visit(job, sender, Rules())))
+    closed = await RobotsHandler(fetch, OUTCOMES, Mock(), "us").run(job, VisitedPage())
     assert closed.state is JobState.FAILED
     (robots,) = closed.find_all(RobotsResult)
     assert robots.status == 0
@@ -155,8 +183,7 @@ async def test_a_robots_txt_that_leads_to_a_guarded_host_closes_its_own(target: 
 async def test_a_redirect_drops_query_keys_of_pages_and_sitemaps_alone(kind: JobKind, target: str) -> None:
     job = change(leased(1), kind=kind, delay=1.0)
     redirected = Sender(redirect(302, "http://a/2?sid=1"))
-    result = await fetcher(redirected, Rules(None), QueryStripper({"a": ["sid"]})).fetch(job)
-    assert isinstance(result, JobOutcome)
+    result = await outcome(job, redirected, Rules(None), QueryStripper({"a": ["sid"]}))
     assert (result.state, result.target, result.hops) == (JobState.READY, target, 1)
 
 
@@ -164,6 +191,5 @@ async def test_a_job_that_is_leased_again_keeps_the_keys_that_its_site_insists_o
     job = change(leased(1), target="http://a/2", hops=1, delay=1.0)
     stripper = QueryStripper({"a": ["sid"]})
     for target in ("http://a/2?sid=1", "http://a/1?sid=1"):
-        result = await fetcher(Sender(redirect(302, target)), Rules(None), stripper).fetch(job)
-        assert isinstance(result, JobOutcome)
+        result = await outcome(job, Sender(redirect(302, target)), Rules(None), stripper)
         assert (result.state, result.target, result.hops) == (JobState.READY, target, 2)

@@ -13,7 +13,7 @@ from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
 from engine.node.extraction.page_extraction import LOGGED_OUT, REPEATED, UnreadablePage, UnsupportedContent
 from engine.node.extraction.result import PageExtraction
-from engine.node.handlers.page_fetch import FetchedPage, StoredTarget
+from engine.node.handlers.page_fetch import Fetch, NeedLogin, StartChain, WaitForTurn
 from engine.node.handlers.page_stages import (
     CheckCanonical,
     CheckLogin,
@@ -22,9 +22,8 @@ from engine.node.handlers.page_stages import (
     HoldFiles,
     JudgeStatus,
     ReadBody,
-    StoredOrFetched,
-    VisitedPage,
 )
+from engine.node.handlers.visited_page import VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.store.pages.body import Body
 from engine.store.pages.documents import CheckedDocument, NewDocument, StoredBody
@@ -43,57 +42,69 @@ STORED = StoredPage(page=7, url="http://a/1", status=200, content_type="text/htm
 CONTENT = StoredBody(Body(b"text"), ())
 
 
-def fetched(status: int = 200, *, refusal: str | None = None, before: Any = None) -> FetchedPage:
-    response = FetchResponse(
+def answer(status: int = 200, *, refusal: str | None = None) -> FetchResponse:
+    return FetchResponse(
         url="http://a/1", status=status, headers=(), body=b"text", received=4, elapsed=0.012, content_type="text/html",
         location=None, location_problem="", retry_after=None, refusal=refusal,
     )  # fmt: skip
-    return FetchedPage(RedirectChain("http://a/1", Request(), limit=9), response, before)
 
 
-def page_of(status: int = 200, **more: Any) -> VisitedPage:
-    return VisitedPage(fetched=fetched(status, **more), url="http://a/1", status=status, content_type="text/html")
+def start() -> RedirectChain:
+    return RedirectChain("http://a/1", Request(), limit=9)
+
+
+def page_of(status: int = 200, *, refusal: str | None = None) -> VisitedPage:
+    return VisitedPage.from_response(start(), answer(status, refusal=refusal))
 
 
 def extraction(replaced_by: str = "") -> PageExtraction:
     return PageExtraction((NewRows("d", 1, ("{}",)),), (), (), (), 0, replaced_by=replaced_by)
 
 
-def open_stage(answer: Any, refusal: str | None = None) -> StoredOrFetched:
-    return StoredOrFetched(
-        Mock(fetch=AsyncMock(return_value=answer)), Mock(), Mock(**{"refusal.return_value": refusal}),
-        Mock(**{"recrawl_after.return_value": 60.0}), OUTCOMES,
-    )  # fmt: skip
+def fetch(response: FetchResponse, *rules: Any, before: Any = None) -> Fetch:
+    sender = Mock(send=AsyncMock(return_value=response))
+    revalidation = Mock(**{"find.return_value": before, "recrawl_after.return_value": 60.0})
+    return Fetch(sender, revalidation, OUTCOMES, rules)
 
 
 async def run(stage: Any, page: VisitedPage, job: LeasedJob = JOB) -> Any:
     return await stage.run(job, page)
 
 
-async def test_a_stored_document_replaces_the_fetch_unless_redirects_may_not_lead_there() -> None:
-    page = VisitedPage.from_stored(STORED)
-    assert await run(open_stage(None), page) is page
-    refused = await run(open_stage(None, "it leads to another site"), page)
-    assert (refused.state, refused.reason) == (JobState.SKIPPED, "it leads to another site")
-
-
-async def test_a_page_is_fetched_led_to_a_stored_one_or_ends_with_an_outcome() -> None:
-    page = await run(open_stage(fetched(404)), VisitedPage())
+async def test_a_page_is_fetched_from_where_its_job_is() -> None:
+    begun = await run(StartChain(9), VisitedPage())
+    assert (begun.chain.url, begun.chain.hops, len(begun.chain.keys)) == ("http://a/1", 0, 1)
+    moved = await run(StartChain(9), VisitedPage(), JOB._replace(target="http://a/2", hops=2))
+    assert (moved.chain.url, moved.chain.hops, len(moved.chain.keys)) == ("http://a/2", 2, 2)
+    page = await run(fetch(answer(404)), VisitedPage(chain=start()))
     assert (page.status, page.url, page.answer, page.target) == (404, "http://a/1", (404, "12 ms"), None)
-    chain = fetched().chain
-    led = await run(open_stage(StoredTarget(STORED, chain)), VisitedPage())
-    assert (led.stored, led.target, led.answer) == (STORED, "http://a/1", (200, "stored"))
-    ended = JobOutcome(job=JOB, state=JobState.READY)
-    assert await run(open_stage(ended), VisitedPage()) is ended
 
 
 async def test_an_unchanged_page_is_its_stored_version_and_is_checked() -> None:
     before = Mock(stored=STORED, conditions=(("If-None-Match", '"1"'),))
-    page = await run(open_stage(fetched(304, before=before)), VisitedPage())
+    page = await run(fetch(answer(304), before=before), VisitedPage(chain=start()))
     assert (page.stored, page.answer) == (STORED, (304, "12 ms"))
     outcome = page.complete(JobOutcome(job=JOB, state=JobState.DONE))
     assert [type(effect) for effect in outcome.effects] == [CheckedDocument]
     assert (outcome.attempts, page.checked.recrawl_after) == (1, 60.0)
+
+
+async def test_a_job_whose_host_refused_the_login_fails_without_a_request() -> None:
+    stage = NeedLogin(Mock(**{"login_failure.return_value": "wrong password"}), OUTCOMES)
+    page = VisitedPage()
+    assert await run(stage, page) is page
+    failed = await run(stage, page, change(JOB, login_failed=True))
+    assert (failed.state, failed.reason) == (JobState.FAILED, "the login to its host failed: wrong password")
+
+
+async def test_a_job_starts_in_its_turn_or_is_given_back() -> None:
+    started = Mock()
+    page = VisitedPage(started=started)
+    given_back = JobOutcome(job=JOB, state=JobState.READY)
+    assert await run(WaitForTurn(Mock(admit=AsyncMock(return_value=given_back))), page) is given_back
+    started.assert_not_called()
+    assert await run(WaitForTurn(Mock(admit=AsyncMock(return_value=None))), page) is page
+    started.assert_called_once_with()
 
 
 def judge() -> JudgeStatus:

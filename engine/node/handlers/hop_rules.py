@@ -1,0 +1,158 @@
+"""The rules for one redirect of a job: each passes it on to the next rule, or ends the fetch."""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from engine import urls
+from engine.http.redirects import RedirectChain, RedirectRejected
+from engine.http.response import FetchResponse
+from engine.model.job import JobState, LeasedJob
+from engine.model.retry_policy import classify_status
+from engine.node.db_access import DbAccess
+from engine.node.handlers.login_page import LoginGuard
+from engine.node.handlers.visited_page import VisitedPage
+from engine.node.outcomes import OutcomeBuilder
+from engine.node.requests.named_hosts import RedirectRule
+from engine.node.requests.request_sender import RequestSender
+from engine.store.tables.outcome import JobOutcome
+
+_BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
+
+
+class Hop(Struct, frozen=True):
+    """One redirect, whose target is where the chain is now."""
+
+    chain: RedirectChain
+    from_url: str
+    response: FetchResponse
+    problem: str = ""
+    """Why it cannot be followed; the chain may be where it was."""
+    is_loaded: bool = False
+    """Whether a plugin loader has followed it: the response is the page at the target."""
+
+    @property
+    def leaves_host(self) -> bool:
+        return urls.host_key(self.from_url) != urls.host_key(self.chain.url)
+
+
+def follow(chain: RedirectChain, response: FetchResponse) -> Hop | None:
+    """Move the chain to where a response leads; None: it leads nowhere else. Raises FetchFailed as `chain.follow`."""
+    if response.refusal is not None:
+        return None
+    is_loaded = classify_status(response.status) != "redirect"
+    if is_loaded and response.loaded_url is None:
+        return None
+    from_url, problem = chain.url, ""
+    try:
+        if response.loaded_url is not None and is_loaded:
+            chain.follow(response.loaded_url)
+        else:
+            chain.advance(response)
+    except RedirectRejected as rejected:
+        problem = str(rejected)
+    return Hop(chain, from_url, response, problem, is_loaded)
+
+
+class HopRule(Protocol):
+    """One rule for redirects, the same for all jobs of a node. The pipeline lists the rules of each kind of job."""
+
+    async def judge(self, job: LeasedJob, hop: Hop) -> VisitedPage | JobOutcome | None:
+        """The page or the outcome that ends the fetch; None: the next rule decides, after the last one a request."""
+
+
+class StayOnSite(Struct, frozen=True):
+    """Follows redirects on the site, to hosts that the defs name, or to any public host if the job may leave."""
+
+    redirect_rule: RedirectRule
+    outcomes: OutcomeBuilder
+
+    async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
+        if hop.problem:
+            return self.outcomes.ended(job, JobState.FAILED, hop.problem, hop.chain.url, hops=hop.chain.hops)
+        refusal = self.redirect_rule.refusal(job, hop.from_url, hop.chain.url)
+        if refusal is None:
+            return None
+        return self.outcomes.ended(job, JobState.SKIPPED, refusal, hop.chain.url, hops=hop.chain.hops)
+
+    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
+        """As a stage, for the redirects that once led to a stored page."""
+        refusal = self.redirect_rule.refusal(job, job.url, page.url)
+        return page if refusal is None else self.outcomes.ended(job, JobState.SKIPPED, refusal, page.url)
+
+
+class KeepLogin(Struct, frozen=True):
+    """Takes a redirect to the login page as the end of the login."""
+
+    login_guard: LoginGuard
+    outcomes: OutcomeBuilder
+
+    async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
+        lost = self.login_guard.is_lost(job, hop.from_url, hop.chain.url)
+        if lost is None:
+            return None
+        return self.outcomes.logged_out(job, hop.chain.url, "redirected to the login page", lost.on_lost)
+
+
+class KeepBody(Struct, frozen=True):
+    """Has a body repeated only on its host. It cannot be leased again: the sender has it wait for its turn."""
+
+    sender: RequestSender
+    db_access: DbAccess
+    outcomes: OutcomeBuilder
+
+    async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
+        if hop.chain.request.is_plain_get:
+            return None
+        if hop.leaves_host:
+            return self.outcomes.ended(job, JobState.FAILED, _BODY_REDIRECTED, hop.from_url, hops=hop.chain.hops)
+        if job.terms.reserved and not hop.is_loaded:
+            if not await self.db_access.reserve_request(job):
+                return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
+            self.sender.mark_reserved(job)
+        return None
+
+
+class LeaseAgain(Struct, frozen=True):
+    """Puts the job back where the lease decides on its next request: another host, a delay, a page limit."""
+
+    outcomes: OutcomeBuilder
+
+    async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
+        is_limited = job.terms.delay > 0 or job.terms.reserved
+        if not hop.leaves_host and (not is_limited or hop.is_loaded or not hop.chain.request.is_plain_get):
+            return None
+        outcome = self.outcomes.given_back(job, hop.chain)
+        if hop.leaves_host:
+            outcome.next_host = urls.host_key(hop.chain.url), urls.origin(hop.chain.url)
+        return outcome
+
+
+class ClaimTarget(Struct, frozen=True):
+    """Puts the job back while another one fetches the target, and uses a document that another one stored."""
+
+    db_access: DbAccess
+    outcomes: OutcomeBuilder
+
+    async def judge(self, job: LeasedJob, hop: Hop) -> VisitedPage | JobOutcome | None:
+        if hop.is_loaded:
+            return None
+        if hop.chain.request.is_plain_get and not await self.db_access.claim_target(job, hop.chain.url):
+            return self.outcomes.given_back(job, hop.chain)
+        stored = self.db_access.stored_page(job.run, hop.chain.keys[-1])
+        return None if stored is None else VisitedPage.from_stored(stored, hop.chain)
+
+
+class EndRobotsRedirects(Struct, frozen=True):
+    """A robots.txt whose redirects lead nowhere does not exist; one that leads to a guarded address closes its host."""
+
+    redirect_rule: RedirectRule
+    outcomes: OutcomeBuilder
+
+    async def judge(self, job: LeasedJob, hop: Hop) -> VisitedPage | JobOutcome | None:
+        refusal = hop.problem or self.redirect_rule.refusal(job, hop.from_url, hop.chain.url)
+        if not refusal:
+            return None
+        if not hop.problem and self.redirect_rule.guard_refusal(job, hop.chain.url) is not None:
+            return self.outcomes.ended(job, JobState.FAILED, refusal, hop.chain.url, hops=hop.chain.hops)
+        return VisitedPage.from_response(hop.chain, hop.response)
