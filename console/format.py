@@ -4,6 +4,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 _UNITS = ("", "k", "M", "G", "T")
+_MAX_DAYS_AGO = 30
 _URL = re.compile(r"https?://\S*[^\s;,:]")
 
 
@@ -109,6 +111,14 @@ def format_time(at: float) -> str:
 def format_date_time(at: float) -> str:
     """A wall-clock time with its date: `2024-05-01 12:04:31`."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def format_day(at: float, now: float) -> str:
+    """The day of a moment as people say it: `today`, `yesterday`, `3 days ago`, `2024-05-01`."""
+    days = (datetime.fromtimestamp(now).date() - datetime.fromtimestamp(at).date()).days
+    if days > _MAX_DAYS_AGO:
+        return time.strftime("%Y-%m-%d", time.localtime(at))
+    return {0: "today", 1: "yesterday"}.get(days, f"{days} days ago") if days >= 0 else "today"
 
 
 def count_ended(jobs: Mapping[str, int]) -> int:

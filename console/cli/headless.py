@@ -84,7 +84,7 @@ def run_headless(options: HeadlessOptions) -> int:
 
     progress = Progress(options.progress, options.data / CRAWL)
     db = Database.open(options.data / CRAWL, read_only=True)
-    progress.start(db, supervisor.run.seq)
+    progress.start(db, supervisor.run.seq, extract_only=options.extract_only)
     for notice in supervisor.defs_sync.notices:
         progress.print_message(f"  {notice}")
     on_alarm, on_end = options.settings.on_alarm, options.settings.on_end

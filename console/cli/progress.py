@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from console.format import done_ratio, format_eta, format_size, plural, progress_bar
+from console.format import done_ratio, format_day, format_eta, format_size, plural, progress_bar
 from console.sanitize import clean
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
@@ -44,8 +44,8 @@ class Progress:
         self._events_checked_at = time.monotonic()
         self._alarm = ""
 
-    def start(self, db: Database, run: int) -> None:
-        """Print the first line: which run starts or resumes."""
+    def start(self, db: Database, run: int, *, extract_only: bool = False) -> None:
+        """Print the first line: which run starts or resumes; without `extract_only`, also how to begin a new one."""
         if self._mode == "quiet":
             return
         self._start_event = events.last_id(db)
@@ -55,9 +55,13 @@ class Progress:
         if self._mode == "json":
             return
         left = [f"{plural(view.jobs['ready'], 'job')} left"] if view.jobs["ready"] or view.jobs["done"] else []
-        verb = "resumes" if left else "starts"
         details = ", ".join([f"defs v{view.run.defs_version}", *left, *_pause_notes(view)])
-        self._write(f"run {view.run.id} {verb}: {details}\n")
+        begins = f"run {view.run.id} starts"
+        if left:
+            day = format_day(view.run.created_at, time.time())
+            hint = "" if extract_only else " (`--fresh` begins a new one)"
+            begins = f"resuming run {view.run.id} of {day}{hint}"
+        self._write(f"{begins}: {details}\n")
         self._print_new_events(db, run)
 
     def _print_new_events(self, db: Database, run: int, kinds: Sequence[str] = _LIVE_KINDS) -> None:

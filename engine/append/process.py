@@ -56,7 +56,7 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: S
         if not _register(db, epoch, heartbeat, lifeline):
             return
         run = runs.get(db, run_seq)
-        folder = OutputDir(data, run.id)
+        folder = OutputDir(data, run.id, runs.list_done_ids(db))
         while not _try_lock(folder, heartbeat):
             if lifeline.supervisor_gone:
                 return

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from engine.append.loop.output_dir import LATEST, link_output
 from engine.errors import CrawlError
 from engine.model.run import RunState, Stage
 from engine.runtime.file_folder import FileFolder
@@ -100,7 +101,10 @@ class RunEnd:
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self._db, self._epoch, now)
         if complete:
-            FileFolder(self._db.path.parent, self._run.id).remove_parts()
+            folder = FileFolder(self._db.path.parent, self._run.id)
+            folder.remove_parts()
+            with contextlib.suppress(OSError):  # the appender has said why; the next one tries again
+                link_output(folder.output.parent, LATEST, self._run.id)
         self._stages.clear_pending()
         self._stats.confirm_warnings()
         return RunOutcome(exit_reason=exit_reason, reason=reason, too_many_failed=too_many_failed, missed=tuple(missed))

@@ -1,6 +1,7 @@
 """A whole crawl as a user runs it: output files, summary, exit code."""
 
 import json
+import os
 import signal
 import sqlite3
 from dataclasses import replace
@@ -83,6 +84,11 @@ def test_link_to_the_latest_run(project: Project, site: Site) -> None:
     assert first != second
     assert (project.data / "output" / "latest").resolve() == (project.data / "output" / second).resolve()
     assert (project.data / "output" / first / "book.csv").exists()
+    third = project.crawl("--max-pages", "1").summary["run"]
+    output = project.data / "output"
+    assert (os.readlink(output / "current"), os.readlink(output / "latest")) == (third, second)
+    project.crawl()
+    assert (os.readlink(output / "current"), os.readlink(output / "latest")) == (third, third)
 
 
 def test_outputs_of_every_kind_hold_the_same_rows(project: Project, site: Site) -> None:

@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from console.cli.options import FilePath, common_options, empty_without_run, run_option
+from console.cli.options import FilePath, common_options, run_option
 from console.cli.output import open_stdout, write_stderr
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import OUTPUT_TYPES, SCOOPI, describe_suffixes, output_type_for_suffix
@@ -41,7 +41,6 @@ _NO_RUN = 0
 @click.option("-o", "output", type=FilePath(allow_dash=True, dir_okay=False), help="A file; - is stdout.")
 @run_option
 @common_options("data")
-@empty_without_run
 def export(
     data_def: str | None, format_: str | None, changes: bool, since: str | None, escape_formulas: bool,
     output: Path | None, run_id: str | None, data: Path,

@@ -1,16 +1,20 @@
-"""The output folder of a run: locked by one appender, and linked as `latest`."""
+"""The output folder of a run: locked by one appender; and the links `current` and `latest`."""
 
 import contextlib
 import errno
 import logging
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from engine.append.formats.file_writer import fsync_dir
 from engine.runtime.file_lock import try_lock_file
 
+CURRENT = "current"
+"""The link to the newest run."""
 LATEST = "latest"
+"""The link to the last DONE run; before the first, to the newest."""
 _LOCK = ".lock"
 _RETRY_SECONDS = 1.0
 
@@ -20,8 +24,10 @@ _log = logging.getLogger("appender")
 class OutputDir:
     """`DATA/output/<run id>`. The kernel releases the lock when its process ends."""
 
-    def __init__(self, data: Path, run: str) -> None:
+    def __init__(self, data: Path, run: str, done: Iterable[str] = ()) -> None:
+        """`done`: the ids of DONE runs, the newest first."""
         self.path = data.absolute() / "output" / run
+        self._done = tuple(done)
         self._lock_fd: int | None = None
         self._problem = ""
         self._retry_at = 0.0
@@ -45,23 +51,8 @@ class OutputDir:
             self._lock_fd = fd
         return locked
 
-    def link_latest(self) -> None:
-        """Point `output/latest` to this folder, atomically. Raises OSError; a file of that name stays."""
-        link = self.path.parent / LATEST
-        if link.exists() and not link.is_symlink():
-            raise FileExistsError(errno.EEXIST, "is not a symbolic link; move it away", str(link))
-        temp_path = link.with_name(f".{LATEST}.new")
-        temp_path.unlink(missing_ok=True)
-        temp_path.symlink_to(self.path.name, target_is_directory=True)
-        try:
-            temp_path.replace(link)
-        except OSError:
-            temp_path.unlink(missing_ok=True)
-            raise
-        fsync_dir(self.path.parent)
-
     def repair(self) -> None:
-        """Create missing parts: the folder with its lock, and the link. Cheap if nothing is missing; needs the lock.
+        """Create missing parts: the folder with its lock, and the links. Cheap if nothing is missing; needs the lock.
 
         A failure is logged once, and tried again a second later.
         """
@@ -70,12 +61,14 @@ class OutputDir:
         try:
             if not self._is_lock_in_place(self._lock_fd):
                 self.try_lock()
-            if not self._is_linked():
-                self.link_latest()
+            folder = self.path.parent
+            link_output(folder, CURRENT, self.path.name)
+            done = next((run for run in self._done if (folder / run).is_dir()), self.path.name)
+            link_output(folder, LATEST, done)
         except OSError as error:
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             if str(error) != self._problem:
-                _log.warning("output/latest cannot point to %s: %s", self.path, error)
+                _log.warning("the links beside %s cannot be made: %s", self.path, error)
             self._problem = str(error)
         else:
             self._problem = ""
@@ -91,11 +84,24 @@ class OutputDir:
             return os.path.samestat(os.fstat(fd), (self.path / _LOCK).stat())
         return False
 
-    def _is_linked(self) -> bool:
-        try:
-            return (self.path.parent / LATEST).readlink() == Path(self.path.name)
-        except OSError:
-            return False
+
+def link_output(folder: Path, name: str, run: str) -> None:
+    """Point a link in the folder of all outputs to a run's, atomically. Raises OSError; a file of that name stays."""
+    link = folder / name
+    with contextlib.suppress(OSError):
+        if link.readlink() == Path(run):
+            return
+    if link.exists() and not link.is_symlink():
+        raise FileExistsError(errno.EEXIST, "is not a symbolic link; move it away", str(link))
+    temp_path = link.with_name(f".{name}.new")
+    temp_path.unlink(missing_ok=True)
+    temp_path.symlink_to(run, target_is_directory=True)
+    try:
+        temp_path.replace(link)
+    except OSError:
+        temp_path.unlink(missing_ok=True)
+        raise
+    fsync_dir(folder)
 
 
 def present_path(recorded: str, data: Path, run: str) -> str:

@@ -56,6 +56,9 @@ def invoke(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, s
         ("check nodefs", "'nodefs' does not exist in {folder};"),
         ("check data", "'{folder}/data' has no .yml or .yaml file"),
         ("cancel", "data: no supervisor is running: `cancel` has no run to act on"),
+        ("export book", "data: no run yet\n  Start one with `crawl-console run`, or give --data."),
+        ("export --changes", "data: no run yet\n  Start one with"),
+        ("export book --since aaaaaa --data data", "no run yet\n  Start one with"),
         ("host a --pause", "data: no supervisor is running: `host` has no run to act on"),
     ],
 )

@@ -19,7 +19,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["jobs", "events", "export", "logs"])
+@pytest.mark.parametrize("command", ["jobs", "events", "logs"])
 def test_reading_answers_nothing(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(command) == 0
     captured = capsys.readouterr()

@@ -147,6 +147,11 @@ def list_ids(db: Database, count: int) -> list[str]:
     return [str(row[0]) for row in db.all("SELECT id FROM runs ORDER BY seq DESC LIMIT +?", (count,))]
 
 
+def list_done_ids(db: Database) -> list[str]:
+    """The DONE runs, the newest first."""
+    return [str(row[0]) for row in db.all("SELECT id FROM runs WHERE state = 'DONE' ORDER BY seq DESC")]
+
+
 def create(db: Database, base_url: str | None, now: float) -> Run:
     """Create a run with a new id of 6 hex digits."""
     while True:

@@ -1,15 +1,20 @@
-"""The output folder of a run: one holder, the link `latest`, and the repair of both."""
+"""The output folder of a run: one holder, the links `current` and `latest`, and their repair."""
 
 import errno
 import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
+from engine.append.loop import output_dir
 from engine.append.loop.output_dir import OutputDir
 from engine.errors import StorageError
 
@@ -26,14 +31,73 @@ def latest(output: OutputDir) -> Path:
     return output.path.parent / "latest"
 
 
-def test_latest_points_to_the_newest_run(tmp_path: Path) -> None:
-    for run in ("aaaaaa", "bbbbbb", "bbbbbb"):
-        output = OutputDir(tmp_path, run)
+def linked(tmp_path: Path) -> tuple[str, str]:
+    return tuple(os.readlink(tmp_path / "output" / name) for name in ("current", "latest"))  # type: ignore[return-value]
+
+
+def test_current_is_the_newest_run_and_latest_the_last_that_is_done(tmp_path: Path) -> None:
+    seen = []
+    for run, done in [
+        ("aaaaaa", []), ("bbbbbb", []), ("bbbbbb", ["aaaaaa"]), ("cccccc", ["bbbbbb", "aaaaaa"]),
+        ("cccccc", ["gone", "aaaaaa"]), ("dddddd", ["gone"]),
+    ]:  # fmt: skip
+        output = OutputDir(tmp_path, run, done)
         assert output.try_lock()
         output.repair()
-        assert latest(output).resolve() == tmp_path / "output" / run
+        seen.append(linked(tmp_path))
         output.close()
-    assert sorted(p.name for p in (tmp_path / "output").iterdir()) == ["aaaaaa", "bbbbbb", "latest"]
+    assert seen == [
+        ("aaaaaa", "aaaaaa"), ("bbbbbb", "bbbbbb"), ("bbbbbb", "aaaaaa"), ("cccccc", "bbbbbb"), ("cccccc", "aaaaaa"),
+        ("dddddd", "dddddd"),
+    ]  # fmt: skip
+    assert sorted(p.name for p in (tmp_path / "output").iterdir() if p.is_symlink()) == ["current", "latest"]
+
+
+class _Killed(BaseException):
+    pass
+
+
+def run_until_line(kill_at: int, action: Callable[[], None]) -> bool:
+    """Run an action up to its n-th line in the module under test; whether it had as many."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal lines
+        if frame.f_code.co_filename != output_dir.__file__:
+            return None
+        lines += event == "line"
+        if lines == kill_at:
+            raise _Killed
+        return trace
+
+    sys.settrace(trace)
+    try:
+        action()
+    except _Killed:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def test_a_kill_at_any_line_leaves_no_dangling_link(tmp_path: Path) -> None:
+    first = OutputDir(tmp_path, "aaaaaa")
+    assert first.try_lock()
+    first.repair()
+    first.close()
+    for kill_at in count(1):
+        output = OutputDir(tmp_path, f"b{kill_at:05}", ["aaaaaa"])
+        assert output.try_lock()
+        killed = run_until_line(kill_at, output.repair) or run_until_line(
+            kill_at, partial(output_dir.link_output, output.path.parent, "latest", output.path.name)
+        )
+        output.close()
+        for name in ("current", "latest"):
+            assert (tmp_path / "output" / name).resolve(strict=True).is_dir()
+        if not killed:
+            break
+    assert kill_at > 10
+    assert linked(tmp_path) == (output.path.name, output.path.name)
 
 
 def test_an_output_folder_has_one_holder(tmp_path: Path) -> None:
@@ -51,7 +115,7 @@ def test_only_the_holder_links(tmp_path: Path, output: OutputDir) -> None:
     assert not os.path.lexists(latest(output))
 
 
-@pytest.mark.parametrize("lost", ["latest", "aaaaaa", "."])
+@pytest.mark.parametrize("lost", ["latest", "current", "aaaaaa", "."])
 def test_what_was_deleted_is_created_again(tmp_path: Path, output: OutputDir, lost: str) -> None:
     output.repair()
     path = output.path.parent / lost
@@ -60,7 +124,7 @@ def test_what_was_deleted_is_created_again(tmp_path: Path, output: OutputDir, lo
     else:
         shutil.rmtree(path)
     output.repair()
-    assert latest(output).resolve() == output.path
+    assert linked(tmp_path) == ("aaaaaa", "aaaaaa")
     assert not OutputDir(tmp_path, "aaaaaa").try_lock(), "the new lock file is locked"
 
 

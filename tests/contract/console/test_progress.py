@@ -1,0 +1,50 @@
+"""The first line of a headless run: whether it resumes an unfinished one, of which day, and how to begin a new one."""
+
+import time
+from datetime import datetime, timedelta
+
+import pytest
+
+from console.cli.progress import Progress
+from console.format import format_day
+from engine.store.db.schema import CRAWL
+from tests.contract.store.harness import StoreHarness
+
+NOON = datetime(2024, 3, 1, 12).timestamp()  # after a leap day
+
+
+@pytest.mark.parametrize(
+    ("at", "now", "day"),
+    [
+        (NOON, NOON, "today"),
+        (datetime(2024, 3, 1, 0, 0, 1), datetime(2024, 3, 1, 23, 59), "today"),
+        (datetime(2024, 2, 29, 23, 59), datetime(2024, 3, 1, 0, 1), "yesterday"),
+        (datetime(2024, 2, 29, 0, 1), datetime(2024, 3, 1, 23, 59), "yesterday"),
+        (datetime(2024, 2, 27, 12), NOON, "3 days ago"),
+        (datetime(2024, 1, 31, 12), NOON, "30 days ago"),
+        (datetime(2024, 1, 30, 12), NOON, "2024-01-30"),
+        (datetime(2024, 3, 2, 12), NOON, "today"),  # the clock was set back
+    ],
+)
+def test_a_day_in_words(at: datetime | float, now: datetime | float, day: str) -> None:
+    seconds = [moment.timestamp() if isinstance(moment, datetime) else moment for moment in (at, now)]
+    assert format_day(seconds[0], seconds[1]) == day
+
+
+def first_line(store: StoreHarness, capsys: pytest.CaptureFixture[str], *, extract_only: bool = False) -> str:
+    Progress("plain", store.folder / CRAWL).start(store.db, store.run, extract_only=extract_only)
+    return capsys.readouterr().err.splitlines()[0]
+
+
+def test_a_resumed_run_says_of_which_day_it_is(store: StoreHarness, capsys: pytest.CaptureFixture[str]) -> None:
+    id_ = store.db.one("SELECT id FROM runs")[0]  # type: ignore[index]
+    assert first_line(store, capsys).startswith(f"run {id_} starts: ")
+    store.seed("http://a/1", "http://a/2")
+    noon = datetime.fromtimestamp(time.time()).replace(hour=12)
+    for days, word in [(0, "today"), (1, "yesterday"), (2, "2 days ago")]:
+        with store.db.transaction():
+            store.db.execute("UPDATE runs SET created_at = ?", ((noon - timedelta(days=days)).timestamp(),))
+        line = first_line(store, capsys)
+        assert line.startswith(f"resuming run {id_} of {word} (`--fresh` begins a new one): ")
+        assert line.endswith("2 jobs left")
+    assert first_line(store, capsys, extract_only=True).startswith(f"resuming run {id_} of 2 days ago: ")
