@@ -152,6 +152,8 @@ def end_orphans(view: Snapshot) -> Snapshot:
         run=replace(view.run, stage=Stage.INTERRUPTED),
         nodes=[node if node.pid is None else _end_node(node) for node in view.nodes],
         appenders=[replace(output, pid=None, beat_age=None) for output in view.appenders],
+        hosts=[replace(host, running=0, waiting=host.waiting + host.running) for host in view.hosts],
+        running=0,
     )
 
 

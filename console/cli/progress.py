@@ -175,7 +175,7 @@ def _counts(view: Snapshot) -> dict[str, Any]:
 
 def _line(view: Snapshot, rate: float) -> str:
     jobs = view.jobs
-    parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
+    parts = [f"{jobs['done']} done", f"{view.running} running", f"{view.waiting} waiting"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
     parts += [f"{plural(view.files['left'], 'file')} left"] if view.files.get("left") else []
     return f"{', '.join(parts + _pause_notes(view))}; {plural(sum(view.rows.values()), 'row')}; {rate:.1f} pages/s"

@@ -70,6 +70,8 @@ def snapshot(**changes):
         "epoch": Epoch(1, "boot:4121:1", 1),
         "jobs": {"done": 33_097, "failed": 7, "skipped": 12, "incomplete": 0, "ready": 12_521, "taken": 16},
         "delayed": 41,
+        "running": 4,
+        "bad_answers": 34, "gone": 3, "blocked": 31,
         "rows": {"book": 31_412},
         "rejected": {"book": 3},
         "data_defs": {

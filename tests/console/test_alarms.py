@@ -69,7 +69,7 @@ async def test_an_idle_node_says_why(tmp_path, hosts, words):
     source.current = snapshot(nodes=[node(1, "DONE", now="", in_flight=0)], hosts=hosts)
     async with open_console(tmp_path, source=source, size=(120, 40)) as console:
         await console.until(lambda: f"{words}" in console.screen())
-        assert "○ idle" in console.screen()
+        assert "● done" in console.screen()
 
 
 async def test_an_acknowledged_alarm_is_quiet_until_its_cause_ends(tmp_path):

@@ -11,11 +11,11 @@ from tests.console.fakes import FakeSource, open_console
 async def test_nodes_show_their_state_as_sign_and_word(tmp_path):
     async with open_console(tmp_path) as console:
         text = console.screen()
-        for state in ("▶ ready", "◐ drain", "○ idle", "! stale", "✗ dead", "○ standby", "SIGKILL · replaced by n7"):
+        for state in ("▶ ready", "◐ stopping", "● done", "! stale", "✗ dead", "○ standby", "SIGKILL · replaced by n7"):
             assert state in text
         assert "finishing 1 job" in text
         assert "no beat; img.example/a.png" in text
-        assert "33,116 / ≥ 45,653  42.1 pg/s errors 0.0%  blocked 0  ETA ≥ 4:56" in text
+        assert "33,116 / ≥ 45,653  42.1 pg/s  bad answers 0.1%  blocked 31  ETA ≥ 4:56" in text
         assert "4 Failed!7" in text
 
 

@@ -64,6 +64,10 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         else [],
         "paused": view.run.paused if view.run else None,
         "alarm": alarm,
+        "running": view.running,
+        "bad_answers": view.bad_answers,
+        "gone": view.gone,
+        "blocked": view.blocked,
         "sequences": [asdict(row) for row in view.sequences],
         "hosts": [asdict(row) for row in view.hosts],
         "files": view.files,
@@ -89,6 +93,7 @@ def _read_earlier(data: Path, run_id: str | None) -> "Snapshot":
 def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     from console.cli.progress import report_lines
     from console.client import supervisor_pid
+    from engine.model.node import state_word
 
     run = view.run
     if run is None:
@@ -106,6 +111,7 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
         paused = f"  PAUSED: {', '.join(held)}"
     jobs = ", ".join(f"{count} {name}" for name, count in view.jobs.items())
     lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
+    lines.append(f"{view.running} running; answers: {view.bad_answers} bad ({view.blocked} blocked), {view.gone} gone")
     if pid is not None and run.state.is_open:
         lines.append(f"ETA {describe_eta(run.eta)}")
     if view.reextraction is not None:
@@ -122,11 +128,11 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     if pid is not None:
         lines += [f"  helper {h.name}: {h.state}, {plural(h.restarts, 'restart')}" for h in view.helpers]
     lines += [
-        f"  {n.id:<5}{n.role:<15}{n.state:<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed"
+        f"  {n.id:<5}{n.role:<15}{state_word(n.state, n.heart):<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed"
         for n in [n for n in view.nodes if n.pid] or view.nodes[-_MAX_ENDED_NODES:]
     ]
     lines += [
-        f"  {s.group} on {s.host}: {s.ready} ready, {s.delayed} waiting, {s.taken} running,"
+        f"  {s.group} on {s.host}: {s.ready} ready, {s.delayed} delayed, {s.taken} taken,"
         f" {s.done} done, {s.failed} failed, {s.skipped} skipped,"
         f" {s.incomplete} incomplete{'  PAUSED' if s.paused else ''}"
         for s in view.sequences

@@ -10,7 +10,7 @@ from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import failed_span, latency_trend, next_span
+from console.tui.widgets.host_spans import bad_span, latency_trend, next_span
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from engine.errors import UsageError
@@ -24,7 +24,7 @@ _CLASS_ROLES = {"2xx": "good", "3xx": "text", "4xx": "warn", "429": "warn", "5xx
 
 class HostsTable(LineTable):
     COLUMNS = (
-        Column("HOST", 0, keeps_end=True), Column("DONE", 6, right=True), Column("ERR%", 5, right=True),
+        Column("HOST", 0, keeps_end=True), Column("DONE", 6, right=True), Column("BAD%", 5, right=True),
         Column("BLOCKED", 7, right=True), Column("P50", 6, right=True), Column("P95", 6, right=True),
         Column("TREND", _SPARKS, min_pane_width=100), Column("NEXT", 8, right=True), Column("ETA", 6, right=True),
         Column("RUN", 5, right=True, min_pane_width=92), Column("WAITING", 7, right=True, min_pane_width=92),
@@ -228,7 +228,7 @@ def _host_row(host: HostRow, rate: float, *, is_live: bool) -> Row:
         (
             (host.host, "strong" if host.running else "text"),
             (format_count(host.pages), "strong" if host.pages else "dim"),
-            failed_span(host),
+            bad_span(host),
             (format_count(host.blocked), "warn" if host.blocked else "dim"),
             (format_latency(host.p50), "text"),
             (format_latency(host.p95), "text"),
@@ -247,7 +247,7 @@ def _host_row(host: HostRow, rate: float, *, is_live: bool) -> Row:
             (robots, "dim"),
         ),
         (
-            host.host, host.pages, host.failed_share, host.blocked, host.p50, host.p95, host.p50,
+            host.host, host.pages, host.bad_share, host.blocked, host.p50, host.p95, host.p50,
             host.backoff or host.next_in, eta, host.running, host.waiting, host.delay, host.bytes,
             *(host.answers.get(name, 0) for name in STATUS_CLASSES), rate, host.robots,
         ),

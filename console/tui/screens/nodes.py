@@ -23,14 +23,15 @@ from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.panels import AlarmsPane, HostsPane, OutputsPane, SequencesTable, ThroughputPane
+from engine.model.node import state_word
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import NodeRow
 
-_STATE_LABELS = {
-    "STARTING": ("… starting", "dim"), "READY": ("▶ ready", "good"), "DONE": ("○ idle", "dim"),
-    "STANDBY": ("○ standby", "accent"), "DRAINING": ("◐ drain", "warn"), "SHUTDOWN": ("■ stopping", "warn"),
-    "TERMINATED": ("□ ended", "dim"), "DEAD": ("✗ dead", "bad"), "FAILED": ("✗ failed", "bad"),
+_STATE_MARKS = {
+    "starting": ("…", "dim"), "ready": ("▶", "good"), "done": ("●", "dim"), "standby": ("○", "accent"),
+    "stopping": ("◐", "warn"), "stopped": ("□", "dim"), "stale": ("!", "warn"), "dead": ("✗", "bad"),
 }  # fmt: skip
+"""The glyph and the role of each word for a state."""
 _ROLE_LABELS = {"INITIAL": "new", "RUNNER": "runner", "BACKUP_RUNNER": "backup"}
 _SIDE_WIDTH, _WIDE_MIN_WIDTH, _SPLIT_MIN_HEIGHT = 62, 130, 9
 _ENDED_STATES = ("TERMINATED", "DEAD", "FAILED")
@@ -79,13 +80,14 @@ class NodesTable(LineTable):
         ended = node.state in _ENDED_STATES
         node_rate = self.rates.nodes.get(node.id)
         rate = node_rate.per_second if node_rate and not ended else 0.0
-        state = ("! stale", "warn") if not ended and node.heart == "ARRHYTHMIA" else _STATE_LABELS[node.state]
+        word = state_word(node.state, node.heart)
+        mark, role = _STATE_MARKS[word]
         return Row(
             node.id,
             (
                 (node.id, "strong"),
                 (_ROLE_LABELS.get(node.role, "dead"), "text" if not ended else "dim"),
-                state,
+                (f"{mark} {word}", role),
                 (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= 1.5 else "dim"),
                 (format_rate(rate), "text"),
                 (format_count(node.done), "text"),

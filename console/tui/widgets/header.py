@@ -95,16 +95,15 @@ class Header(Canvas):
         ended, total = count_ended(snapshot.jobs), sum(snapshot.jobs.values())
         grows = "≥ " if run.state != "DONE" and not eta.exact else ""
         bar = progress_bar(done_ratio(snapshot.jobs), _WIDE_BAR if width >= _WIDE else _NARROW_BAR)
-        failed_role = "bad" if snapshot.failed_share >= FAILING_SHARE else "text"
+        bad_role = "bad" if snapshot.bad_share >= FAILING_SHARE else "text"
         parts: list[tuple[int, list[Span]]] = [
             (0, [(" " + bar, "good")]),
             (0, [(f" {ended:,}", "strong"), (f" / {grows}{total:,}", "text")]),
             (1, [("  " + format_rate(pages_per_s(self.last_poll)), "strong"), (" pg/s", "dim")]),
             (5, [(" " + sparkline(self.recent_pages_per_s, 7), "accent")]),
-            (7, [("  request", "dim")]),
-            (1, [(" errors ", "dim"), (f"{snapshot.failed_share:.1%}", failed_role)]),
+            (1, [("  bad answers ", "dim"), (f"{snapshot.bad_share:.1%}", bad_role)]),
             (2, [("  blocked ", "dim"), (format_count(snapshot.blocked), "warn" if snapshot.blocked else "text")]),
-            (8, [("  running ", "dim"), (format_count(snapshot.jobs["taken"]), "text")]),
+            (8, [("  running ", "dim"), (format_count(snapshot.running), "text")]),
             (9, [("  retry ", "dim"), (format_count(snapshot.delayed), "warn" if snapshot.delayed else "text")]),
             (4, [("  " + format_rate(rows_per_s(self.last_poll)), "strong"), (" rows/s", "dim")]),
             (1, [("  ETA ", "dim"), (format_eta(eta), "strong")]),

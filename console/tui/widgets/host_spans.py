@@ -1,4 +1,4 @@
-"""How tables and panes show a host: what holds it, how much of it fails, how its latency went."""
+"""How tables and panes show a host: what holds it, how many of its answers are bad, how its latency went."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -24,9 +24,9 @@ def next_span(host: HostRow) -> Span:
     return ("now", "text") if host.running or host.waiting else ("idle", "dim")
 
 
-def failed_span(host: HostRow) -> Span:
-    """The share of a host's answers that failed, in percent."""
-    share = host.failed_share
+def bad_span(host: HostRow) -> Span:
+    """The share of a host's answers that are bad, in percent."""
+    share = host.bad_share
     return ("-", "dim") if share is None else (f"{share * 100:.1f}", "bad" if share >= FAILING_SHARE else "dim")
 
 

@@ -15,7 +15,7 @@ from console.format import (
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import failed_span, latency_trend, next_span
+from console.tui.widgets.host_spans import bad_span, latency_trend, next_span
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import ListPane, Pane
@@ -97,7 +97,7 @@ class OutputsPane(ListPane):
 
 
 class HostsPane(ListPane):
-    HEADINGS = f"{'DONE':>7}{'ERR%':>6}{'P50':>6}{'P95':>6}  {'TREND':<{_TREND_CELLS}}{'NEXT':>9}"
+    HEADINGS = f"{'DONE':>7}{'BAD%':>6}{'P50':>6}{'P95':>6}  {'TREND':<{_TREND_CELLS}}{'NEXT':>9}"
 
     def title(self) -> str:
         return f"hosts {len(self.items)}" if self.items else "hosts"
@@ -107,10 +107,10 @@ class HostsPane(ListPane):
         self.show(sorted(poll.snapshot.hosts, key=lambda h: (-(h.backoff or 0), -h.running, -h.waiting)))
 
     def spans(self, item: HostRow) -> tuple[str, Sequence[Span]]:
-        failed, following = failed_span(item), next_span(item)
+        bad, following = bad_span(item), next_span(item)
         return item.host, (
             (f"{format_count(item.pages):>7}", "strong"),
-            (f"{failed[0]:>6}", failed[1]),
+            (f"{bad[0]:>6}", bad[1]),
             (f"{format_latency(item.p50):>6}{format_latency(item.p95):>6}", "text"),
             (f"  {latency_trend(item, _TREND_CELLS):<{_TREND_CELLS}}", "accent"),
             (f"{following[0]:>9}", following[1]),

@@ -32,13 +32,13 @@ MIN_RECORDS = 20
 MIN_PAGES = 20
 """Pages from which a dataDef without a row is a warning."""
 FAILING_SHARE = 0.2
-"""The share of failed requests from which a host is a warning."""
+"""The share of bad and gone answers, without blocked ones, from which a host is a warning."""
 BLOCKED_SHARE = 0.1
 """The share of refused requests from which a host is a warning."""
 FALLEN_SHARE = 0.5
 """The share of an earlier run's rows, or of its filled values, down to which a run is a warning."""
 MIN_FAILED = 5
-"""Failed requests of a host below which their share says little, unless no page succeeded."""
+"""Such answers of a host below which their share says little, unless no page succeeded."""
 
 
 class DataWarning(Struct, frozen=True):
@@ -126,6 +126,7 @@ def _of_host(
     if blocked and blocked >= BLOCKED_SHARE * requests and (blocked >= MIN_FAILED or not pages):
         yield DataWarning("blocked", f"{host} refused {blocked:,} of {plural(requests, 'request')}", host=host)
     if failed and failed >= FAILING_SHARE * requests and (failed >= MIN_FAILED or not pages):
-        missing = f" ({gone:,} not found)" if gone else ""
-        text = f"{failed:,} of {plural(requests, 'request')} to {host} failed{missing}"
+        counts = ((errors + blocked, "bad"), (gone, "gone"))
+        named = " and ".join(f"{count:,} {word}" for count, word in counts if count)
+        text = f"{named} of {plural(requests, 'answer')} of {host}"
         yield DataWarning("failing-requests", text, host=host)

@@ -21,6 +21,12 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     h.login
 FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ? ORDER BY h.id LIMIT +?
 """
+_RUNNING = f"""
+SELECT total(min(taken, concurrency)) FROM (
+    SELECT {hosts.EFFECTIVE_CONCURRENCY} AS concurrency,
+        (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract') AS taken
+    FROM hosts h WHERE h.run = ?)
+"""
 
 
 class HostRow(Struct, frozen=True):
@@ -37,9 +43,9 @@ class HostRow(Struct, frozen=True):
     strikes: int
     throttled: int
     errors: int
-    """Requests that failed."""
+    """Bad answers besides `blocked`."""
     blocked: int
-    """Answers that refused the crawler."""
+    """Answers that refused the crawler, 429 and 503 included."""
     robots: str
     robots_status: int | None
     pages: int
@@ -48,7 +54,7 @@ class HostRow(Struct, frozen=True):
     failed: int = 0
     """Pages."""
     gone: int = 0
-    """Requests answered with 404 or 410."""
+    """404 and 410 for links."""
     answers: dict[str, int] = field(default_factory=dict)
     """By class of status, in the order of STATUS_CLASSES; classes without answers are left out."""
     bytes: int = 0
@@ -67,11 +73,14 @@ class HostRow(Struct, frozen=True):
     """off, wanted (its pages wait for it), done or failed."""
 
     @property
-    def failed_share(self) -> float | None:
-        """Of all answers for its pages, the share that failed; None without answers."""
-        failed = self.errors + self.gone
-        requests = self.pages + failed + self.blocked
-        return failed / requests if requests else None
+    def bad_answers(self) -> int:
+        return self.errors + self.blocked
+
+    @property
+    def bad_share(self) -> float | None:
+        """Of all answers, the share that is bad; None without answers."""
+        answers = self.pages + self.gone + self.bad_answers
+        return self.bad_answers / answers if answers else None
 
     @property
     def is_controlled(self) -> bool:
@@ -83,6 +92,11 @@ def list_hosts(db: Database, run: int, limit: int) -> list[HostRow]:
     rows = db.all(_HOSTS, (run, limit))
     answers = host_speeds.list_answers(db, (row[0] for row in rows))
     return [_to_row(row, answers.get(row[0], {})) for row in rows]
+
+
+def count_running(db: Database, run: int) -> int:
+    """The jobs that are running at all hosts: the sum of `running`."""
+    return int(db.value(_RUNNING, (run,)))
 
 
 def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:

@@ -35,7 +35,7 @@ _FILES = """
 SELECT total(done), total(ready + delayed + taken + incomplete), total(failed), total(skipped)
 FROM sequences WHERE run = ? AND kind = 'file'
 """
-_FAILED_REQUESTS = "SELECT total(errors + gone), total(blocked), total(paused) FROM hosts WHERE run = ?"
+_ANSWERS = "SELECT total(errors + blocked), total(gone), total(blocked), total(paused) FROM hosts WHERE run = ?"
 _NODES = """
 SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, now_age, now_limit, replaces,
     reason, ended_at,
@@ -144,8 +144,12 @@ class Snapshot(Struct, frozen=True):
     """How the records of each dataDef were filled."""
     warnings: list[DataWarning] = field(default_factory=list)
     """Signs that the data is not what the user expects."""
-    failed_requests: int = 0
-    """Requests that failed, or were answered with 404 or 410."""
+    running: int = 0
+    """Jobs at work at their hosts. Others that nodes hold wait for their place."""
+    bad_answers: int = 0
+    """4xx but `gone`, 5xx, and requests without an answer; `blocked` ones included."""
+    gone: int = 0
+    """404 and 410 for links."""
     blocked: int = 0
     """Answers that refused the crawler."""
     paused_hosts: int = 0
@@ -159,10 +163,15 @@ class Snapshot(Struct, frozen=True):
     """What plugin steps reported: by GROUP/TASK and step, the number of each outcome."""
 
     @property
-    def failed_share(self) -> float:
-        """Of all answers for pages, the share that failed."""
-        requests = self.jobs["done"] + self.failed_requests + self.blocked
-        return self.failed_requests / requests if requests else 0.0
+    def bad_share(self) -> float:
+        """Of all answers, the share that is bad."""
+        answers = self.jobs["done"] + self.gone + self.bad_answers
+        return self.bad_answers / answers if answers else 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Open pages that are not running."""
+        return max(0, self.jobs["ready"] + self.jobs["taken"] - self.running)
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
@@ -184,7 +193,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
         data_defs = health.read(db, current.seq)
-        failed_requests, blocked, paused_hosts = db.all(_FAILED_REQUESTS, (current.seq,))[0]
+        bad_answers, gone, blocked, paused_hosts = db.all(_ANSWERS, (current.seq,))[0]
         return Snapshot(
             run=current,
             epoch=epoch,
@@ -212,7 +221,9 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             reextraction=_reextraction_progress(db, current.seq),
             data_defs=data_defs,
             warnings=find_warnings(db, current, data_defs),
-            failed_requests=int(failed_requests),
+            running=host_rows.count_running(db, current.seq),
+            bad_answers=int(bad_answers),
+            gone=int(gone),
             blocked=int(blocked),
             paused_hosts=int(paused_hosts) if current.state is not RunState.DONE else 0,
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,

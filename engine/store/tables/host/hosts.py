@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from engine.model.host import LoginRule
+from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
@@ -231,18 +232,19 @@ class HostFailure(Effect):
     """A request that its host did not serve."""
 
     failed: bool = True
-    """Whether it failed."""
+    """Whether the answer was bad, or none came."""
     gone: bool = False
-    """Whether it was answered with 404 or 410."""
+    """Whether it was 404 or 410; for a page that the defs name this is a bad answer, too."""
     guarded: str | None = None
     """SKIPPED because the address guard refused this host (`name:port`), which a locator may name meanwhile."""
 
 
 def write_failures(commit: Commit, made: Sequence[tuple[JobOutcome, HostFailure]]) -> None:
-    """Count the requests that failed, or were answered with 404 or 410."""
+    """Count bad answers, and those that say that a link is gone."""
     for outcome, failure in made:
         if failure.failed or failure.gone:
-            commit.db.execute(_COUNT_FAILURE, (failure.failed, failure.gone, outcome.job.host))
+            is_gone = failure.gone and not (outcome.job.kind is JobKind.PAGE and outcome.state is JobState.FAILED)
+            commit.db.execute(_COUNT_FAILURE, (not is_gone, is_gone, outcome.job.host))
 
 
 def set_robots(

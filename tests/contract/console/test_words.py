@@ -1,0 +1,106 @@
+"""Every surface uses the words of docs/glossary.md, and one number for each of them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.cli.commands.status import status_as_dict
+from console.cli.main import main
+from console.cli.progress import _line
+from console.tui.screens.nodes import _STATE_MARKS
+from console.tui.widgets.header import Header
+from engine.model.job import JobState
+from engine.model.node import STALE, STATE_WORDS, NodeState, state_word
+from engine.store.read import snapshot
+from engine.store.tables.host.hosts import HostFailure, HostPolicy
+from engine.store.tables.outcome import JobOutcome
+from tests.contract.store.harness import Page, StoreHarness, failed, sent
+from tests.unit.doc_pages import ROOT, prose, section, table
+
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+STATES = {row[0].strip("*"): re.findall(r"[A-Z]{4,}", row[1]) for row in table(section(GLOSSARY, "States of a node"))}
+
+
+def test_the_states_of_a_node_are_those_of_the_glossary() -> None:
+    by_word: dict[str, list[str]] = {STALE: ["ARRHYTHMIA"]}
+    for state, word in STATE_WORDS.items():
+        by_word.setdefault(word, []).append(state)
+    assert by_word == STATES
+    assert set(STATE_WORDS) == set(NodeState)
+    assert set(_STATE_MARKS) == set(STATES)
+
+
+@pytest.mark.parametrize(
+    ("state", "heart", "word"),
+    [
+        ("READY", "ARRHYTHMIA", "stale"), ("DRAINING", "ARRHYTHMIA", "stale"), ("DEAD", "ARRHYTHMIA", "dead"),
+        ("DONE", "HEALTHY", "done"), ("STANDBY", "NEWBORN", "standby"), ("SHUTDOWN", "APPARENT_DEATH", "stopping"),
+    ],
+)  # fmt: skip
+def test_a_live_node_whose_beat_is_late_is_stale(state: str, heart: str, word: str) -> None:
+    assert state_word(state, heart) == word
+
+
+def test_no_page_calls_a_node_idle() -> None:
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name not in ("decisions", "develop")]
+    for page in (path for path in pages if path.name != "performance.md"):
+        assert not re.search(r"\bidle\b", prose(page.read_text("utf-8"))), page.name
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> StoreHarness:
+    """A host with two places: five pages are taken; it gave bad answers, one of them blocked, and links are gone."""
+    store = StoreHarness(tmp_path, policies={"a:80": HostPolicy(0.0, 2, False), "b:80": HostPolicy(0.0, 8, False)})
+    store.seed("http://a/0", "http://a/missing", "http://b/1")
+    home, missing = store.take("http://a/")
+    store.commit(store.done(home, links=[Page(f"http://a/{number}") for number in range(1, 9)]))
+    first, second = store.take("http://a/", free=2)
+    gone = HostFailure(failed=False, gone=True)
+    refused = JobOutcome(job=second, state=JobState.READY, attempts=1, stats=sent(responses=1, blocked=True))
+    store.commit(
+        JobOutcome(job=missing, state=JobState.FAILED, attempts=1, stats=sent(), effects=(gone,)),
+        JobOutcome(job=first, state=JobState.SKIPPED, attempts=1, stats=sent(), effects=(gone,)),
+        refused,
+    )
+    (failing,) = store.take("http://a/", free=1)
+    store.commit(failed(failing))
+    with store.db.transaction():
+        store.db.execute("UPDATE hosts SET concurrency = 8 WHERE key = 'a:80'")
+    assert len(store.take("http://a/", free=5)) == 5
+    with store.db.transaction():
+        store.db.execute("UPDATE hosts SET concurrency = 2 WHERE key = 'a:80'")
+    assert len(store.take("http://b/")) == 1
+    return store
+
+
+def test_every_surface_has_the_same_counts(
+    counted: StoreHarness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = snapshot.read(counted.db)
+    a, b = sorted(view.hosts, key=lambda host: host.host)
+    assert (a.bad_answers, a.blocked, a.gone, a.running) == (3, 1, 1, 2), "one page of a locator is missing"
+    assert (view.bad_answers, view.blocked, view.gone, view.running) == (3, 1, 1, a.running + b.running)
+    assert view.running == 3
+    assert view.running + view.waiting == view.jobs["ready"] + view.jobs["taken"]
+
+    report: dict[str, Any] = status_as_dict(view)
+    assert [report[name] for name in ("running", "bad_answers", "blocked", "gone")] == [3, 3, 1, 1]
+    assert [host["running"] for host in report["hosts"]] == [2, 1]
+    assert f" {view.running} running, {view.waiting} waiting" in _line(view, 0.0)
+    header = Header()
+    header.last_poll = type("Poll", (), {"snapshot": view, "supervisor_pid": 1, "at": 1.0})()
+    drawn = "".join(text for _, spans in header._job_parts(200) for text, _ in spans)
+    assert f"  bad answers {3 / 5:.1%}  blocked 1  running 3 " in drawn
+
+    monkeypatch.setattr("console.client.supervisor_pid", lambda _view: 1)
+    with pytest.raises(SystemExit):
+        main(["status", "--data", str(counted.folder)])
+    assert "3 running; answers: 3 bad (1 blocked), 1 gone\n" in capsys.readouterr().out
+    monkeypatch.undo()
+    with pytest.raises(SystemExit):
+        main(["status", "--json", "--data", str(counted.folder)])
+    lost = json.loads(capsys.readouterr().out)
+    assert lost["running"] == sum(host["running"] for host in lost["hosts"]) == 0, "its supervisor is gone"
