@@ -1,4 +1,4 @@
-"""How tables and panes show a host: what holds it, how many of its answers are bad, how its latency went."""
+"""How tables and panes show a host: what holds it, its bad answers, how its latency went."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
