@@ -68,7 +68,7 @@ def test_changes_of_jobs(store: StoreHarness, capsys: pytest.CaptureFixture[str]
     assert read_object(invoke(capsys, *skip, "--dry-run")[1]) == {"run": run, "excluded": 1, "dry_run": True}
     assert read_object(invoke(capsys, *skip)[1]) == {"run": run, "excluded": 1, "dry_run": False}
     assert read_object(invoke(capsys, "retry", *data)[1]) == {"run": run, "retried": 1}
-    code, out, error = invoke(capsys, "seed", "g", "http://a/1", "http://a/9", "b.example/x", *data)
+    code, out, error = invoke(capsys, "seed", "g", "http://a/9", "http://a/9", "b.example/x", *data)
     assert (code, error) == (1, "`crawl-console run` works them\n")
     assert read_object(out) == {
         "run": run, "group": "g", "created": 1, "known": 1, "unusable": 1,
