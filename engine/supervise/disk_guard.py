@@ -56,12 +56,7 @@ class DiskGuard:
         if now - self._checked_at < _CHECK_SECONDS:
             return
         self._checked_at = now
-        for path, inode in self._databases.items():
-            if _inode_of(path) != inode:
-                raise StorageError(
-                    f"{path}: deleted or replaced while a run was writing it",
-                    "The run was stopped. Restore the data directory, or start in another one.",
-                )
+        self.check_databases()
         if _inode_of(self._lock_path) not in (None, self._lock_inode):
             raise StorageError(
                 f"{self._lock_path}: deleted while a run was writing here, and another supervisor has started",
@@ -72,6 +67,15 @@ class DiskGuard:
         if low != bool(before):
             self._pending_events.append(_alarm_event(self._space.alarm))
         self._write_beat()
+
+    def check_databases(self) -> None:
+        """Raise StorageError if a database was deleted or replaced."""
+        for path, inode in self._databases.items():
+            if _inode_of(path) != inode:
+                raise StorageError(
+                    f"{path}: deleted or replaced while a run was writing it",
+                    "The run was stopped. Restore the data directory, or start in another one.",
+                )
 
     def record(self) -> None:
         """Write a changed alarm to the tables; if they are busy, retry once a second."""

@@ -316,6 +316,7 @@ class Supervisor:
         self._progress.record_end()
         if outcome.exit_reason is ExitReason.COMPLETE:
             delete_documents(self._db, self._folder, lambda: self.kill_requested)
+        self.disk.check_databases()  # the end may have been written to a file that nobody will find
         self._release()
 
     def _abandon(self, error: CrawlError) -> None:

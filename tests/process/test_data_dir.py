@@ -42,7 +42,7 @@ def test_data_dir_is_a_file_or_below_a_file(project: Project, site: Site, comman
         more = ["--no-ui", "--defs", str(project.defs)] if command == "run" else []
         done = project.run_command(command, *more, "--data", str(data))
         if command in ("status", "export") and data != project.data:
-            assert done.code == 0, "a missing data dir has no run"
+            assert done.code == (0 if command == "status" else 2), "a missing data dir has no run"
             continue
         assert done.code in ((2, 3) if command == "cancel" else (3,)), done.err
         assert str(data) in done.err
@@ -152,6 +152,21 @@ def test_a_data_dir_deleted_or_replaced_under_a_run_ends_it_with_3(project: Proj
     shutil.rmtree(project.data, ignore_errors=True)  # log files of the exiting nodes
     os.rename(moved, project.data)
     project.crawl()
+
+
+@pytest.mark.parametrize("name", ["crawl.db", "pages.db"])
+def test_a_database_deleted_as_the_run_ends_ends_it_with_3(project: Project, site: Site, name: str) -> None:
+    """A helper is stopped last, and deletes it then."""
+    project.write(Library(site, shelves=1, books=2).defs())
+    script = f"trap 'rm {project.data / name}; exit' TERM; echo up >&2; while :; do sleep 0.05; done"
+    (project.folder / "crawl.toml").write_text(
+        f'[helpers.late]\nrun = ["sh", "-c", "{script}"]\nready = {{line = "up"}}\n'
+    )
+    done = project.start().wait()
+    assert done.code == 3, done.err
+    assert f"{name}: deleted or replaced" in done.err
+    assert "Traceback" not in done.err
+    project.assert_no_process_left()
 
 
 @pytest.mark.sweep
