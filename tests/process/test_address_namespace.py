@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,15 +25,21 @@ def namespace() -> tuple[str, ...]:
     return UNSHARE
 
 
-@pytest.mark.timeout(180)
-def test_nothing_leads_to_a_private_server_but_a_locator(tmp_path: Path, namespace: tuple[str, ...]) -> None:
+def crawl_in(namespace: tuple[str, ...], folder: Path, *which: str) -> dict[str, Any]:
+    """The results of the crawls, by their road."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [*namespace, sys.executable, "-m", "tests.process.isolated_crawls", str(tmp_path)],
-        capture_output=True, text=True, timeout=170, cwd=ROOT, env=environment,
+        [*namespace, sys.executable, "-m", "tests.process.isolated_crawls", str(folder), *which],
+        capture_output=True, text=True, timeout=280, cwd=ROOT, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    results = json.loads(done.stdout.splitlines()[-1])
+    results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return results
+
+
+@pytest.mark.timeout(180)
+def test_nothing_leads_to_a_private_server_but_a_locator(tmp_path: Path, namespace: tuple[str, ...]) -> None:
+    results = crawl_in(namespace, tmp_path)
     for road in ("links", "sitemap"):
         assert results[road]["connections"] == [], road
         assert results[road]["reasons"] == ["address"]
@@ -44,3 +51,21 @@ def test_nothing_leads_to_a_private_server_but_a_locator(tmp_path: Path, namespa
     assert results["robots"]["reason"].startswith("robots.txt cannot be read: address 169.254.169.254")
     assert results["named"]["jobs"] == {"done": 2}
     assert results["named"]["connections"] == ["10.0.0.1", "169.254.169.254"]
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(300)
+def test_no_other_road_leads_to_a_private_server(tmp_path: Path, namespace: tuple[str, ...]) -> None:
+    """Through proxies, TLS and HTTP/2, files, middleware, loaders, logins, refreshing pages, names that change."""
+    results = crawl_in(namespace, tmp_path, "others")
+    targets = results.pop("targets")
+    assert {road: result["connections"] for road, result in results.items() if result["connections"]} == {}
+    assert results["proxied"]["asked"] == [], "the proxy is asked for the named host alone"
+    assert results["proxied"]["served"] > targets
+    for road in ("proxied", "proxied-sitemap", "tls", "http2"):
+        assert results[road]["reasons"] == ["address"], road
+        assert "failed" not in results[road]["jobs"], road
+    assert results["proxied"]["jobs"]["skipped"] > targets
+    assert results["names"]["public"] > 0
+    for reason in results["middleware"]["failures"]:
+        assert reason.startswith("middleware astray.Astray: a request must stay on http://shop.example"), reason

@@ -28,8 +28,12 @@ class Trap:
                 self.connections.append(str(listener.getsockname()[0]))
                 connection.settimeout(5)
                 with contextlib.suppress(OSError), connection:
-                    connection.recv(65536)
-                    connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<b>secret</b>")
+                    self.answer(connection)
+
+    def answer(self, connection: socket.socket) -> None:
+        """Read a request and answer it."""
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<b>secret</b>")
 
     def close(self) -> None:
         for listener in self._listeners:
