@@ -18,7 +18,7 @@ from engine.http.byte_budget import BodyShare
 from engine.http.cookies import SessionCookies
 from engine.http.decompress import ACCEPT_ENCODING
 from engine.http.exchange import Download, HostTurn, OutgoingRequest, RequestTerms
-from engine.http.request import build_request
+from engine.http.request import HostPart, build_request
 from engine.http.response import FetchResponse
 from engine.http.transports.body import BodyTransport
 from engine.http.transports.guard import GuardTransport, Resolvers
@@ -63,7 +63,8 @@ class Fetcher:
         )
         self._guard = GuardTransport(route, resolvers)
         body = BodyTransport(self._guard, deadline=deadline, max_body=max_body)
-        jar = CookieTransport(body, cookies if cookies is not None else SessionCookies())
+        self._cookies = cookies if cookies is not None else SessionCookies()
+        jar = CookieTransport(body, self._cookies)
         self._chain = MiddlewareTransport(HostTurnTransport(jar), deadline=deadline, max_body=max_body)
         self._digest: DigestAuthenticator | None = None
 
@@ -139,6 +140,15 @@ class Fetcher:
         finally:
             if first is not None:
                 first.set()
+
+    def cookie_header(
+        self, url: str, request: Request, part: HostPart, *, url_from_defs: bool = False, session_cookies: bool = True
+    ) -> str:
+        """The Cookie header that `send` would give the request now."""
+        sent = build_request(url, request, part.headers, part.cookies, from_defs=url_from_defs)
+        if session_cookies:
+            self._cookies.set_cookie_header(sent)
+        return str(sent.headers.get("Cookie", ""))
 
     async def check_address(self, url: str, route: HostRoute | None = None) -> None:
         """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Sends nothing."""

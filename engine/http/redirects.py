@@ -7,19 +7,20 @@ from engine.http.errors import FetchFailed
 from engine.http.response import FetchResponse
 from engine.model.host import SAFE_HEADERS
 from engine.model.job import Request, document_key
-from engine.model.retry_policy import FOUND
+from engine.model.retry_policy import FOUND, SEE_OTHER
 from engine.model.variables import variable_names
 from engine.urls import QueryStripper
 
-_SEE_OTHER = 303
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 SendHop = Callable[[str, Request], Awaitable[FetchResponse]]
 """Sends one request. Raises FetchFailed."""
+FindCookies = Callable[[str, Request], str]
+"""The Cookie header that a request to a URL would have now."""
 
 
 def build_target_request(request: Request, from_url: str, to_url: str) -> Request:
     """The request to send to the target that a job was put back with: only one that is a GET without body is."""
-    return build_redirect_request(request, _SEE_OTHER, from_url, to_url)
+    return build_redirect_request(request, SEE_OTHER, from_url, to_url)
 
 
 def build_redirect_request(request: Request, status: int, from_url: str, to_url: str) -> Request:
@@ -29,7 +30,7 @@ def build_redirect_request(request: Request, status: int, from_url: str, to_url:
     headers are dropped.
     Raises `FetchFailed` (not retryable) if the body would carry a `%{…}` variable, a secret, to another origin.
     """
-    becomes_get = (status == _SEE_OTHER and request.method not in _SAFE_METHODS) or (
+    becomes_get = (status == SEE_OTHER and request.method not in _SAFE_METHODS) or (
         status in (301, 302) and request.method == "POST"
     )
     leaves_origin = urls.origin(from_url) != urls.origin(to_url)
@@ -69,11 +70,11 @@ class TooManyRedirects(RedirectRejected):
 class RedirectChain:
     """The hops of one fetch: the URL and request to send next, and the document keys of all URLs so far."""
 
-    __slots__ = ("_limit", "_query_stripper", "hops", "keys", "request", "url")
+    __slots__ = ("_find_cookies", "_limit", "_query_stripper", "_sent_cookies", "hops", "keys", "request", "url")
 
     def __init__(
         self, url: str, request: Request, *, limit: int, hops: int = 0, earlier_keys: Sequence[bytes] = (),
-        query_stripper: QueryStripper | None = None,
+        query_stripper: QueryStripper | None = None, find_cookies: FindCookies = lambda *_: "",
     ) -> None:  # fmt: skip
         """`limit`: redirects to follow, `hops` of them already followed, from the URLs of `earlier_keys`.
 
@@ -82,27 +83,44 @@ class RedirectChain:
         self.url = url
         self.request = request
         self.hops = hops
-        self.keys = [*earlier_keys, _key_of(url, request)]
+        key = _key_of(url, request)
+        self.keys = [*[earlier for earlier in earlier_keys if earlier != key], key]
         self._limit = limit
         self._query_stripper = query_stripper
+        self._find_cookies = find_cookies
+        self._sent_cookies: dict[bytes, str] = {}
+        """The Cookie headers of the requests in this lease, by key; those of earlier leases count as empty."""
 
     def advance(self, response: FetchResponse) -> None:
         """Move to a redirect's target. Raises RedirectRejected; FetchFailed if a secret would leave its site."""
         if response.location is None:
             raise RedirectRejected(response.location_problem or "invalid redirect")
-        self.follow(response.location, response.status)
+        self.follow(response.location, response.status, response.cookie_header)
 
-    def follow(self, location: str, status: int = FOUND) -> None:
-        """As `advance`, to a normalized URL."""
+    def follow(self, location: str, status: int = FOUND, cookie_header: str = "") -> None:
+        """As `advance`, to a normalized URL. `cookie_header`: of the request that led there.
+
+        The target may be a URL of the chain only if it would now be asked for with another Cookie header.
+        """
         if self.hops >= self._limit:
             raise TooManyRedirects(f"more than {self.hops} redirects")
+        self._sent_cookies[self.keys[-1]] = cookie_header
         self.request = build_redirect_request(self.request, status, self.url, location)
         self.url = self._choose_target(location)
         self.hops += 1
         key = _key_of(self.url, self.request)
         if key in self.keys:
-            raise RedirectRejected("redirect loop")
+            if self._find_cookies(self.url, self.request) == self._sent_cookies.get(key, ""):
+                raise RedirectRejected("redirect loop")
+            self.keys.remove(key)
         self.keys.append(key)
+
+    def may_refresh(self, page_url: str, target: str, cookie_header: str | None) -> bool:
+        """Whether the page may lead to a normalized URL by itself: to its own only without cookies, if it set some.
+
+        `cookie_header`: of its request; None: it is stored.
+        """
+        return target != page_url or (cookie_header == "" and bool(self._find_cookies(target, self.request)))
 
     def _choose_target(self, location: str) -> str:
         """The target without the keys that its host drops; unchanged if that URL was already asked for.

@@ -61,7 +61,8 @@ class FetchResponse(Struct):
     """The `Authorization` by which the same request answers the challenge of this response, once."""
     loaded_url: str | None = None
     """The URL that a plugin loader was led to, normalized, without credentials; None: it is `url`."""
-
+    cookie_header: str = ""
+    """The cookies of its request."""
     changed_cookies: bool = False
     """Whether it changed the session cookies of its site."""
     is_file: bool = False

@@ -9,6 +9,7 @@ MAX_RETRY_AFTER = 3600.0
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 FOUND = 302
+SEE_OTHER = 303
 """A status that marks a URL as already followed by something else: it counts as the target of a redirect."""
 NOT_MODIFIED = 304
 """The answer to a request that names the newest version."""

@@ -3,7 +3,7 @@
 from engine import urls
 from engine.extract.page.context import Context
 from engine.model.host import product_token
-from engine.model.job import LeasedJob
+from engine.model.job import JobKind, LeasedJob
 from engine.model.link import Carried
 from engine.node.def_cache import DefCache
 from engine.settings import Settings
@@ -15,6 +15,7 @@ class JobContexts:
     def __init__(self, settings: Settings, def_cache: DefCache, run: str, run_time: str) -> None:
         self._meta_nofollow = settings.meta_nofollow
         self._meta_noindex = settings.meta_noindex
+        self._meta_refresh = settings.meta_refresh
         self._agent = product_token(settings.user_agent)
         self._def_cache = def_cache
         self._run = run
@@ -33,6 +34,7 @@ class JobContexts:
             meta_nofollow=self._meta_nofollow,
             meta_noindex=self._meta_noindex,
             agent=self._agent,
+            meta_refresh=self._meta_refresh and job.kind is JobKind.PAGE,
         )
         if job.lineage.carried is not None:
             carried = Carried.from_json(job.lineage.carried)

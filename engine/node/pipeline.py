@@ -16,6 +16,7 @@ from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.handlers.file_job import FileHandler
 from engine.node.handlers.file_rows import FileRows
+from engine.node.handlers.follow_refresh import FollowRefresh
 from engine.node.handlers.freshness import Revalidation
 from engine.node.handlers.hop_rules import (
     ClaimTarget,
@@ -108,7 +109,8 @@ class Pipeline:
         redirect_rule, agent = RedirectRule(named_hosts), product_token(settings.user_agent)
         robots_cache, login_guard = RobotsCache(db_access, agent, extraction_pool), LoginGuard(def_cache)
 
-        start, wait = StartChain(settings.max_redirects, def_cache.query_stripper), WaitForTurn(sender)
+        start = StartChain(settings.max_redirects, def_cache.query_stripper, sender.cookie_header)
+        wait = WaitForTurn(sender)
         need_login, keep_login = NeedLogin(db_access, outcomes), KeepLogin(login_guard, outcomes)
         obey_robots = ObeyRobots(robots_cache, sender, outcomes, settings.max_attempts)
         stay, claim = StayOnSite(redirect_rule, outcomes), ClaimTarget(db_access, outcomes)
@@ -118,16 +120,16 @@ class Pipeline:
             return Fetch(sender, revalidation, outcomes, hop_rules)
 
         judge = JudgeStatus(sender, revalidation, login_guard, outcomes)
-        extract = (
-            ReadBody(sender, db_access, outcomes), Extract(page_extractor, outcomes), CheckLogin(outcomes),
-            CheckCanonical(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes),
-        )  # fmt: skip
+        read, extract = ReadBody(sender, db_access, outcomes), Extract(page_extractor, outcomes)
+        refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
+        finish = CheckLogin(outcomes), CheckCanonical(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes)
         self._stages: dict[JobKind, tuple[PageStage, ...]] = {
             JobKind.PAGE: (
                 need_login, start, obey_robots, wait,
-                fetch(stay, keep_login, keep_body, lease_again, claim, obey_robots), judge, *extract,
+                fetch(stay, keep_login, keep_body, lease_again, claim, obey_robots), judge, read, extract,
+                refresh, *finish,
             ),
-            JobKind.EXTRACT: extract,
+            JobKind.EXTRACT: (read, extract, *finish),
             JobKind.FILE: (
                 need_login, start, obey_robots, wait,
                 FileHandler(
@@ -153,7 +155,7 @@ class Pipeline:
                 ),
             ),
         }  # fmt: skip
-        self._stored_stages: tuple[PageStage, ...] = (stay, judge, *extract)
+        self._stored_stages: tuple[PageStage, ...] = (stay, start, judge, read, extract, refresh, *finish)
 
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         """Read the stored versions of these jobs' pages, all at once. On failure, each job reads its own."""

@@ -13,6 +13,7 @@ from engine import urls
 from engine.defs.url_list import read_urls
 from engine.defs.url_patterns import expand
 from engine.errors import PageUnavailable, UsageError
+from engine.extract.page.refresh import find_refresh
 from engine.http.client import Fetcher
 from engine.http.errors import FetchFailed
 from engine.http.redirects import RedirectChain, RedirectRejected, TooManyRedirects
@@ -24,7 +25,8 @@ from engine.model.definition import Definitions, Locator
 from engine.model.fingerprint import list_query_rules
 from engine.model.host import product_token
 from engine.model.job import Request
-from engine.model.retry_policy import FOUND, classify_status
+from engine.model.retry_policy import FOUND, SEE_OTHER, classify_status
+from engine.node.extraction.page_extraction import UnsupportedContent, parse_page
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
 from engine.processes.launcher import OwnTemplate
@@ -109,7 +111,9 @@ class _PageFetch:
     async def fetch(self, url: str, request: Request) -> FetchResponse:
         self._written_url = url if self._from_defs else ""
         stripper = QueryStripper.from_rules(list_query_rules(self._definitions))
-        chain = RedirectChain(url, request, limit=self._settings.max_redirects, query_stripper=stripper)
+        chain = RedirectChain(
+            url, request, limit=self._settings.max_redirects, query_stripper=stripper, find_cookies=self._find_cookies
+        )
         try:
             return await self._follow_redirects(chain)
         except FetchFailed as failure:
@@ -133,8 +137,26 @@ class _PageFetch:
                     self._advance(chain, replace(response, status=FOUND, location=response.loaded_url))
                     await self._check_address(chain.url)
                     await self._check_robots(chain.url)
-                return replace(response, url=chain.url, elapsed=elapsed)
+                refresh_to = self._find_refresh(chain, response)
+                if refresh_to is None:
+                    return replace(response, url=chain.url, elapsed=elapsed)
+                response = replace(response, status=SEE_OTHER, location=refresh_to)
             self._advance(chain, response)
+
+    def _find_refresh(self, chain: RedirectChain, response: FetchResponse) -> str | None:
+        """The URL to which the page leads by itself, if a crawl would follow it."""
+        if not self._settings.meta_refresh or classify_status(response.status) != "ok":
+            return None
+        try:
+            page, _ = parse_page(
+                response.body, response.content_type, url=chain.url, status=response.status, fetched_at=0.0
+            )  # fmt: skip
+        except UnsupportedContent:
+            return None
+        target = find_refresh(page)
+        if target is None or not chain.may_refresh(chain.url, target, response.cookie_header):
+            return None
+        return target
 
     def _advance(self, chain: RedirectChain, response: FetchResponse) -> None:
         try:
@@ -169,8 +191,7 @@ class _PageFetch:
     async def _send(self, url: str, request: Request, *, for_robots: bool = False) -> FetchResponse:
         host_key = urls.host_key(url)
         rule = host_rule_for(self._definitions, host_key)
-        allowed = not for_robots and may_carry_credentials(rule, url, self._start_url, self._plain_hosts)
-        part = host_part(rule, with_credentials=allowed)
+        part = self._host_part(url, for_robots=for_robots)
         if self._loader is not None and not for_robots:
             response = await self._load(self._loader, url, request, part)
             if response is not None:
@@ -192,6 +213,16 @@ class _PageFetch:
         )
         response = await send()
         return response if response.challenge_answer is None else await send(authorization=response.challenge_answer)
+
+    def _host_part(self, url: str, *, for_robots: bool = False) -> HostPart:
+        rule = host_rule_for(self._definitions, urls.host_key(url))
+        allowed = not for_robots and may_carry_credentials(rule, url, self._start_url, self._plain_hosts)
+        return host_part(rule, with_credentials=allowed)
+
+    def _find_cookies(self, url: str, request: Request) -> str:
+        return self._fetcher.cookie_header(
+            url, request, self._host_part(url), url_from_defs=url == self._written_url
+        )  # fmt: skip
 
     async def _load(
         self, loader: GroupLoader, url: str, request: Request, part: HostPart

@@ -109,6 +109,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether to obey `nofollow` of a page."""
     meta_noindex: bool = False
     """Whether a page that says `noindex` gives no rows."""
+    meta_refresh: bool = True
+    """Whether a page that leads to another one within 5 seconds is a redirect."""
     throttle: Literal["off", "auto"] = "off"
     """`auto`: the delay of a host follows its latency."""
     host_clock: bool = True

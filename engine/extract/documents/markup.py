@@ -11,6 +11,7 @@ FORBIDDING = (b"nofollow", b"noindex", b"none")
 BASE = b"<base"
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
+_START_BYTES = 4_096
 
 
 class Markup:
@@ -76,6 +77,13 @@ class Markup:
             return False
         head = self.head
         return (b"robots" in head or (bool(agent) and agent in head)) and any(word in head for word in FORBIDDING)
+
+    @property
+    def mentions_refresh(self) -> bool:
+        """Whether the head, or the beginning of a page, may lead to another page. A page that does so is small."""
+        if self._kept is None:
+            return b"refresh" in self._text[:_START_BYTES].lower()
+        return b"refresh" in self.head or b"refresh" in self._kept[:_START_BYTES]
 
     @property
     def head(self) -> bytes:

@@ -39,6 +39,8 @@ class Context(Struct, kw_only=True):
     """The selector of an element that pages have while the login to their host lasts; empty: not checked."""
     canonical: bool = False
     """Whether the page is skipped if its canonical URL is another."""
+    meta_refresh: bool = False
+    """Whether the page is skipped if it leads to another one by itself, within seconds."""
 
     def render(self, text: str, page: Page) -> str:
         """The text with its variables replaced."""

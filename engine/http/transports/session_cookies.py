@@ -18,6 +18,7 @@ class CookieTransport(httpx.AsyncBaseTransport):
         if request.terms.sends_cookies:
             self._cookies.set_cookie_header(request)
         response = await self._inner.handle_async_request(request)
+        response.fetched.cookie_header = request.headers.get("Cookie", "")
         if request.terms.keeps_cookies:
             values = [value for name, value in response.fetched.headers if name == "set-cookie"]
             if values:

@@ -185,6 +185,7 @@ class PageExtractor:
             runs_plugins,
             calls.stored_values,
             answer.replaced_by,
+            answer.refresh_to,
             new_warnings=_new_warnings(compiled, answer.warnings),
         )
 
@@ -285,6 +286,7 @@ class PageExtractor:
             warnings=self._selector_warnings.warn(compiled, page.kind, extracted.faults),
             results=self._unit_results(job, compiled, extracted.results) if extracted.results else (),
             replaced_by=extracted.replaced_by,
+            refresh_to=extracted.refresh_to,
             new_warnings=_new_warnings(compiled, extracted.warnings),
         )
 

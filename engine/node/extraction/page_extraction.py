@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import orjson
 from msgspec import Struct
 
+from engine import urls
 from engine.extract.documents.json_value import make_encodable
 from engine.extract.links.links import limit_links
 from engine.extract.page.canonical import find_canonical
@@ -15,6 +16,7 @@ from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageKind
 from engine.extract.page.patterns import TimeBudget
 from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
+from engine.extract.page.refresh import find_refresh
 from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.login_check import is_logged_out
@@ -75,6 +77,8 @@ class ExtractedPage(Struct):
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
     """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, or empty."""
+    refresh_to: str = ""
+    """The URL to which the page leads by itself: its own, or the one for which it is skipped; empty: it stays."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -107,6 +111,9 @@ def apply_data_defs(
 
     `patience`: seconds after which OutOfTime is raised; None: no limit. `extract` replaces the extractors.
     """
+    refresh_to = (context.meta_refresh and find_refresh(page)) or ""
+    if refresh_to and refresh_to != urls.normalize(page.url):
+        return ExtractedPage((), [], 0, (), 0, refresh_to=refresh_to)
     if context.check and is_logged_out(page, context.check):
         return ExtractedPage((), [], 0, (), 0, replaced_by=LOGGED_OUT)
     canonical = None
@@ -159,6 +166,7 @@ def apply_data_defs(
         tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts),
         tuple(results), faults=tuple(page.faults), warnings=tuple(page.warnings.values()),
         blocks=blocks if context.until_empty else None,
+        refresh_to=refresh_to,
     )  # fmt: skip
 
 

@@ -45,6 +45,8 @@ class PageExtraction(Struct):
     """What plugin steps store with the job's commit: JSON by key."""
     replaced_by: str = ""
     """As in `ExtractedPage`."""
+    refresh_to: str = ""
+    """As in `ExtractedPage`."""
     held: tuple[HeldRows, ...] = ()
     """Rows that wait for files, whose jobs are among the children."""
     new_warnings: NewWarnings | None = None

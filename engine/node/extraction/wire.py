@@ -136,6 +136,8 @@ class _PageFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Blocks of a page in a series that ends with an empty page."""
     replaced_by: str = ""
     """As in `ExtractedPage`."""
+    refresh_to: str = ""
+    """As in `ExtractedPage`."""
 
 
 class PageAnswer(_PageFields, frozen=True, kw_only=True):
@@ -254,6 +256,7 @@ def encode_page(
         warnings=tuple(extracted.warnings),
         blocks=extracted.blocks,
         replaced_by=extracted.replaced_by,
+        refresh_to=extracted.refresh_to,
     )
     return encode(header, b"".join((*[packed for _, _, packed, _ in rows], urls, details, keys)))
 

@@ -25,9 +25,10 @@ class Hop(Struct, frozen=True):
 
     chain: RedirectChain
     from_url: str
-    response: FetchResponse
     problem: str = ""
     """Why it cannot be followed; the chain may be where it was."""
+    response: FetchResponse | None = None
+    """None: the page leads there by itself."""
     is_loaded: bool = False
     """Whether a plugin loader has followed it: the response is the page at the target."""
 
@@ -46,12 +47,12 @@ def follow(chain: RedirectChain, response: FetchResponse) -> Hop | None:
     from_url, problem = chain.url, ""
     try:
         if response.loaded_url is not None and is_loaded:
-            chain.follow(response.loaded_url)
+            chain.follow(response.loaded_url, cookie_header=response.cookie_header)
         else:
             chain.advance(response)
     except RedirectRejected as rejected:
         problem = str(rejected)
-    return Hop(chain, from_url, response, problem, is_loaded)
+    return Hop(chain, from_url, problem, response, is_loaded)
 
 
 class HopRule(Protocol):
@@ -117,9 +118,10 @@ class LeaseAgain(Struct, frozen=True):
     """Puts the job back where the lease decides on its next request: another host, a delay, a page limit."""
 
     outcomes: OutcomeBuilder
+    always: bool = False
 
     async def judge(self, job: LeasedJob, hop: Hop) -> JobOutcome | None:
-        is_limited = job.terms.delay > 0 or job.terms.reserved
+        is_limited = self.always or job.terms.delay > 0 or job.terms.reserved
         if not hop.leaves_host and (not is_limited or hop.is_loaded or not hop.chain.request.is_plain_get):
             return None
         outcome = self.outcomes.given_back(job, hop.chain)
@@ -151,7 +153,7 @@ class EndRobotsRedirects(Struct, frozen=True):
 
     async def judge(self, job: LeasedJob, hop: Hop) -> VisitedPage | JobOutcome | None:
         refusal = hop.problem or self.redirect_rule.refusal(job, hop.from_url, hop.chain.url)
-        if not refusal:
+        if not refusal or hop.response is None:
             return None
         if not hop.problem and self.redirect_rule.guard_refusal(job, hop.chain.url) is not None:
             return self.outcomes.ended(job, JobState.FAILED, refusal, hop.chain.url, hops=hop.chain.hops)

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
 from engine.http.errors import FetchFailed
 from engine.http.redirects import RedirectChain, build_target_request
 from engine.http.response import FetchResponse
-from engine.model.job import JobState, LeasedJob, document_key
+from engine.model.job import JobState, LeasedJob, Request, document_key
 from engine.model.retry_policy import NOT_MODIFIED
 from engine.node.db_access import DbAccess, RequestLimitReached
 from engine.node.handlers.freshness import Revalidation, StoredVersion
@@ -29,6 +30,8 @@ class StartChain(Struct, frozen=True):
     max_redirects: int
     find_stripper: Callable[[int], QueryStripper | None] = lambda _: None
     """Of a version of the defs: it drops query keys of targets."""
+    find_cookies: Callable[[LeasedJob, str, Request], str] = lambda *_: ""
+    """The cookies that a request would have now."""
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage:
         url, request, earlier_keys = job.url, job.request, []
@@ -37,7 +40,7 @@ class StartChain(Struct, frozen=True):
             url, request = job.target, build_target_request(request, url, job.target)
         page.chain = RedirectChain(
             url, request, limit=self.max_redirects, hops=job.hops, earlier_keys=earlier_keys,
-            query_stripper=self.find_stripper(job.defs_version),
+            query_stripper=self.find_stripper(job.defs_version), find_cookies=partial(self.find_cookies, job),
         )  # fmt: skip
         return page
 

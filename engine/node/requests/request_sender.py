@@ -289,7 +289,7 @@ class RequestSender:
             turn=turn,
             middleware=self._find_middleware(job, url, turn.host_key),
             read_at_most=ROBOTS_BYTES_READ if job.kind is JobKind.ROBOTS else None,
-            session_cookies=jar_mode != "off" and job.kind not in _WITHOUT_COOKIES,
+            session_cookies=_sends_cookies(job, jar_mode),
             keep_cookies=jar_mode != "off",
             share=None if download is not None else self.share(job),
             download=download,
@@ -300,6 +300,14 @@ class RequestSender:
         if not names or job.kind not in _WITH_CREDENTIALS or url == f"{urls.origin(url)}/robots.txt":
             return ()
         return self._middleware.find(names, job.defs_version, self._def_cache.definitions)
+
+    def cookie_header(self, job: LeasedJob, url: str, request: Request) -> str:
+        """The cookies that a request of the job would have now."""
+        jar_mode = self._def_cache.host_rule(job.defs_version, urls.host_key(url)).jar_mode
+        return self._fetcher.cookie_header(
+            url, request, self._host_part(job, url), url_from_defs=job.is_written(url),
+            session_cookies=_sends_cookies(job, jar_mode),
+        )  # fmt: skip
 
     def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:
         """Whether the defs set a `Range` header, for the request or its host."""
@@ -379,6 +387,10 @@ class JobTurn:
 
     def end(self, response: FetchResponse) -> None:
         self._sender.count_response(self._job, self.host_key, self._stats, self._sent_at, response)
+
+
+def _sends_cookies(job: LeasedJob, jar_mode: CookieJarMode) -> bool:
+    return jar_mode != "off" and job.kind not in _WITHOUT_COOKIES
 
 
 def _give_back(job: LeasedJob, refusal: HostBackingOff) -> JobOutcome:

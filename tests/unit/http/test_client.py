@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 from engine.http.errors import FetchFailed
+from engine.http.request import HostPart
 from engine.http.response import FetchResponse
 from engine.model.job import Request
 from tests.unit.http.server import Exchange, LoopbackFetcher, Site, serving
@@ -222,6 +223,26 @@ def test_cookies_are_sent_only_to_their_site(site: Site) -> None:
 
     asyncio.run(visits())
     assert [x.headers.get("cookie") for x in site.requests] == [None, None, "sid=1", "x=1; h=2; sid=mine", None]
+
+
+def test_the_cookies_of_a_request_are_known_before_and_after_it(site: Site) -> None:
+    site.pages["/set"] = lambda x: x.respond(b"", "Set-Cookie: sid=1; Path=/", "Set-Cookie: h=site; Path=/")
+    part = HostPart({}, {"h": "2"})
+
+    async def visits() -> list[str]:
+        fetcher = LoopbackFetcher(user_agent="t", deadline=5, max_body=1000, connections=4)
+        first = await fetcher.send(site.url("/set"), GET, cookies=part.cookies)
+        found = [
+            first.cookie_header,
+            fetcher.cookie_header(site.url("/set"), GET, part),
+            fetcher.cookie_header(site.url("/set"), GET, part, session_cookies=False),
+            fetcher.cookie_header(site.url("/set", host="localhost"), GET, part),
+        ]
+        found.append((await fetcher.send(site.url("/set"), GET, cookies=part.cookies)).cookie_header)
+        await fetcher.aclose()
+        return found
+
+    assert asyncio.run(visits()) == ["h=2", "sid=1; h=2", "h=2", "h=2", "sid=1; h=2"]
 
 
 def test_environment_variables_are_expanded_when_sending(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

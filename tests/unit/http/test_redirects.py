@@ -11,10 +11,12 @@ from engine.model.job import Request, document_key
 from engine.urls import QueryStripper
 
 
-def response(status: int, location: str | None = None, problem: str | None = None) -> FetchResponse:
+def response(
+    status: int, location: str | None = None, problem: str | None = None, cookie_header: str = ""
+) -> FetchResponse:
     return FetchResponse(
         url="", status=status, headers=(), body=b"", received=0, elapsed=0.0, content_type="", location=location,
-        location_problem=problem, retry_after=None,
+        location_problem=problem, retry_after=None, cookie_header=cookie_header,
     )  # fmt: skip
 
 
@@ -31,6 +33,55 @@ def test_a_loop_is_rejected_at_the_repeated_url(target: str) -> None:
     with pytest.raises(RedirectRejected, match="redirect loop"):
         chain.advance(response(302, target))
     assert (chain.url, chain.hops) == (target, 2)
+
+
+def cookie_chain(jar: dict[str, str], *earlier: str, limit: int = 5) -> RedirectChain:
+    """A chain at `/1` of a site whose cookies are in `jar`, by URL."""
+    return RedirectChain(
+        "http://a/1", Request(), limit=limit, hops=len(earlier), earlier_keys=[document_key(url) for url in earlier],
+        find_cookies=lambda url, _: jar.get(url, ""),
+    )  # fmt: skip
+
+
+def test_a_page_is_asked_again_once_its_cookies_have_changed() -> None:
+    jar = {"http://a/1": "ok=1"}
+    chain = cookie_chain(jar)
+    chain.advance(response(302, "http://a/1"))
+    assert (chain.url, chain.hops, chain.keys) == ("http://a/1", 1, [document_key("http://a/1")])
+    with pytest.raises(RedirectRejected, match="redirect loop"):
+        chain.advance(response(302, "http://a/1", cookie_header="ok=1"))
+
+
+def test_cookies_that_change_each_time_end_at_the_limit() -> None:
+    jar: dict[str, str] = {}
+    chain = cookie_chain(jar, limit=3)
+    for number in range(3):
+        sent, jar["http://a/1"] = jar.get("http://a/1", ""), f"n={number}"
+        chain.advance(response(302, "http://a/1", cookie_header=sent))
+    with pytest.raises(TooManyRedirects):
+        chain.advance(response(302, "http://a/1", cookie_header="n=2"))
+
+
+def test_another_page_may_set_the_cookie_and_lead_back() -> None:
+    jar: dict[str, str] = {}
+    chain = cookie_chain(jar)
+    chain.advance(response(302, "http://a/set"))
+    jar["http://a/1"] = "ok=1"
+    chain.advance(response(302, "http://a/1"))
+    assert chain.keys == [document_key("http://a/set"), document_key("http://a/1")]
+    with pytest.raises(RedirectRejected, match="redirect loop"):
+        chain.advance(response(302, "http://a/set", cookie_header="ok=1"))
+
+
+def test_a_job_that_was_put_back_at_its_own_url_is_asked_again() -> None:
+    jar = {"http://a/1": "ok=1", "http://a/0": "ok=1"}
+    again = cookie_chain(jar, "http://a/1")
+    assert again.keys == [document_key("http://a/1")]
+    with pytest.raises(RedirectRejected, match="redirect loop"):
+        again.advance(response(302, "http://a/1", cookie_header="ok=1"))
+    bounced = cookie_chain(jar, "http://a/0")
+    bounced.advance(response(302, "http://a/0", cookie_header="ok=1"))
+    assert bounced.keys == [document_key("http://a/1"), document_key("http://a/0")]
 
 
 def test_the_limit_is_of_all_hops() -> None:

@@ -1,11 +1,14 @@
-"""The hosts that locators name without a run are those that a crawl would seed."""
+"""One page is fetched as in a crawl, and the hosts that locators name are those that a crawl would seed."""
 
 from pathlib import Path
 
 import pytest
 
+from engine.errors import PageUnavailable
 from engine.model.definition import Definitions, Locator, LocatorGroup
-from engine.preview.visit import locator_hosts
+from engine.preview.visit import fetch_page, locator_hosts
+from engine.settings import Settings
+from tests.unit.http.server import Exchange, serving
 
 
 def _defs(base_url: str | None = None, **locator: object) -> Definitions:
@@ -34,3 +37,24 @@ def test_hosts_of_a_file_of_urls(tmp_path: Path) -> None:
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("# comment\nhttp://a.example/\n\nhttp://b.example:81/x\n")
     assert locator_hosts(_defs(from_file=str(seeds)), None) == {"a.example:80", "b.example:81"}
+
+
+def test_a_cookie_wall_and_a_refresh_are_passed() -> None:
+    def wall(exchange: Exchange) -> None:
+        if "ok=1" in exchange.headers.get("cookie", ""):
+            exchange.respond(b"<meta http-equiv=refresh content='1;url=/end'>", "Content-Type: text/html")
+        else:
+            exchange.respond(b"", "Location: /wall", "Set-Cookie: ok=1; Path=/", status="302 Found")
+
+    with serving() as site:
+        site.pages["/wall"] = wall
+        site.pages["/end"] = lambda x: x.respond(b"<h1>end", "Content-Type: text/html")
+        page = fetch_page(site.url("/wall"), Definitions(), Settings(robots=False))
+        assert (page.url, page.body) == (site.url("/end"), b"<h1>end")
+        kept = fetch_page(site.url("/wall"), Definitions(), Settings(meta_refresh=False, robots=False))
+        assert kept.url == site.url("/wall")
+        site.pages["/wall"] = lambda x: x.respond(
+            b"", "Location: /wall", "Set-Cookie: ok=1; Path=/other", status="302 Found"
+        )
+        with pytest.raises(PageUnavailable, match="redirect loop"):
+            fetch_page(site.url("/wall"), Definitions(), Settings(robots=False))

@@ -59,6 +59,18 @@ async def test_a_page_gives_rows_links_and_rejections() -> None:
     assert list(answer.links.to_links(lambda _: False)) == []
 
 
+async def test_a_page_that_leads_on_by_itself_gives_nothing_else() -> None:
+    body = b"<meta http-equiv=refresh content='0;url=%b'>" + PAGE
+    async with extraction_pool() as pool:
+        for target, rows, links in ((b"/next", 0, 0), (b"/", 1, 1)):
+            page = request(body % target)
+            page.header["context"]["meta_refresh"] = True
+            answer = await pool.work(page)
+            assert isinstance(answer, wire.PageAnswer)
+            found = answer.refresh_to, len(answer.rows), len(list(answer.links.to_links()))
+            assert found == (f"http://a{target.decode()}", rows, links)
+
+
 async def test_what_is_no_page_is_refused_and_a_sitemap_is_read_up_to_the_limit_of_the_protocol() -> None:
     urls = "".join(f"<url><loc>http://a/{number}</loc></url>" for number in range(50_009))
     urls += f"<url><loc>http://a/{'x' * 20_000}</loc></url>"

@@ -79,7 +79,7 @@ async def test_a_redirect_may_lead_where_the_rule_says(is_loaded: bool) -> None:
     rule.refusal.return_value = "it leaves the site"
     refused = await judge(stay, hop)
     assert (refused.state, refused.reason, refused.hops) == (JobState.SKIPPED, "it leaves the site", 1)
-    broken = await judge(stay, Hop(hop.chain, "http://a/1", hop.response, problem="redirect loop"))
+    broken = await judge(stay, Hop(hop.chain, "http://a/1", "redirect loop", hop.response))
     assert (broken.state, broken.reason) == (JobState.FAILED, "redirect loop")
 
 
@@ -172,7 +172,7 @@ async def test_a_robots_txt_that_leads_nowhere_is_answered_by_its_redirect() -> 
     end, job = EndRobotsRedirects(rule, OUTCOMES), change(JOB, kind=JobKind.ROBOTS)
     hop = hop_to("http://b/robots.txt")
     assert await judge(end, hop, job) is None
-    broken = await judge(end, Hop(hop.chain, "http://a/1", hop.response, problem="redirect loop"), job)
+    broken = await judge(end, Hop(hop.chain, "http://a/1", "redirect loop", hop.response), job)
     assert (broken.status, broken.response) == (307, hop.response)
     rule.refusal.return_value = "it leaves the site"
     assert (await judge(end, hop, job)).status == 307

@@ -1,0 +1,43 @@
+"""Takes a page that leads to another one by itself as a redirect."""
+
+from msgspec import Struct
+
+from engine import urls
+from engine.http.errors import FetchFailed
+from engine.http.redirects import RedirectRejected
+from engine.model.job import LeasedJob
+from engine.model.retry_policy import SEE_OTHER
+from engine.node.handlers.hop_rules import Hop, HopRule
+from engine.node.handlers.visited_page import VisitedPage
+from engine.node.outcomes import OutcomeBuilder
+from engine.store.tables.outcome import JobOutcome
+
+
+class FollowRefresh(Struct, frozen=True):
+    """Puts the job back at the target, and does not store the page. A page that leads to itself stays a page."""
+
+    outcomes: OutcomeBuilder
+    hop_rules: tuple[HopRule, ...]
+
+    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
+        extraction, chain, problem = page.extraction, page.chain, ""
+        if extraction is None or chain is None or not extraction.refresh_to:
+            return page
+        target, own_url = extraction.refresh_to, urls.normalize(page.url) or page.url
+        cookies = None if page.response is None else page.response.cookie_header
+        try:
+            if not chain.may_refresh(own_url, target, cookies):
+                return page
+            chain.follow(target, SEE_OTHER, cookies or "")
+        except RedirectRejected as rejected:
+            problem = str(rejected)
+        except FetchFailed as failure:
+            return self.outcomes.fetch_failed(job, page.url, failure)
+        hop = Hop(chain, page.url, problem)
+        for rule in self.hop_rules:
+            ended = await rule.judge(job, hop)
+            if isinstance(ended, JobOutcome):
+                if extraction.share is not None:
+                    ended.release_when_settled(extraction.share.release)
+                return ended
+        raise AssertionError("the last rule puts the job back")

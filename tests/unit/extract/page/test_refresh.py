@@ -1,0 +1,99 @@
+"""Where a page leads by itself, read as browsers that run scripts read it."""
+
+import time
+
+import pytest
+
+from engine.extract.page.page import Page
+from engine.extract.page.refresh import find_refresh
+
+URL = "http://a/dir/page?x=1"
+
+
+def refresh_of(text: str) -> str | None:
+    return find_refresh(Page(url=URL, text=text, kind="html", status=200, fetched_at=0.0))
+
+
+def of_content(content: str) -> str | None:
+    return refresh_of(f'<head><meta http-equiv="refresh" content="{content}"></head><p>x')
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ("0; URL=/t", "http://a/t"),
+        ("0; URL=\n /t", "http://a/t"),
+        ("0;url='/t'", "http://a/t"),
+        ("0;url='/t' and more", "http://a/t"),
+        ("0;url=&quot;/t", "http://a/t"),
+        ("5;/t", "http://a/t"),
+        ("005 t", "http://a/dir/t"),
+        ("5.9,url = http://b/t#top", "http://b/t"),
+        (".5;url=?y=2", "http://a/dir/page?y=2"),
+        ("0;url=http://user:pw@b/t", "http://b/t"),
+        ("3", URL),
+        ("3;url=", URL),
+        ("3;url=#top", URL),
+        ("6;url=/t", None),
+        ("600", None),
+        ("0url=/t", None),
+        ("soon;url=/t", None),
+        ("", None),
+        ("0;url=javascript:go()", None),
+        ("0;url=mailto:me@b", None),
+    ],
+)
+def test_the_content_says_when_and_where(content: str, target: str | None) -> None:
+    assert of_content(content) == target
+
+
+META = '<meta http-equiv=Refresh content="0;url=/t">'
+LONG = '<meta http-equiv=refresh content="900">'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<html><head><title>x</title>{META}</head>",
+        f"{META}<h1>moved",
+        '<META CONTENT="0;URL=/t" HTTP-EQUIV="REFRESH">',
+        f"<head></head><body><p>moved</p>{META}",
+        f"<head><noscript><p>scripts!</p>{LONG}</noscript>{META}</head>",
+        f"<head><!-- <noscript> -->{META}<!-- </noscript> --></head>",
+        f"<head><script>x = '<noscript>'</script>{META}<noscript>no</noscript></head>",
+        f"<head><meta http-equiv=refresh content=never>{META}</head>",
+        f"<head><base href=http://a/sub/>{META}</head>",
+    ],
+)
+def test_a_page_leads_on(text: str) -> None:
+    assert refresh_of(text) == "http://a/t"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<head><!-- {META} --></head>",
+        f"<head><noscript>{META}</noscript></head>",
+        f"<head><noscript><style>p {{}}</style>{META}</noscript></head>",
+        f"<head><noscript><p>scripts!</p>{META}</noscript></head>",
+        f"<body><noscript><div>{META}</div></noscript>",
+        f"<head><NOSCRIPT><p>x{META}",
+        f"<head><script>write('{META}')</script></head>",
+        f"<head><title>{META}</title></head>",
+        f"<template>{META}</template>",
+        f"<head>{LONG}{META}</head>",
+        "<head><meta name=refresh content='0;url=/t'></head>",
+        "<head><meta http-equiv=refresh></head>",
+        "<p>refresh",
+    ],
+)
+def test_a_page_stays(text: str) -> None:
+    assert refresh_of(text) is None
+
+
+def test_only_html_leads_on_and_no_content_takes_long() -> None:
+    assert find_refresh(Page(url=URL, text=META, kind="xml", status=200, fetched_at=0.0)) is None
+    begun = time.monotonic()
+    assert of_content("0" * 20_000 + "1" * 20_000 + "x") is None
+    assert refresh_of(META.replace("0;", "9;") * 1_000 + "<noscript>" * 1_000) is None
+    assert time.monotonic() - begun < 1.0
