@@ -105,7 +105,7 @@ class Extract(Struct, frozen=True):
         except UnreadablePage as error:
             return page.complete(self.outcomes.unreadable(job, str(error), page.url, page.hops))
         if job.kind is JobKind.EXTRACT:
-            page.old_rows = OldRows(self.page_extractor.unchanged_data_defs(job))
+            page.add(OldRows(self.page_extractor.unchanged_data_defs(job)))
         return page
 
 

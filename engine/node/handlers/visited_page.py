@@ -14,8 +14,7 @@ from engine.model.job import JobKind, LeasedJob, StoredPage
 from engine.node.extraction.result import PageExtraction
 from engine.node.handlers.freshness import StoredVersion
 from engine.store.pages.documents import CheckedDocument, NewDocument, StoredBody
-from engine.store.tables.outcome import JobOutcome
-from engine.store.transactions.supersede import OldRows
+from engine.store.tables.outcome import Effect, JobOutcome
 
 
 class VisitedPage(Struct, kw_only=True):
@@ -47,8 +46,8 @@ class VisitedPage(Struct, kw_only=True):
     """How to log in to its host, if it was fetched after a login."""
     content: StoredBody | None = None
     extraction: PageExtraction | None = None
-    old_rows: OldRows | None = None
-    """The rows that a re-extraction replaces."""
+    effects: tuple[Effect, ...] = ()
+    """What the stages change besides; the outcome of a page that is kept has them."""
 
     @classmethod
     def from_stored(cls, stored: StoredPage, chain: RedirectChain | None = None) -> "VisitedPage":
@@ -71,11 +70,16 @@ class VisitedPage(Struct, kw_only=True):
             answer=describe_answer(response), hops=chain.hops, target=chain.url if chain.hops else None,
         )  # fmt: skip
 
+    def add(self, effect: Effect) -> None:
+        """Add what the page changes besides its job, its document and its rows."""
+        self.effects += (effect,)
+
     def complete(self, outcome: JobOutcome) -> JobOutcome:
-        """Add the document of the page to the outcome of its job."""
+        """Add the document and the effects of the page to the outcome of its job."""
         if self.document is not None or self.checked is not None:
             outcome.attempts = 1
-        outcome.add(*[effect for effect in (self.document, self.checked, self.old_rows) if effect is not None])
+        documents = [effect for effect in (self.document, self.checked) if effect is not None]
+        outcome.add(*documents, *self.effects)
         if self.content is not None and outcome.job.kind is JobKind.PAGE:
             outcome.target = self.target
             if self.stored is not None:

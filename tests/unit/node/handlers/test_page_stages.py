@@ -171,9 +171,9 @@ async def test_a_page_that_cannot_be_extracted(job: LeasedJob, error: Exception,
 async def test_an_extraction_goes_on_and_a_re_extraction_replaces_rows() -> None:
     extractor = Mock(extract=AsyncMock(return_value=extraction()), **{"unchanged_data_defs.return_value": (9,)})
     page = await run(Extract(extractor, OUTCOMES), VisitedPage(content=CONTENT))
-    assert (page.extraction.rows[0].data_def, page.old_rows) == ("d", None)
+    assert (page.extraction.rows[0].data_def, page.effects) == ("d", ())
     again = await run(Extract(extractor, OUTCOMES), VisitedPage(content=CONTENT), EXTRACT)
-    assert again.old_rows == OldRows((9,))
+    assert again.effects == (OldRows((9,)),)
 
 
 async def test_a_page_for_visitors_is_not_stored() -> None:
