@@ -6,8 +6,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from engine.extract.documents.markup import SPANS
 from engine.extract.fields.field_texts import ConverterSource, no_converters
 from engine.extract.fields.fields import FieldReader, RecordRejected
+from engine.extract.fields.html_table import meets_span
 from engine.extract.links.link_explanations import explain_links
 from engine.extract.links.links import LinkExtractor, limit_links
 from engine.extract.links.next_page import NextPageFinder
@@ -153,7 +155,7 @@ class RecordExtractor:
         record_links = self._record_links.begin(budget) if self._record_links else None
         if self._compile_error:
             rejected.append(self._rejection("", self._compile_error, str(self._data_def.place)))
-        for scope in self._scopes(page) if record_links is not None or not links_only else ():
+        for scope in self._scopes(budget) if record_links is not None or not links_only else ():
             budget.time_budget.check_patience()
             budget.missing.clear()
             unread = iter(self._reads) if progress is None else _track(self._reads, progress)
@@ -231,14 +233,23 @@ class RecordExtractor:
             failure=failure,
         )
 
-    def _scopes(self, page: Page) -> Iterator[Scope]:
+    def _scopes(self, budget: Budget) -> Iterator[Scope]:
         """The page, or its blocks one at a time: a scope keeps the trees of its block."""
+        page = budget.page
         if self._compile_error or not (self._readers or self._record_links):
             return
         if self.block is None:
             yield Scope(page)
             return
-        for node in self.block.all(Scope(page)):
+        blocks = self.block.all(Scope(page))
+        if any(map(page.markup.mentions, SPANS)) and meets_span(blocks, budget):
+            budget.warn(
+                "",
+                "spanned-row",
+                f"{budget.data_def}: a block `tr` meets a cell that spans rows or columns: its cells do not stand in"
+                " their columns; `type: table` lays them out",
+            )
+        for node in blocks:
             yield Scope(page, node)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:

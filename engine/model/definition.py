@@ -51,7 +51,7 @@ def _empty_mapping() -> Mapping[str, str]:
 
 
 AppenderKind = Literal["built-in", "encoder", "appender", "sender"]
-FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "file"]
+FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json", "price", "table", "file"]
 
 
 class Field(Struct, frozen=True, kw_only=True):
@@ -75,9 +75,10 @@ class Field(Struct, frozen=True, kw_only=True):
         Text,
         DefKey(
             "An attribute's name, or text (default), ownText, html, outerHtml.",
-            examples=("text", "ownText", "html", "outerHtml", "href", "src", "title"),
+            examples=("text", "ownText", "html", "outerHtml", "href", "src", "srcset", "title"),
         ),
     ] = "text"
+    largest: Annotated[bool, DefKey("Of `attribute: srcset`, take the largest candidate; default false.")] = False
     whitespace: Annotated[Literal["keep"] | None, DefKey("With keep, white space stays as it is in the document.")] = (
         None
     )
@@ -134,9 +135,7 @@ class Field(Struct, frozen=True, kw_only=True):
     has_default: bool = False
     required: Annotated[bool, DefKey("Reject the record if the value is missing; default false.")] = False
     fields: Annotated[
-        tuple["Field", ...],
-        Shape.BY_NAME,
-        DefKey("Nested fields: a list of objects, one per match of `selector`."),
+        tuple["Field", ...], Shape.BY_NAME, DefKey("Nested fields: a list of objects, one per match of `selector`.")
     ] = ()
     convert: Annotated[
         tuple[Text, ...],

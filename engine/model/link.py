@@ -58,9 +58,10 @@ class Link(Struct, frozen=True, kw_only=True):
     ] = ()
     request: Annotated[RequestTemplate | None, Shape.INLINE] = None
     """None: a GET of the URL of the element."""
-    attribute: Annotated[Text, DefKey("The attribute that holds the URL; default href.", examples=("href", "src"))] = (
-        "href"
-    )
+    attribute: Annotated[
+        Text, DefKey("The attribute that holds the URL; default href.", examples=("href", "src", "srcset"))
+    ] = "href"
+    largest: Annotated[bool, DefKey("Of `attribute: srcset`, follow the largest candidate; default: all.")] = False
     group: Annotated[
         Text | None,
         DefKey(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
-from engine.model.definition import AppenderDef, DataDef, Definitions
+from engine.model.definition import AppenderDef, DataDef, Definitions, Field
 from engine.model.output_type import OUTPUT_TYPES, default_delimiter, describe_suffixes, output_type_for_suffix
 from engine.store.db.connector import Database
 from engine.store.tables.output import deliveries, outputs
@@ -133,8 +133,13 @@ def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
         "options": dict(appender.options or {}),
         "limit": appender.limit,
         "code": appender.code,
-        "item_types": {field.name: field.type for field in data_def.fields if field.is_list and not field.fields},
+        "item_types": {field.name: _item_type(field) for field in data_def.fields if field.is_list or field.fields},
     }
+
+
+def _item_type(field: Field) -> Any:
+    """The type of its items; of nested fields, their types by name."""
+    return {inner.name: _item_type(inner) for inner in field.fields} if field.fields else field.type
 
 
 def appender_for_file(output_file: Path) -> AppenderDef:

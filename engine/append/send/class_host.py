@@ -27,25 +27,16 @@ _ROW = b',"row":'
 class RowReader:
     """Reads stored rows of one dataDef: every column in written order, numbers by the types of their fields.
 
-    `types` and `item_types`: of fields, and of the items of fields with `all`.
+    `types` and `item_types`: of fields, and of the items of lists; of nested fields, those by name.
     """
 
-    def __init__(self, columns: Sequence[str], types: Mapping[str, str], item_types: Mapping[str, str]) -> None:
-        self._columns = [(name, _reader_of(types.get(name)), _reader_of(item_types.get(name))) for name in columns]
+    def __init__(self, columns: Sequence[str], types: Mapping[str, str], item_types: Mapping[str, "ItemType"]) -> None:
+        self._columns = [(name, _reader_of(types.get(name, item_types.get(name)))) for name in columns]
 
     def read(self, text: str) -> dict[str, Any]:
         """The row; None where a value is missing."""
         fields = decode_values(text)
-        row: dict[str, Any] = {}
-        for name, read_value, read_item in self._columns:
-            value = fields.get(name)
-            if isinstance(value, NumberLiteral):
-                row[name] = read_value(value)
-            elif isinstance(value, list):
-                row[name] = [read_item(item) if isinstance(item, NumberLiteral) else _plain(item) for item in value]
-            else:
-                row[name] = _plain(value)
-        return row
+        return {name: read(fields.get(name)) for name, read in self._columns}
 
 
 class AnswerInvalid(Exception):
@@ -121,31 +112,34 @@ class ClassHost:
         return self._awaiter.finish(getattr(self._instance, method)(*arguments))
 
 
-def _number(literal: NumberLiteral) -> int | float | Decimal:
+ItemType = str | Mapping[str, "ItemType"]
+"""A type of the defs, or the types of nested fields by name."""
+
+_NUMBERS: Mapping[str, Callable[[str], int | float | Decimal]] = {
+    "int": int, "float": float, "decimal": Decimal, "price": Decimal
+}  # fmt: skip
+
+
+def _read_number(text: str) -> int | Decimal:
     """A number without a declared type: no digit is lost."""
-    value = literal.to_value()
-    return Decimal(literal) if isinstance(value, str) else value
+    return int(text) if text.lstrip("-").isdigit() else Decimal(text)
 
 
-_READERS: Mapping[str, Callable[[NumberLiteral], int | float | Decimal]] = {
-    "int": lambda literal: int(str(literal)),
-    "float": lambda literal: float(str(literal)),
-    "decimal": Decimal,
-}
+def _reader_of(type_: ItemType | None) -> Callable[[Any], Any]:
+    """Reads a value, and the values in a list or an object."""
+    nested = {name: _reader_of(inner) for name, inner in type_.items()} if isinstance(type_, Mapping) else {}
+    read_number = _NUMBERS.get(type_, _read_number) if isinstance(type_, str) else _read_number
 
+    def read(value: Any) -> Any:
+        if isinstance(value, NumberLiteral):
+            return read_number(str(value))
+        if isinstance(value, list):
+            return [read(item) for item in value]
+        if isinstance(value, dict):
+            return {name: nested.get(name, read)(item) for name, item in value.items()}
+        return value
 
-def _reader_of(type_: str | None) -> Callable[[NumberLiteral], int | float | Decimal]:
-    return _READERS.get(type_ or "", _number)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, NumberLiteral):
-        return _number(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
+    return read
 
 
 def main(start: ChildStart) -> int:

@@ -2,10 +2,11 @@
 
 import re
 
-from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES
+from engine.defs.language.keys import MARKED_TYPES, NESTING_EXCLUDES, TABLE_EXCLUDES
 from engine.defs.problems import Problems
 from engine.defs.yaml.node import YamlNode
 from engine.extract.fields.human_dates import ANY_FORMAT
+from engine.extract.select.srcset import is_srcset
 from engine.model.stored_form import SourcePosition
 
 _MAX_NESTING = 2
@@ -48,10 +49,25 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     if "fields" in node.entries:
         _check_nested(node, place, depth, problems)
         return
+    if kind == "table":
+        for key in TABLE_EXCLUDES:
+            if key in node.entries:
+                problems.add(node.key_place(key), "conflict", f"`{key}` has no effect with `type: table`; keep one")
+    check_candidates(node, problems)
     _check_text_keys(node, kind or "str", problems)
     _check_marks(node, kind or "str", problems)
     if node.get("default") is not None:
         _check_default(node, kind or "str", problems)
+
+
+def check_candidates(node: YamlNode, problems: Problems) -> None:
+    """Checks the keys beside `attribute: srcset`, of a field or a link."""
+    reads_candidates = is_srcset(node.text_of("attribute") or "")
+    if "largest" in node.entries and not reads_candidates:
+        problems.add(node.key_place("largest"), "conflict", "`largest` needs `attribute: srcset`")
+    if "split" in node.entries and reads_candidates:
+        message = "`split` has no effect on `srcset`, whose candidates are the list; write `all: true`"
+        problems.warn(node.key_place("split"), "no-effect", message)
 
 
 def _with_directives(text: str) -> str:
@@ -135,7 +151,9 @@ def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
     if kind == "json" or (default.kind == "list" and _is_list(node)):
         return
     is_valid = default.kind == "scalar"
-    if is_valid and kind == "bool":
+    if kind == "table":
+        is_valid = default.kind == "list"
+    elif is_valid and kind == "bool":
         is_valid = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
     elif is_valid and kind in ("int", "float", "decimal"):
         number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"

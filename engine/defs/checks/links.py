@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from engine.defs import url_patterns
 from engine.defs.builders.bodies import iter_scalars
+from engine.defs.checks.fields import check_candidates
 from engine.defs.checks.series import add_no_content, has_content
 from engine.defs.language.keys import data_def_of, is_table, iter_all_tasks, keys_of
 from engine.defs.language.kinds import url_problem
@@ -54,6 +55,7 @@ class _LinkCheck:
         for key in ("selector", "attribute"):
             if "url" in link.entries and key in link.entries:
                 self._add(key, "conflict", f"`url` is the URL of the link, and `{key}` selects one; keep one")
+        check_candidates(link, self._problems)
         _check_request(link, self._problems)
         if self._in_block and self._block is None:
             message = "`inBlock` needs the `query.block` of the dataDef: without it, the page is the only record"

@@ -322,6 +322,10 @@ def _field_keys_except(*kept: str) -> tuple[str, ...]:
 
 NESTING_EXCLUDES = _field_keys_except("selector", "all", "join", "default", "required", "fields", "convert", "fromStep")
 """Keys of a field without a meaning beside `fields`."""
+TABLE_EXCLUDES = _field_keys_except(
+    "selector", "scope", "all", "default", "required", "type", "fields", "fromStep", "format", "locale", *MARKED_TYPES
+)
+"""Keys of a field without a meaning beside `type: table`; other checks name those of other types."""
 STEP_EXCLUDES = _field_keys_except("type", "format", "locale", "default", "required", "fromStep")
 """Keys of a field without a meaning beside `fromStep`."""
 

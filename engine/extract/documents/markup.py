@@ -9,6 +9,8 @@ one."""
 
 FORBIDDING = (b"nofollow", b"noindex", b"none")
 BASE = b"<base"
+SPANS = (b"rowspan", b"colspan")
+_WORDS = (BASE, *FORBIDDING, *SPANS)
 _KEPT_BYTES = 1_000_000
 _SLICE_BYTES = 256 * 1024
 _START_BYTES = 4_096
@@ -32,7 +34,7 @@ class Markup:
         return self._text.lower() if self._kept is None else self._kept
 
     def mentions(self, word: bytes) -> bool:
-        """Whether a word, `BASE` or one of `FORBIDDING`, occurs. Makes no copy of a large page."""
+        """Whether a word, `BASE` or one of `FORBIDDING` or `SPANS`, occurs. Makes no copy of a large page."""
         if self._kept is not None:
             return word in self._kept
         if self._mentions is None:
@@ -41,7 +43,7 @@ class Markup:
 
     def _find_words(self) -> Iterator[bytes]:
         """The words that occur in a large page, which is lowered piece by piece."""
-        missing, overlap = {BASE, *FORBIDDING}, max(map(len, (BASE, *FORBIDDING)))
+        missing, overlap = {*_WORDS}, max(map(len, _WORDS))
         for at in range(0, len(self._text), _SLICE_BYTES):
             piece = self._text[at : at + _SLICE_BYTES + overlap].lower()
             occurring = [word for word in missing if word in piece]

@@ -227,5 +227,6 @@ _CONVERTERS: Mapping[FieldType, Converter] = {
     "date": _date,
     "url": _url,
     "json": _json,
+    "table": _json,
     "file": _file,
 }

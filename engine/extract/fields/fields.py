@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 from engine.extract.documents.json_value import MISSING
 from engine.extract.fields.convert import default_converter_for
 from engine.extract.fields.field_texts import ConverterSource, FieldTexts, no_converters
+from engine.extract.fields.html_table import find_table, read_table
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
 from engine.extract.select.css import Speed
 from engine.extract.select.node_value import JsonValue, json_value_text, read_node, read_text, read_verbatim
 from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import CssSelector, JmesPathSelector, PageSelector, Selector, compile_selector
+from engine.extract.select.srcset import is_srcset, read_candidates
 from engine.model.definition import Field
 from engine.model.file import MAX_FILES
 from engine.model.record import to_text
 from engine.model.stored_form import SourcePosition
+from engine.urls import join
 
 if TYPE_CHECKING:
     from engine.extract.select.node_value import SelectedNode
@@ -76,6 +79,10 @@ class FieldReader:
             return self._read_invalid
         if self._nested:
             return self._read_objects
+        if field.type == "table":
+            return self._read_tables
+        if is_srcset(field.attribute):
+            return self._read_candidates
         if field.split is not None:
             return self._read_parts
         if field.value is not None:
@@ -137,6 +144,25 @@ class FieldReader:
 
     def _read_all(self, scope: Scope, budget: Budget) -> Any:
         return self._make_list(map(self._read_node, self._selector.all(scope)), budget)
+
+    def _read_tables(self, scope: Scope, budget: Budget) -> Any:
+        nodes = self._selector.all(scope) if self._field.all else [self._selector.first(scope)]
+        elements = [Scope(scope.page, node).html for node in nodes if node is not None]
+        tables = [read_table(table, budget) for table in map(find_table, elements) if table is not None]
+        return self._or_default(tables if self._field.all else next(iter(tables), []), budget)
+
+    def _read_candidates(self, scope: Scope, budget: Budget) -> Any:
+        """The absolute URLs of a `srcset`: of all matches, of the first one as a list (`split`), or its first URL."""
+        field = self._field
+        nodes = self._selector.all(scope) if field.all else [self._selector.first(scope)]
+        urls: list[str] = []
+        for node in nodes:
+            budget.time_budget.check_patience()
+            text = None if node is None else read_node(node, field.attribute)
+            for url in read_candidates(text or "", largest=field.largest):
+                urls.append(join(budget.page.base, url, keep_fragment=True) or url)
+                budget.charge(urls[-1])
+        return self._make_list(urls, budget) if field.is_list else self._make_value(next(iter(urls), None), budget)
 
     def _read_constant(self, _scope: Scope, budget: Budget) -> Any:
         text = budget.context.render(self._field.value or "", budget.page)
@@ -214,14 +240,14 @@ class FieldReader:
             budget.missing.append(self.name)
         if field.has_default:
             value = self._convert_default(field.default, budget)
-        elif field.is_list or field.fields:
+        elif field.is_list or field.fields or field.type == "table":
             value = []
         if field.required and (value is None or value == []):
             raise self._rejected("the field is required but missing")
         return value
 
     def _convert_default(self, default: Any, budget: Budget) -> Any:
-        if self._field.fields:
+        if self._field.fields or self._field.type == "table":
             return default
         if self._field.is_list:
             items = default if isinstance(default, list | tuple) else [] if default is None else [default]

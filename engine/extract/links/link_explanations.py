@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from engine import urls
-from engine.extract.links.links import LinkFinder, has_nofollow, read_href
+from engine.extract.links.links import LinkFinder, has_nofollow, read_hrefs
 from engine.extract.page.budget import Budget
 from engine.extract.page.page import MAX_URL_CHARACTERS, host_name
 from engine.extract.page.patterns import PatternTimeout
@@ -43,13 +43,14 @@ def _list_reasons(finder: LinkFinder, scope: Scope, budget: Budget) -> Iterator[
     is_empty = True
     for node in finder.select(scope):
         is_empty = False
-        href = read_href(node, link.attribute)
-        if href is None:
+        hrefs = read_hrefs(node, link)
+        if not hrefs:
             yield "an element", f"it has no `{link.attribute}`"
-        elif context.nofollow and has_nofollow(read_node(node, "rel")):
-            yield href, "it is marked nofollow"
-        elif finder.resolve_href(href, budget, {}) is None:
-            yield href, _reason(finder, href, budget)
+        for href in hrefs:
+            if context.nofollow and has_nofollow(read_node(node, "rel")):
+                yield href, "it is marked nofollow"
+            elif finder.resolve_href(href, budget, {}) is None:
+                yield href, _reason(finder, href, budget)
     if is_empty and scope.node is None:
         yield "", f"{NO_LINK}`{link.selector}` matches no element"
 

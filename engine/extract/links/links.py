@@ -13,6 +13,7 @@ from engine.extract.select.css import Speed
 from engine.extract.select.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.select.scope import Scope
 from engine.extract.select.selectors import Selector, compile_selector
+from engine.extract.select.srcset import is_srcset, read_candidates
 from engine.model.definition import DataDef
 from engine.model.job import link_key
 from engine.model.link import Link
@@ -46,6 +47,7 @@ class LinkFinder:
         self.link = link
         self._query_stripper = query_stripper
         self._priorities = priorities
+        self._reads_slowly = link.attribute in CONTENT_ATTRIBUTES or is_srcset(link.attribute)
         self._compile_error: str | None = None
         self._selector: Selector | None = None
         self._allow: tuple[TimedPattern, ...] = ()
@@ -111,12 +113,11 @@ class LinkFinder:
         """The distinct hrefs of the elements, without fragments, in document order."""
         name = self.link.attribute
         hrefs: dict[str, None] = {}
-        if name in CONTENT_ATTRIBUTES or not (nodes and isinstance(nodes[0], LexborNode)):
+        if self._reads_slowly or not (nodes and isinstance(nodes[0], LexborNode)):
             for node in nodes:
                 time_budget.check_patience()
-                text = read_href(node, name)
-                if text is not None and not (check_rel and has_nofollow(read_node(node, "rel"))):
-                    hrefs[text.partition("#")[0]] = None
+                if not (check_rel and has_nofollow(read_node(node, "rel"))):
+                    hrefs |= dict.fromkeys([text.partition("#")[0] for text in read_hrefs(node, self.link)])
             return hrefs
         for node in nodes:
             # Hot path: a CSS selector returns only elements, so their kind is not checked.
@@ -275,12 +276,15 @@ def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
     return before - len(links)
 
 
-def read_href(node: "SelectedNode", name: str) -> str | None:
-    """The URL as written; None if missing. A blank text is missing; a blank `href` is the page itself."""
+def read_hrefs(node: "SelectedNode", link: Link) -> list[str]:
+    """The URLs as written: several of a `srcset`. A blank text is missing; a blank `href` is the page itself."""
+    name = link.attribute
     if isinstance(node, str) or (isinstance(node, JsonValue) and not isinstance(node.value, dict)):
         name = "text"
     text = read_node(node, name)
-    return None if text is not None and name in CONTENT_ATTRIBUTES and not text.strip() else text
+    if text is None or (name in CONTENT_ATTRIBUTES and not text.strip()):
+        return []
+    return read_candidates(text, largest=link.largest) if is_srcset(name) else [text]
 
 
 def _join_plainly(folder: str, href: str) -> str:

@@ -12,7 +12,7 @@ from engine.extract.links import html_form
 from engine.extract.links.filled_text import Lookup, MissingValue, fill_url
 from engine.extract.links.form_encoding import URL_ENCODED, encode_form, merge_fields
 from engine.extract.links.link_explanations import explain_links
-from engine.extract.links.links import LinkFinder, read_href, reject_link
+from engine.extract.links.links import LinkFinder, read_hrefs, reject_link
 from engine.extract.links.request_template import fill_body, sends_secret_elsewhere
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import PatternTimeout
@@ -185,7 +185,7 @@ class _RecordLinkFinder:
         elif form is not None:
             href = form.action or budget.page.url
         else:
-            href = None if node is None else read_href(node, self.link.attribute)
+            href = next(iter(read_hrefs(node, self.link)), None) if node is not None else None
         if href is None:
             return None
         fields = form.fields if form is not None else ()

@@ -86,7 +86,7 @@ def _checker_for(field: Field) -> Callable[[Any], Any]:
 def _default_of(field: Field) -> Any:
     if not field.has_default or field.default is None:
         return None
-    if field.type in ("json", "url", "file") and not isinstance(field.default, str):
+    if field.type in ("json", "table", "url", "file") and not isinstance(field.default, str):
         return field.default
     return default_converter_for(field)(to_text(field.default).strip(), "")
 
@@ -169,5 +169,5 @@ def _unexpected(value: Any, expected: str) -> ValueError:
 
 _CHECKERS: Mapping[str, Callable[[Any], Any]] = {
     "str": _text, "int": _int, "float": _float, "decimal": _decimal, "bool": _bool, "date": _date, "url": _text,
-    "json": _json, "price": _json, "file": _text,
+    "json": _json, "price": _json, "table": _objects, "file": _text,
 }  # fmt: skip

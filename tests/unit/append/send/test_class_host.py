@@ -7,16 +7,26 @@ from engine.append.send.class_host import RowReader
 
 def test_values_have_the_types_of_their_fields() -> None:
     types = {"text": "str", "count": "int", "share": "float", "price": "decimal", "seen": "bool", "data": "json"}
-    reader = RowReader([*types, "prices", "parts", "absent"], types, {"prices": "decimal"})
+    types["amount"] = "price"
+    parts = {"n": "decimal", "deep": {"x": "float", "y": "int"}}
+    items = {"prices": "decimal", "parts": parts, "amounts": "price"}
+    reader = RowReader([*types, *items, "absent"], types, items)
     row = reader.read(
         '{"share":2,"price":1.50,"text":"a","count":123456789012345678901234567890,"seen":true,'
-        '"data":{"n":1.10,"m":[1,2.5,null]},"prices":[1,2.50],"parts":[{"n":0.1}],"other":1}'
+        '"data":{"n":1.10,"m":[1,2.5,null]},"prices":[1,2.50],"parts":[{"n":0.10,"deep":[{"x":2,"y":2}]},{"n":3}],'
+        '"amount":{"amount":1116,"currency":"€"},"amounts":[{"amount":2}],"other":1}'
     )
-    assert list(row) == [*types, "prices", "parts", "absent"]
+    assert list(row) == [*types, *items, "absent"]
     assert row == {
         "text": "a", "count": 123456789012345678901234567890, "share": 2.0, "price": Decimal("1.50"), "seen": True,
-        "data": {"n": Decimal("1.10"), "m": [1, 2.5, None]}, "prices": [Decimal(1), Decimal("2.50")],
-        "parts": [{"n": 0.1}], "absent": None,
+        "data": {"n": Decimal("1.10"), "m": [1, Decimal("2.5"), None]}, "prices": [Decimal(1), Decimal("2.50")],
+        "parts": [{"n": Decimal("0.10"), "deep": [{"x": 2.0, "y": 2}]}, {"n": Decimal(3)}], "absent": None,
+        "amount": {"amount": Decimal(1116), "currency": "€"}, "amounts": [{"amount": Decimal(2)}],
     }  # fmt: skip
     assert isinstance(row["share"], float)
     assert str(row["price"]) == "1.50"
+    assert [type(part["n"]) for part in row["parts"]] == [Decimal, Decimal]
+    assert {type(value) for value in (row["amount"]["amount"], row["amounts"][0]["amount"], row["data"]["m"][1])} == {
+        Decimal
+    }
+    assert [type(value) for value in row["parts"][0]["deep"][0].values()] == [float, int]

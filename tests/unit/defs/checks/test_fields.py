@@ -51,6 +51,10 @@ PROBLEMS = [
     ("conflict", "{§split: '/', type: json}", "keep it, or"),
     ("conflict", "{§split: '/', type: bool, match: x}", "keep it, or"),
     ("conflict", "{selector: a, §split: '/', fields: {x: {}}}", "keep one"),
+    ("conflict", "{attribute: src, §largest: true}", "needs `attribute: srcset`"),
+    ("conflict", "{selector: table, type: table, §match: x}", "no effect with `type: table`"),
+    ("conflict", "{selector: table, type: table, §attribute: href}", "no effect with `type: table`"),
+    ("wrong-type", "{selector: table, type: table, default: §x}", "valid for `type: table`"),
     ("bad-mark", "{type: decimal, decimalMark: §',,'}", "one character"),
     ("bad-mark", "{type: decimal, decimalMark: §''}", "one character"),
     ("bad-mark", "{type: decimal, decimalMark: §1}", "other than a digit"),
@@ -102,6 +106,7 @@ def test_a_wrong_key_has_its_place(tmp_path: Path, code: str, field: str, advice
         ("{selector: a, §join: ';'}", "`split`"),
         ("{§whitespace: keep, type: int}", "remove it"),
         ("{§replace: []}", "remove it"),
+        ("{selector: img, attribute: srcset, §split: ', '}", "write `all: true`"),
     ],
 )
 def test_a_key_without_effect_is_a_warning(tmp_path: Path, field: str, advice: str) -> None:

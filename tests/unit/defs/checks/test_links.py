@@ -46,6 +46,7 @@ LINKS = [
     ("conflict", "{url: §'/x?s=%{field.sku}'}", "add `inBlock: true`"),
     ("missing-key", "§{linkGroup: detail}", "needs a `selector`, or a `url`"),
     ("missing-key", "§{form: {a: b}}", "needs a `selector`, or a `url`"),
+    ("conflict", "{selector: img, attribute: src, §largest: true}", "needs `attribute: srcset`"),
     ("conflict", "{url: /x, §selector: a}", "keep one"),
     ("conflict", "{url: /x, §attribute: href}", "keep one"),
     ("wrong-type", "{url: §[/x]}", "a text"),
