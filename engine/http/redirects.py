@@ -1,6 +1,7 @@
 """Follows redirects one hop at a time, and builds the request for each target."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 
 from engine import urls
 from engine.http.errors import FetchFailed
@@ -11,6 +12,7 @@ from engine.model.retry_policy import FOUND, SEE_OTHER
 from engine.model.variables import variable_names
 from engine.urls import QueryStripper
 
+_NOTHING: Mapping[bytes, str] = MappingProxyType({})
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 SendHop = Callable[[str, Request], Awaitable[FetchResponse]]
 """Sends one request. Raises FetchFailed."""
@@ -73,23 +75,23 @@ class RedirectChain:
     __slots__ = ("_find_cookies", "_limit", "_query_stripper", "_sent_cookies", "hops", "keys", "request", "url")
 
     def __init__(
-        self, url: str, request: Request, *, limit: int, hops: int = 0, earlier_keys: Sequence[bytes] = (),
+        self, url: str, request: Request, *, limit: int, hops: int = 0, earlier: Mapping[bytes, str] = _NOTHING,
         query_stripper: QueryStripper | None = None, find_cookies: FindCookies = lambda *_: "",
     ) -> None:  # fmt: skip
-        """`limit`: redirects to follow, `hops` of them already followed, from the URLs of `earlier_keys`.
+        """`limit`: redirects to follow, `hops` of them already followed.
 
+        `earlier`: the keys of URLs that led here in earlier leases, with the Cookie headers that they would get now.
         `query_stripper`: for the targets; None: they are followed as the site gives them.
         """
         self.url = url
         self.request = request
         self.hops = hops
         key = _key_of(url, request)
-        self.keys = [*[earlier for earlier in earlier_keys if earlier != key], key]
+        self.keys = [*[known for known in earlier if known != key], key]
         self._limit = limit
         self._query_stripper = query_stripper
         self._find_cookies = find_cookies
-        self._sent_cookies: dict[bytes, str] = {}
-        """The Cookie headers of the requests in this lease, by key; those of earlier leases count as empty."""
+        self._sent_cookies = dict(earlier)
 
     def advance(self, response: FetchResponse) -> None:
         """Move to a redirect's target. Raises RedirectRejected; FetchFailed if a secret would leave its site."""
@@ -110,7 +112,7 @@ class RedirectChain:
         self.hops += 1
         key = _key_of(self.url, self.request)
         if key in self.keys:
-            if self._find_cookies(self.url, self.request) == self._sent_cookies.get(key, ""):
+            if self._find_cookies(self.url, self.request) == self._sent_cookies[key]:
                 raise RedirectRejected("redirect loop")
             self.keys.remove(key)
         self.keys.append(key)

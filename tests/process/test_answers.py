@@ -198,6 +198,27 @@ def test_too_many_redirects_end(site: Site) -> Part:
     assert site.paths == ["/0", "/1", "/2", "/3", "/4"]
 
 
+def cookie_wall(request: Request) -> Page:
+    if "ok=1" in request.headers.get("cookie", ""):
+        return Page(html("<b>inside</b>"))
+    return Page(status=302, headers={"Location": "/wall", "Set-Cookie": "ok=1; Path=/wall"})
+
+
+@shared(*LIMITS)
+def test_a_cookie_wall_and_a_quick_refresh_lead_on(site: Site) -> Part:
+    site["/wall"], site["/end"] = cookie_wall, html("end")
+    site["/loop"] = Page(status=302, headers={"Location": "/loop", "Set-Cookie": "no=1; Path=/elsewhere"})
+    refresh = '<meta http-equiv=refresh content="%s;url=/end">on the way'
+    site["/quick"], site["/slow"] = html(refresh % 1), html(refresh % 60)
+    site["/large"] = html(refresh % 0 + "<p>x</p>" * 20_000)
+    crawl = yield defs(*(site.url(path) for path in ("/wall", "/loop", "/quick", "/slow", "/large")))
+    assert crawl.jobs == {"done": 4, "failed": 1}
+    assert crawl.job(site.url("/loop"))["reason"] == "redirect loop"
+    assert (site.count("/wall"), site.count("/loop")) == (2, 1)
+    ends = ["/end", "/end", "/slow", "/wall"]
+    assert sorted(row["url"] for row in crawl.rows("page")) == [site.url(path) for path in ends]
+
+
 @shared()
 def test_a_redirect_to_an_invalid_url_fails(site: Site) -> Part:
     locations = ["ftp://h/x", "javascript:x", "http://[::bad", "", None]

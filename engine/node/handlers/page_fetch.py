@@ -34,12 +34,13 @@ class StartChain(Struct, frozen=True):
     """The cookies that a request would have now."""
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage:
-        url, request, earlier_keys = job.url, job.request, []
+        url, request, earlier = job.url, job.request, dict[bytes, str]()
         if job.target:
-            earlier_keys.append(document_key(url, request.method, request.body, request.variant))
+            key = document_key(url, request.method, request.body, request.variant)
+            earlier[key] = self.find_cookies(job, url, request)
             url, request = job.target, build_target_request(request, url, job.target)
         page.chain = RedirectChain(
-            url, request, limit=self.max_redirects, hops=job.hops, earlier_keys=earlier_keys,
+            url, request, limit=self.max_redirects, hops=job.hops, earlier=earlier,
             query_stripper=self.find_stripper(job.defs_version), find_cookies=partial(self.find_cookies, job),
         )  # fmt: skip
         return page

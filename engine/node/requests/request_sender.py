@@ -1,6 +1,7 @@
 """Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
 import time
+from contextlib import suppress
 from functools import partial
 
 from msgspec import Struct, field
@@ -302,12 +303,14 @@ class RequestSender:
         return self._middleware.find(names, job.defs_version, self._def_cache.definitions)
 
     def cookie_header(self, job: LeasedJob, url: str, request: Request) -> str:
-        """The cookies that a request of the job would have now."""
+        """The cookies that a request of the job would have now; empty if it cannot be built."""
         jar_mode = self._def_cache.host_rule(job.defs_version, urls.host_key(url)).jar_mode
-        return self._fetcher.cookie_header(
-            url, request, self._host_part(job, url), url_from_defs=job.is_written(url),
-            session_cookies=_sends_cookies(job, jar_mode),
-        )  # fmt: skip
+        with suppress(FetchFailed):
+            return self._fetcher.cookie_header(
+                url, request, self._host_part(job, url), url_from_defs=job.is_written(url),
+                session_cookies=_sends_cookies(job, jar_mode),
+            )  # fmt: skip
+        return ""
 
     def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:
         """Whether the defs set a `Range` header, for the request or its host."""

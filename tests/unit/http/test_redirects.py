@@ -1,5 +1,6 @@
 """Following redirects: which hop comes next, and which are rejected."""
 
+from copy import copy
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def response(
 
 
 def test_each_hop_moves_to_the_target_and_keeps_its_key() -> None:
-    chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier_keys=[document_key("http://a/0")])
+    chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier={document_key("http://a/0"): ""})
     chain.advance(response(302, "http://a/2"))
     assert (chain.url, chain.hops) == ("http://a/2", 2)
     assert chain.keys == [document_key(url) for url in ("http://a/0", "http://a/1", "http://a/2")]
@@ -29,7 +30,7 @@ def test_each_hop_moves_to_the_target_and_keeps_its_key() -> None:
 
 @pytest.mark.parametrize("target", ["http://a/1", "http://a/0"])
 def test_a_loop_is_rejected_at_the_repeated_url(target: str) -> None:
-    chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier_keys=[document_key("http://a/0")])
+    chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier={document_key("http://a/0"): ""})
     with pytest.raises(RedirectRejected, match="redirect loop"):
         chain.advance(response(302, target))
     assert (chain.url, chain.hops) == (target, 2)
@@ -38,8 +39,8 @@ def test_a_loop_is_rejected_at_the_repeated_url(target: str) -> None:
 def cookie_chain(jar: dict[str, str], *earlier: str, limit: int = 5) -> RedirectChain:
     """A chain at `/1` of a site whose cookies are in `jar`, by URL."""
     return RedirectChain(
-        "http://a/1", Request(), limit=limit, hops=len(earlier), earlier_keys=[document_key(url) for url in earlier],
-        find_cookies=lambda url, _: jar.get(url, ""),
+        "http://a/1", Request(), limit=limit, hops=len(earlier),
+        earlier={document_key(url): jar.get(url, "") for url in earlier}, find_cookies=lambda url, _: jar.get(url, ""),
     )  # fmt: skip
 
 
@@ -79,9 +80,16 @@ def test_a_job_that_was_put_back_at_its_own_url_is_asked_again() -> None:
     assert again.keys == [document_key("http://a/1")]
     with pytest.raises(RedirectRejected, match="redirect loop"):
         again.advance(response(302, "http://a/1", cookie_header="ok=1"))
+
+
+def test_a_job_that_was_put_back_notes_the_cookies_that_its_first_url_would_get() -> None:
+    jar = {"http://a/0": "ok=1"}
     bounced = cookie_chain(jar, "http://a/0")
-    bounced.advance(response(302, "http://a/0", cookie_header="ok=1"))
+    jar["http://a/0"] = "ok=1; session=2"
+    bounced.advance(response(302, "http://a/0"))
     assert bounced.keys == [document_key("http://a/1"), document_key("http://a/0")]
+    with pytest.raises(RedirectRejected, match="redirect loop"):
+        cookie_chain(jar, "http://a/0").advance(response(302, "http://a/0"))
 
 
 def test_the_limit_is_of_all_hops() -> None:
@@ -129,7 +137,7 @@ async def test_following_returns_the_final_response_and_its_url() -> None:
 
 def stripped_chain(*, earlier: str = "http://a/0", url: str = "http://a/1") -> RedirectChain:
     stripper = QueryStripper({"a": ["sid", "utm_*"]})
-    return RedirectChain(url, Request(), limit=9, earlier_keys=[document_key(earlier)], query_stripper=stripper)
+    return RedirectChain(url, Request(), limit=9, earlier={document_key(earlier): ""}, query_stripper=stripper)
 
 
 def test_a_target_loses_the_keys_that_its_host_drops() -> None:
@@ -158,7 +166,7 @@ def test_a_target_that_was_asked_for_without_its_keys_keeps_them(visited: str) -
 
 
 def stripped_again(chain: RedirectChain) -> RedirectChain:
-    again = stripped_chain()
+    again = copy(chain)
     again.keys = [*chain.keys]
     return again
 
