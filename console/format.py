@@ -97,10 +97,16 @@ def format_eta(eta: Eta) -> str:
 
 def describe_eta(eta: Eta) -> str:
     """The same with its bound: `3:12, bound by img.example (delay 0.5 s)`."""
+    bound = eta_bound(eta)
+    return f"{format_eta(eta)}, bound by {bound}" if bound else format_eta(eta)
+
+
+def eta_bound(eta: Eta) -> str:
+    """What bounds the end of a run: `img.example (delay 0.5 s)`; empty if nothing is known to."""
     if eta.seconds is None or eta.bound_by is None:
-        return format_eta(eta)
+        return ""
     host = eta.bound_by.removesuffix(":443").removesuffix(":80")
-    return f"{format_eta(eta)}, bound by {host}" + (f" ({eta.reason})" if eta.reason else "")
+    return f"{host} ({eta.reason})" if eta.reason else host
 
 
 def format_time(at: float) -> str:

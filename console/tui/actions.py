@@ -17,7 +17,9 @@ from console.tui.state.control import ControlClient, Retried
 from console.tui.state.source import PollResult
 from console.tui.widgets.bars import HintBar
 from engine.errors import CrawlError, UsageError
+from engine.model.run import RunState
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
+from engine.store.read.snapshot import SequenceRow
 from engine.store.transactions.exclude import queued_filter
 
 Command = Callable[[], tuple[bool, str]]
@@ -177,7 +179,7 @@ class Actions:
             self._app.show_toast("`crawl-console run` resumes the run", "warning")
         else:
             run = poll.snapshot.run
-            order = f"resumes run {run.id}" if run.state.is_open else "begins a new run"
+            order = "begins a new run" if run.state is RunState.DONE else f"resumes run {run.id} ({run.state})"
             lines = [f"A supervisor starts, and {order}."]
             self.confirm_then("Start the supervisor", lines, "Start", lambda: self._run_command("start", start))
 
@@ -188,6 +190,12 @@ class Actions:
             if "operator" in (poll.snapshot.run.paused or ""):
                 order, opposite = opposite, order
             self.send_command(order, {}, undo=(opposite, {}))
+
+    def toggle_sequence(self, sequence: SequenceRow) -> None:
+        """Pause a sequence, or resume it."""
+        order, opposite = ("resume", "pause") if sequence.paused else ("pause", "resume")
+        name = {"sequence": f"{sequence.group}@{sequence.host}"}
+        self.send_command(order, name, undo=(opposite, name))
 
     def add_node(self) -> None:
         self._scale_nodes(1)

@@ -217,8 +217,8 @@ class Console(App[int], inherit_bindings=False):
         self.poll_failure = None
         self.last_poll = message.result
         self.rates.update(message.result)
-        if message.result.requester is self.log_buffer:
-            self.log_buffer.add(*message.result.view_data)
+        if message.result.log is not None:
+            self.log_buffer.add(*message.result.log)
         self.quit_flow.handle_run_end(message.result)
         self.update_screen()
 

@@ -19,7 +19,7 @@ class Frame:
     """Builds the frame's widgets and keeps them up to date."""
 
     def __init__(self, data: Path, rates: Rates) -> None:
-        self.header = Header()
+        self.header = Header(rates)
         self.header.project, self._rates = project_name(data), rates
         self.tabs = Tabs()
         self.body = Container(id="body")
@@ -65,7 +65,7 @@ class Frame:
 
 def _reload_note(poll: PollResult) -> str:
     accepted = poll.accepted_defs
-    return f"reload {format_time(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
+    return f"reloaded {format_time(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
 
 
 def project_name(data: Path) -> str:

@@ -92,10 +92,14 @@ class Navigation:
         assert isinstance(table, LineTable)
         self._app.open_dialog(ColumnsPanel(table), lambda _: None)
 
-    def push_summary(self) -> None:
-        from console.tui.screens.summary import SummaryView
+    def show_summary(self) -> None:
+        """Show what the run gave so far, on the Nodes screen."""
+        from console.tui.screens.nodes import NodesView
 
-        self.push_view(SummaryView())
+        self.switch_to("nodes")
+        view = self.views["nodes"]
+        assert isinstance(view, NodesView)
+        view.show_summary()
 
     def pop_view(self) -> None:
         if len(self.view_stack) > 1:
@@ -139,6 +143,5 @@ class Navigation:
 
     def refresh_query(self, *, at_once: bool = True) -> None:
         view = self.view_stack[-1]
-        self._poller.set_query(
-            self._app.log_buffer if view.READS_LOG else view, view.view_query(), view.SNAPSHOT_LIMIT, at_once=at_once
-        )
+        log_query = self._app.log_buffer.read_new if view.READS_LOG else None
+        self._poller.set_query(view, view.view_query(), log_query, view.SNAPSHOT_LIMIT, at_once=at_once)

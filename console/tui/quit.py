@@ -1,4 +1,4 @@
-"""Quitting: asks what happens to the run, chooses the exit code, shows the summary when the run ends."""
+"""Quitting: asks what happens to the run, chooses the exit code, says when the run ends."""
 
 from console.format import plural
 from console.tui.host import AppHost
@@ -13,7 +13,7 @@ class QuitFlow:
         self._app = app
         self.quit_when_run_ends = False
         self._saw_supervisor = False
-        self._summary_shown = False
+        self._end_shown = False
 
     def quit(self) -> None:
         """Close the console; the owner of the supervisor is asked first what happens to the run."""
@@ -61,13 +61,13 @@ class QuitFlow:
         return self._saw_supervisor or self._app.options.owner
 
     def handle_run_end(self, poll: PollResult) -> None:
-        """Once the run has ended, show the summary, or close the console if the operator asked for that."""
+        """Once the run has ended, say so, or close the console if the operator asked for that."""
         run = poll.snapshot.run
         if poll.supervisor_pid is not None:
-            self._saw_supervisor = True
-        elif run is not None and self._run_observed and not run.state.is_open and not self._summary_shown:
-            self._summary_shown = True
+            self._saw_supervisor, self._end_shown = True, False
+        elif run is not None and self._run_observed and not run.state.is_open and not self._end_shown:
+            self._end_shown = True
             if self.quit_when_run_ends:
                 self.close_console()
             else:
-                self._app.navigation.push_summary()
+                self._app.show_toast(f"run {run.id} {run.state}: 1 shows what it gave")

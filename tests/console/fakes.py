@@ -7,11 +7,13 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import orjson
+
 from console.tui.app import Console
 from console.tui.config import Config
 from console.tui.options import ConsoleOptions
 from console.tui.state.control import Retried
-from console.tui.state.source import AcceptedDefs
+from console.tui.state.source import AcceptedDefs, SupervisorBeat
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request
@@ -19,6 +21,7 @@ from engine.store.read.browse import Ancestor, ChildEntry, DocumentDetail, JobDe
 from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.tables.run.events import Event
 from engine.store.transactions.exclude import EndedJob, Exclusion
+from engine.supervise.commands import parse_arguments
 from tests.console.builders import AT, line, run_report, snapshot
 
 DEFS = Definitions(
@@ -72,6 +75,9 @@ class FakeSource:
     def supervisor_pid(self, snapshot):
         return self.supervisor
 
+    def supervisor_beat(self):
+        return SupervisorBeat(0.2, 0.003)
+
     def events(self, run, after, limit):
         return [line for line in self.lines if line[0] > after][:limit]
 
@@ -81,9 +87,6 @@ class FakeSource:
     def last_events(self, run, event_filter, limit):
         levels = event_filter.levels.include
         return [line for line in self.lines if line[1].level in levels and line[1].kind != "page"][-limit:]
-
-    def failure_reasons(self, run, limit):
-        return [job.reason for job in self.jobs_ if job.state == "FAILED"][:limit]
 
     def matching(self, job_filter):
         return [
@@ -98,10 +101,9 @@ class FakeSource:
 
     def jobs(self, run, job_filter, after, limit, *, backwards):
         jobs = self.matching(job_filter)
-        if backwards:
-            jobs = [j for j in reversed(jobs) if after is None or j.id < after.id]
-        else:
-            jobs = [j for j in jobs if after is None or j.id > after.id]
+        jobs = list(reversed(jobs)) if backwards else jobs
+        if after is not None:
+            jobs = jobs[next((place for place, j in enumerate(jobs, 1) if j.id == after.id), 0) :]
         page = tuple(jobs[:limit])
         return Listing(page, page[-1].cursor if len(jobs) > limit else None)
 
@@ -166,6 +168,7 @@ class FakeControlClient:
         self._source = source
 
     def send(self, name, arguments):
+        parse_arguments(name, orjson.dumps(arguments))  # as the supervisor does
         self.commands.append((name, arguments))
         if self.error:
             raise CrawlError(self.error, "Try again.")

@@ -37,10 +37,10 @@ async def test_dead_nodes_take_one_line_below_the_living(tmp_path):
         await console.until(lambda: " n31 " in console.screen())
         lines = [line for line in console.text() if " ✗ " in line]
         assert len(lines) == 1
-        assert "✗ 30 dead" in lines[0]
+        assert "30 nodes" in lines[0]
         assert "300" in lines[0]
         assert "n30 died: signal 9, n29" in lines[0]
-        assert console.screen().index(" n32 ") < console.screen().index("30 dead")
+        assert console.screen().index(" n32 ") < console.screen().index("30 nodes")
 
 
 async def test_the_log_says_what_matters_first_at_80_columns(tmp_path):
@@ -58,10 +58,10 @@ async def test_the_log_says_what_matters_first_at_80_columns(tmp_path):
 @pytest.mark.parametrize(
     ("hosts", "words"),
     [
-        ([host("a:80", next_in=0.4), host("b:80", backoff=9.0)], "next in 0.4s: a:80's delay"),
-        ([host("b:80", backoff=9.0)], "next in 9.0s: b:80 rests"),
-        ([host("a:80", running=4, waiting=3)], "a:80 is at its concurrency of 4"),
-        ([host("a:80", waiting=0)], "no job is ready"),
+        ([host("a:80", next_in=0.4), host("b:80", backoff=9.0)], "idle: delay of a:80, next in 0.4s"),
+        ([host("b:80", backoff=9.0)], "idle: b:80 rests, next in 9.0s"),
+        ([host("a:80", running=4, waiting=3)], "idle: a:80 is at its concurrency of 4"),
+        ([host("a:80", waiting=0)], "idle: no job is ready"),
     ],
 )
 async def test_an_idle_node_says_why(tmp_path, hosts, words):

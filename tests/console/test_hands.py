@@ -4,7 +4,7 @@ import pytest
 
 from console.tui.config import Config, load
 from console.tui.widgets.columns import Column, place_columns
-from tests.console.builders import host, line, node, snapshot
+from tests.console.builders import host, line, node, run, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 
@@ -188,6 +188,56 @@ async def test_a_lost_supervisor_is_restarted(tmp_path):
         await console.press("y")
         await console.until(lambda: started == [True])
         await console.until(lambda: any("supervisor 77 started" in toast for toast in console.toasts()))
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("KILLED", "resumes run 3f2a (KILLED)"),
+        ("CANCELLED", "resumes run 3f2a (CANCELLED)"),
+        ("FAILED", "resumes run 3f2a (FAILED)"),
+        ("DONE", "begins a new run"),
+    ],
+)
+async def test_a_start_says_whether_it_resumes_the_run(tmp_path, state, words):
+    source = FakeSource()
+    source.current = snapshot(run=run(state=state, stage="SHUTDOWN_COMPLETE"))
+    source.supervisor = None
+    async with open_console(tmp_path, source=source, start_supervisor=lambda: (True, "started")) as console:
+        await console.press("R")
+        await console.until(lambda: words in console.screen())
+
+
+async def test_the_cursor_stays_with_its_job_while_the_list_grows(tmp_path):
+    """Also on the first line, to which newer failed jobs are added."""
+    source = FakeSource()
+    source.jobs_ = [line(number, "FAILED", reason="HTTP 500") for number in (50, 40, 30)]
+    async with open_console(tmp_path, screen="failed", source=source) as console:
+        await console.press("slash")
+        await console.type("item")
+        await console.press("enter")
+        await console.until(lambda: "item/50" in console.screen())
+        for grown in ((60,), (80, 70), tuple(range(200, 160, -1))):
+            source.jobs_ = [*(line(number, "FAILED", reason="HTTP 500") for number in grown), *source.jobs_]
+            table = console.app.navigation.top.table
+            await console.until(lambda first=grown[0], table=table: table.rows[0].key == first)
+            assert table.row.key == 50
+            assert "item/50" in console.screen()
+            assert len(grown) > 2 or f"item/{grown[0]}" in console.screen(), "what comes first stays in sight"
+        await console.press("enter")
+        await console.until(lambda: "job 50 FAILED" in console.screen())
+
+
+async def test_the_palette_pauses_a_sequence_and_takes_it_back(tmp_path):
+    async with open_console(tmp_path) as console:
+        await console.press("colon")
+        await console.type("pause books@shop")
+        await console.press("enter")
+        name = {"sequence": "books@shop.example:443"}
+        await console.until(lambda: console.control_client.commands == [("pause", name)])
+        await console.until(lambda: any("u takes it back" in toast for toast in console.toasts()))
+        await console.press("u")
+        await console.until(lambda: console.control_client.commands[1:] == [("resume", name)])
 
 
 async def test_the_same_toast_is_not_stacked(tmp_path):

@@ -38,18 +38,18 @@ async def test_the_panel_shows_every_key(tmp_path):
 
 async def test_keys_send_commands(tmp_path):
     cases = (
-        (("x",), ("drain", {"node": "n1"})),
-        (("down", "down", "R", "y"), ("restart", {"node": "n3"})),
+        (("x",), ("drain", {"node": "n4"})),
+        (("down", "down", "down", "R", "y"), ("restart", {"node": "n3"})),
         (("p",), ("pause", {})),
         (("plus",), ("scale", {"count": 5})),
         (("minus",), ("scale", {"count": 3})),
         (("ctrl+r",), ("reload", {})),
         (("c", "y"), ("cancel", {})),
         (("X", "w"), ("kill", {})),
-        (("down", "X", "k"), ("kill", {"node": "n2"})),
-        (("space", "X", "y"), ("kill", {"node": "n1"})),
-        (("tab", "tab", "p"), ("pause", {"sequence": 1})),
-        (("down", "p"), ("resume", {"sequence": 2})),
+        (("down", "X", "k"), ("kill", {"node": "n1"})),
+        (("space", "X", "y"), ("kill", {"node": "n4"})),
+        (("tab", "tab", "p"), ("pause", {"sequence": "books@shop.example:443"})),
+        (("down", "p"), ("resume", {"sequence": "detail@img.example:443"})),
     )
     async with open_console(tmp_path) as console:
         for keys, command in cases:
@@ -64,7 +64,7 @@ async def test_several_marked_nodes_are_drained_at_once(tmp_path):
     async with open_console(tmp_path) as console:
         await console.press("space", "space", "x")
         await console.until(lambda: len(console.control_client.commands) == 2)
-        assert {arguments["node"] for _, arguments in console.control_client.commands} == {"n1", "n2"}
+        assert {arguments["node"] for _, arguments in console.control_client.commands} == {"n1", "n4"}
 
 
 async def test_a_dialog_that_is_not_confirmed_changes_nothing(tmp_path):
@@ -94,7 +94,7 @@ async def test_the_key_panel_scrolls_at_once_in_a_low_window(tmp_path):
 async def test_a_kill_says_what_is_lost(tmp_path):
     async with open_console(tmp_path) as console:
         await console.press("space", "X")
-        assert "n1 stops immediately" in console.screen()
+        assert "n4 stops immediately" in console.screen()
         assert "8 jobs in flight are lost" in console.screen()
 
 
@@ -201,7 +201,7 @@ async def test_a_stopped_log_counts_new_lines(tmp_path):
 
 async def test_the_log_of_several_nodes(tmp_path):
     async with open_console(tmp_path) as console:
-        await console.press("space", "down", "space", "l")
+        await console.press("down", "space", "down", "space", "l")
         await console.until(lambda: "log n1, n3" in console.screen())
         assert "88121" in console.screen()
         await console.press("l")

@@ -2,9 +2,11 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from console.tui.screens.base import View
 from engine.store.read.data_warnings import DataWarning
-from tests.console.builders import line, node, run, samples, snapshot
+from tests.console.builders import host, line, node, output, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 
@@ -15,8 +17,86 @@ async def test_nodes_show_their_state_as_sign_and_word(tmp_path):
             assert state in text
         assert "finishing 1 job" in text
         assert "no beat; img.example/a.png" in text
-        assert "33,116 / ≥ 45,653  42.1 pg/s  bad answers 0.1%  blocked 31  ETA ≥ 4:56" in text
+        assert "33,116 / ≥ 45,653  42.1 pg/s  118 rows/s  backlog 12  ETA ≥ 4:56" in text
         assert "4 Failed!7" in text
+
+
+async def test_rows_a_second_and_the_backlog_stay_on_the_narrowest_screen(tmp_path):
+    """What does not fit is dropped from the right."""
+    late = replace(run().eta, seconds=None, bound_by=None, reason=None)
+    for width, expected in (
+        (160, "118 rows/s → 1 file  backlog 12  ETA ≥ 4:56 img.example (delay 0.5 s)"),
+        (80, "33,116 / ≥ 45,653  42.1 pg/s  118 rows/s  backlog 12  ETA ≥ 4:56"),
+        (60, "33,116 / ≥ 45,653  42.1 pg/s  118 rows/s  backlog 12"),
+        (40, "118 rows/s  backlog 12"),
+        (30, "118 rows/s  backlog 12"),
+    ):
+        async with open_console(tmp_path, size=(width, 24)) as console:
+            assert expected in console.text()[1]
+            if width <= 60:
+                assert console.text()[1].endswith("backlog 12")
+            console.source.current = snapshot(run=run(eta=late), appenders=[output(backlog=10_001)])
+            await console.until(lambda: "118 rows/s" in console.text()[1] and "backlog 10k+" in console.text()[1])
+
+
+async def test_a_request_that_takes_long_shows_its_age(tmp_path):
+    cases = (
+        ({"now_age": 1.0, "now_limit": 30.0}, "item/88121", "text", None),
+        ({"now_age": 9.4, "now_limit": 30.0}, "9 s of 30 s", "text", None),
+        ({"now_age": 24.0, "now_limit": 30.0}, "24 s of 30 s", "warn", None),
+        ({"now_age": 90.0, "now_limit": 0.0}, "· 90 s", "text", " of "),
+    )  # fmt: skip
+    source = FakeSource()
+    async with open_console(tmp_path, source=source) as console:
+        for changes, expected, role, unexpected in cases:
+            source.current = snapshot(nodes=[node(1, **changes)])
+            await console.until(lambda expected=expected: expected in console.screen())
+            line = next(line for line in console.text() if " n1 " in line)
+            assert "shop" in line
+            assert unexpected is None or unexpected not in line
+            text, shown = console.app.navigation.views["nodes"].nodes.rows[0].cells[-1]
+            assert shown == role, text
+
+
+async def test_a_node_whose_jobs_wait_for_their_host_says_so(tmp_path):
+    source = FakeSource()
+    source.current = snapshot(nodes=[node(1, now="", in_flight=3)], hosts=[host("a:80", next_in=0.4)])
+    async with open_console(tmp_path, source=source, size=(120, 40)) as console:
+        await console.until(lambda: "delay of a:80, next in 0.4s" in console.screen())
+        assert "idle" not in console.screen()
+        source.current = snapshot(nodes=[node(1, now="", in_flight=0)], run=run(paused="operator"))
+        await console.until(lambda: "idle: the run is paused" in console.screen())
+
+
+async def test_appender_and_supervisor_are_rows_with_beat_and_state(tmp_path):
+    source = FakeSource()
+    source.current = snapshot(nodes=[node(1)])
+    cases = (
+        ({}, ("▶ writing", "0.1s", "backlog 12", "flush 4.2 ms", "rows/book")),
+        ({"backlog": 0}, ("● done", "backlog 0")),
+        ({"beat_age": 4.0}, ("! stale", "4.0s")),
+        ({"beat_age": None}, ("… starting",)),
+        ({"pid": None, "beat_age": None}, ("✗ dead",)),
+        ({"error": "/full: no space"}, ("/full: no space",)),
+    )
+    async with open_console(tmp_path, source=source, size=(100, 24)) as console:
+        for changes, expected in cases:
+            source.current = snapshot(nodes=[node(1)], appenders=[output(**changes)])
+            await console.settle()
+            await console.settle()
+            [line] = [line for line in console.text() if " appender " in line]
+            for words in expected:
+                assert words in line
+        [line] = [line for line in console.text() if " supervisor " in line]
+        assert "▶ ready     0.2s pid 4121  takeovers 0  tick 3 ms" in line
+        await console.press("G", "enter")
+        await console.until(lambda: "log supervisor" in console.screen())
+        await console.press("x", "X")
+        assert "n1 stops" not in console.screen()
+        assert console.control_client.commands == []
+        await console.press("escape", "escape")
+        source.supervisor = None
+        await console.until(lambda: "✗ lost" in console.screen())
 
 
 async def test_digits_open_screens(tmp_path):
@@ -46,7 +126,7 @@ async def test_a_screen_that_is_slow_to_appear_is_shown_once_it_is_there(tmp_pat
 
 async def test_enter_opens_a_nodes_jobs_and_a_job_and_escape_goes_back(tmp_path):
     async with open_console(tmp_path) as console:
-        await console.press("enter")
+        await console.press("down", "enter")
         await console.until(lambda: "Nodes > Jobs /node:n1" in console.screen())
         await console.until(lambda: "shop.example/item/1" in console.screen())
         await console.press("enter")
@@ -216,7 +296,7 @@ async def test_plots_change_their_time_range(tmp_path, monkeypatch):
             await console.until(lambda: f"Plots > {span}" in console.screen())  # noqa: B023
 
 
-async def test_the_summary_is_shown_when_the_run_ends(tmp_path):
+async def test_the_summary_stands_below_the_nodes_when_the_run_ends(tmp_path):
     async with open_console(tmp_path) as console:
         console.source.current = snapshot(
             run=run(state="DONE", stage="SHUTDOWN_COMPLETE"), nodes=[node(1, "TERMINATED", pid=None)]
@@ -226,10 +306,27 @@ async def test_the_summary_is_shown_when_the_run_ends(tmp_path):
         text = console.screen()
         assert "00:12:34" in text
         assert "/data/output/3f2a/rows/" in text
-        await console.until(lambda: "HTTP 500 (4 attempts)" in console.screen())
+        await console.until(lambda: "1  HTTP 500 (4 attempts)  shop.example:443" in console.screen())
         assert console.app.quit_flow.run_exit_code() == 1, "jobs failed"
-        await console.press("escape")
-        await console.until(lambda: "NODE" in console.screen())
+        assert "NODE" in text, "the screen and its keys stay"
+        await console.press("tab")
+        await console.until(lambda: "log all" in console.screen())
+
+
+async def test_the_end_of_a_run_leaves_the_screen_and_the_typed_text(tmp_path):
+    async with open_console(tmp_path, screen="jobs") as console:
+        await console.press("slash")
+        await console.type("item")
+        console.source.current = snapshot(run=run(state="KILLED", stage="SHUTDOWN_COMPLETE"))
+        console.source.supervisor = None
+        await console.until(lambda: any("run 3f2a KILLED: 1 shows" in toast for toast in console.toasts()))
+        assert console.app.prompt.value == "item"
+        await console.press("enter")
+        await console.until(lambda: "Jobs /item" in console.screen())
+        await console.press("1")
+        await console.until(lambda: "resumes the run" in console.screen())
+        console.source.current, console.source.supervisor = snapshot(), 4121
+        await console.until(lambda: "log all" in console.screen() and "run 3f2a KILLED" not in console.screen())
 
 
 async def test_warnings_about_the_data_are_alarms_and_stand_in_the_summary(tmp_path):
@@ -249,7 +346,7 @@ async def test_warnings_about_the_data_are_alarms_and_stand_in_the_summary(tmp_p
         )  # fmt: skip
         console.source.supervisor = None
         await console.until(lambda: "run 3f2a DONE" in console.screen())
-        assert "warning book.f3 was never filled in 20 records" in console.screen()
+        assert "warning   book.f3 was never filled in 20 records" in console.screen()
         assert console.app.quit_flow.run_exit_code() == 1, "an expectation was missed"
         console.source.current = snapshot(
             run=run(state="CANCELLED", stage="SHUTDOWN_COMPLETE", reason="--max-pages 5 reached"), warnings=warnings

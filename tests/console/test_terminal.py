@@ -58,8 +58,8 @@ def write_defs(folder, data_defs):
 
 
 def pages_done(text):
-    match = re.search(r" n1 .* [\d.]+ +(\d+) +\d+ ", text)
-    return int(match[1]) if match else 0
+    match = re.search(r" n1 .* [\d.]+ +([\d,]+) +\d+ ", text)
+    return int(match[1].replace(",", "")) if match else 0
 
 
 def test_attach_drain_kill_detach_and_cancel(folder):
@@ -71,14 +71,14 @@ def test_attach_drain_kill_detach_and_cancel(folder):
 
         first.press("x")
         first.until("draining")
-        first.until(lambda text: not re.search(r"n1 +runner", text))  # n1 has ended
+        first.until(lambda text: not re.search(r" n1 +[▶●◐■] ", text))  # n1 has ended
         first.press("j")
         first.until(lambda text: re.search(r"> +n3 ", text))
         first.press("g X")
         first.until("n2 stops immediately")
         first.press("y")
         first.until("✗ dead")
-        first.until(lambda text: re.search(r"replaced by|n3 +runner", text))
+        first.until(lambda text: re.search(r"replaced by|n3 +[▶●] ", text))
 
         first.press("q")
         first.until("Quit the console")
@@ -94,7 +94,7 @@ def test_attach_drain_kill_detach_and_cancel(folder):
     again = console(folder, "run")
     try:
         again.until("RUNNING")
-        again.until(f"supervisor {supervisor.pid}")
+        again.until(f"pid {supervisor.pid}")
         again.press("c")
         again.until("Cancel the run")
         again.press("y")

@@ -20,7 +20,7 @@ class View(ConsoleWidget):
     READ_INTERVAL: float | None = None
     """Seconds between two reads of its data; None: every poll reads them."""
     READS_LOG = False
-    """Whether its query reads new log lines, which the app adds to the log buffer."""
+    """Whether each poll reads new log lines, which the app adds to the log buffer."""
     SNAPSHOT_LIMIT = 60
     """How many sequences and hosts the snapshot holds for it."""
 

@@ -22,7 +22,6 @@ class ErrorsTable(LineTable):
 
     COLUMNS = (Column("AGE", 5, right=True), Column("NODE", 5, min_pane_width=100), Column("WHAT", 0))
     EMPTY = "✓ no errors among the last events"
-    NEWEST_FIRST = True
 
 
 class ReasonLines(Canvas):

@@ -118,7 +118,6 @@ class FailedTable(JobTable):
         Column("GROUP", 12, min_pane_width=110), Column("REASON", 24, wide_width=44), Column("URL", 0),
     )  # fmt: skip
     EMPTY = "✓ nothing failed"
-    NEWEST_FIRST = True
 
 
 class JobCounts(Canvas):
@@ -171,8 +170,10 @@ class JobsView(View):
     def show(self, poll: PollResult) -> None:
         self.last_poll = poll
         if poll.requester is self and isinstance(poll.view_data, WindowPage):
+            self.window.anchor = self.table.row.subject.id if self.table.row is not None else None
             moved = self.window.apply(poll.view_data)
-            self._update_table(moved)
+            if not self.window.lost_anchor:
+                self._update_table(moved)
         self.counts.last_poll = poll
         self.counts.note = self._status_note()
         self.counts.redraw()

@@ -26,7 +26,7 @@ class LogView(View):
         yield self.log_pane
 
     def view_query(self) -> ViewQuery | None:
-        return self.console_app.log_buffer.read_new
+        return None
 
     def show(self, poll: PollResult) -> None:
         self.last_poll = poll

@@ -13,35 +13,46 @@ from textual.widget import Widget
 
 from console.format import format_age, format_count, format_rate, format_size, plural, short_url
 from console.tui.screens.base import View
+from console.tui.screens.summary import SummaryPane
 from console.tui.state.filters import node_filter, sequence_filter
 from console.tui.state.log_buffer import LogBuffer, LogFilter
 from console.tui.state.rates import Rates
-from console.tui.state.source import PollResult, ViewQuery
+from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.data_pane import DataPane
+from console.tui.widgets.header import backlog_span
+from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.panels import AlarmsPane, HostsPane, OutputsPane, SequencesTable, ThroughputPane
 from engine.model.node import state_word
-from engine.store.read.host_rows import HostRow
+from engine.model.run import Stage
+from engine.store.read.failures import FailureGroup
 from engine.store.read.snapshot import NodeRow
+from engine.store.tables.run.runs import Run
 
 _STATE_MARKS = {
     "starting": ("…", "dim"), "ready": ("▶", "good"), "done": ("●", "dim"), "standby": ("○", "accent"),
     "stopping": ("◐", "warn"), "stopped": ("□", "dim"), "stale": ("!", "warn"), "dead": ("✗", "bad"),
 }  # fmt: skip
 """The glyph and the role of each word for a state."""
-_ROLE_LABELS = {"INITIAL": "new", "RUNNER": "runner", "BACKUP_RUNNER": "backup"}
+_LATE_BEAT_SECONDS = 1.5
+_LATE_SUPERVISOR_SECONDS = 3.0
+"""It beats once a second."""
+_SHOWN_AGE_SECONDS = 2.0
+"""From here on the age of a request is shown."""
 _SIDE_WIDTH, _WIDE_MIN_WIDTH, _SPLIT_MIN_HEIGHT = 62, 130, 9
 _ENDED_STATES = ("TERMINATED", "DEAD", "FAILED")
 _MAX_ENDED_SHOWN = 4
 
 
 class NodesTable(LineTable):
+    """The nodes, then the appender and the supervisor."""
+
     COLUMNS = (
-        Column("NODE", 4), Column("ROLE", 6), Column("STATE", 10), Column("BEAT", 5, right=True),
-        Column("JOB/S", 6, right=True), Column("DONE", 6, right=True), Column("ERR", 4, right=True),
+        Column("NODE", 10), Column("STATE", 10), Column("BEAT", 5, right=True), Column("JOB/S", 6, right=True),
+        Column("DONE", 6, right=True), Column("FAILED", 6, right=True),
         Column("HELD", 4, right=True, min_pane_width=90), Column("RSS", 6, right=True, min_pane_width=84),
         Column("NOW", 0, keeps_end=True),
     )  # fmt: skip
@@ -52,16 +63,18 @@ class NodesTable(LineTable):
         self.rates = rates
 
     def update_from(self, poll: PollResult) -> None:
-        """Show the nodes of a poll: live ones, then the dead in one line; ended ones only if there are no others."""
+        """Show the processes of a poll: stale nodes first, the dead in one line; ended ones only if no other lives."""
         nodes = poll.snapshot.nodes
         replaced = {node.replaces: node.id for node in nodes if node.replaces}
         dead = [node for node in nodes if node.state in ("DEAD", "FAILED")]
         live = [node for node in nodes if node.state not in _ENDED_STATES]
-        shown = live or nodes[-_MAX_ENDED_SHOWN:]
-        idle = _idle_reason(poll.snapshot.hosts)
-        rows = [self._node_row(node, replaced.get(node.id), idle) for node in shown]
+        shown = sorted(live, key=lambda node: node.heart != "ARRHYTHMIA") or nodes[-_MAX_ENDED_SHOWN:]
+        waits = _describe_waits(poll)
+        rows = [self._node_row(node, replaced.get(node.id), waits) for node in shown]
         if live and dead:
             rows.append(self._dead_row(dead, replaced))
+        if poll.snapshot.run is not None and (poll.supervisor_pid is not None or poll.snapshot.run.state.is_open):
+            rows += [*self._appender_rows(poll), _supervisor_row(poll, poll.snapshot.run)]
         self.show_filtered(rows)
 
     def _dead_row(self, dead: Sequence[NodeRow], replaced: Mapping[str, str]) -> Row:
@@ -71,67 +84,131 @@ class NodesTable(LineTable):
             return row
         reasons = ", ".join(f"{node.id} {node.reason or 'unknown reason'}" for node in reversed(dead))
         cells = list(row.cells)
-        cells[0], cells[2], cells[-1] = (f"{len(dead)}✗", "dim"), (f"✗ {len(dead)} dead", "dim"), (reasons, "dim")
-        cells[5] = (format_count(sum(node.done for node in dead)), "dim")
-        cells[6] = (format_count(sum(node.failed for node in dead)), "dim")
+        cells[0], cells[1], cells[-1] = (f"{len(dead)} nodes", "dim"), ("✗ dead", "dim"), (reasons, "dim")
+        cells[4] = (format_count(sum(node.done for node in dead)), "dim")
+        cells[5] = (format_count(sum(node.failed for node in dead)), "dim")
         return replace(row, cells=tuple(cells))
 
-    def _node_row(self, node: NodeRow, replaced_by: str | None, idle: str = "") -> Row:
+    def _node_row(self, node: NodeRow, replaced_by: str | None, waits: str = "") -> Row:
         ended = node.state in _ENDED_STATES
         node_rate = self.rates.nodes.get(node.id)
         rate = node_rate.per_second if node_rate and not ended else 0.0
-        word = state_word(node.state, node.heart)
-        mark, role = _STATE_MARKS[word]
         return Row(
             node.id,
             (
                 (node.id, "strong"),
-                (_ROLE_LABELS.get(node.role, "dead"), "text" if not ended else "dim"),
-                (f"{mark} {word}", role),
-                (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= 1.5 else "dim"),
+                _state_span(state_word(node.state, node.heart)),
+                (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= _LATE_BEAT_SECONDS else "dim"),
                 (format_rate(rate), "text"),
                 (format_count(node.done), "text"),
                 (format_count(node.failed), "bad" if node.failed else "dim"),
                 (format_count(node.in_flight), "text" if node.in_flight else "dim"),
                 (format_size(node.rss) if node.rss else "-", "dim"),
-                (_activity(node, replaced_by, idle), "text" if not ended else "dim"),
+                _activity(node, replaced_by, waits),
             ),
             (
-                int(node.id[1:]), node.role, node.state, node.beat_age, rate, node.done,
-                node.failed, node.in_flight, node.rss, node.now,
+                int(node.id[1:]), node.state, node.beat_age, rate, node.done, node.failed, node.in_flight, node.rss,
+                node.now,
             ),
             node,
         )  # fmt: skip
 
+    def _appender_rows(self, poll: PollResult) -> list[Row]:
+        """The row of the appender; none if the run writes no files."""
+        outputs = poll.snapshot.appenders
+        run = poll.snapshot.run
+        if not outputs or run is None:
+            return []
+        rows = sum(rate.per_second for rate in self.rates.outputs.values())
+        size = sum(rate.per_second for rate in self.rates.sizes.values())
+        process = outputs[0]
+        late = (process.beat_age or 0.0) >= _LATE_BEAT_SECONDS
+        state: Span = ("▶ writing", "good") if any(output.backlog for output in outputs) else _state_span("done")
+        if process.pid is None:
+            state = _state_span("dead")
+        elif "APPENDER" in run.stage and "STOPPING" in run.stage:
+            state = _state_span("stopping")
+        elif process.beat_age is None:
+            state = _state_span("starting")
+        elif late:
+            state = _state_span("stale")
+        flush = f"  flush {process.flush_ms:.1f} ms" if process.flush_ms is not None else ""
+        errors = [output.error for output in outputs if output.error]
+        files = errors or [output.name for output in outputs]
+        text = (
+            f"{format_rate(rows)} rows/s  {format_size(size)}B/s  backlog {backlog_span(outputs)[0]}{flush}  "
+            f"{', '.join(files)}"
+        )
+        beat = (format_age(process.beat_age), "warn" if late else "dim")
+        return [Row("appender", (("appender", "strong"), state, beat, (text, "bad" if errors else "text")))]
 
-def _idle_reason(hosts: Sequence[HostRow]) -> str:
-    """Why a node has nothing to do: what holds the host that is free first."""
-    waiting = [host for host in hosts if host.waiting]
+
+def _state_span(word: str) -> Span:
+    mark, role = _STATE_MARKS[word]
+    return f"{mark} {word}", role
+
+
+def _supervisor_row(poll: PollResult, run: Run) -> Row:
+    beat = poll.supervisor_beat
+    late = beat is not None and beat.age >= _LATE_SUPERVISOR_SECONDS
+    state = _state_span("stale" if late else "ready")
+    text = f"pid {poll.supervisor_pid}  takeovers {run.takeovers or 0}"
+    if beat is not None:
+        text += f"  tick {beat.tick * 1000:.0f} ms"
+    if poll.supervisor_pid is None:
+        ended = run.stage == Stage.SHUTDOWN_COMPLETE
+        state = _state_span("stopped") if ended else ("✗ lost", "bad")
+        text = "its jobs wait for the next one"
+    age = (format_age(beat.age if beat is not None else None), "warn" if late else "dim")
+    return Row("supervisor", (("supervisor", "strong"), state, age, (text, "text")))
+
+
+def _describe_waits(poll: PollResult) -> str:
+    """Why a node has nothing to send: what holds the host that is free first."""
+    run = poll.snapshot.run
+    if run is not None and run.paused:
+        return "the run is paused"
+    waiting = [host for host in poll.snapshot.hosts if host.waiting]
     if not waiting:
         return "no job is ready"
-    first = min(waiting, key=lambda host: max(host.backoff or 0.0, host.next_in or 0.0))
+    first = min(waiting, key=lambda host: (host.paused, max(host.backoff or 0.0, host.next_in or 0.0)))
+    if first.paused:
+        return f"{first.host} is paused"
     if first.backoff:
-        return f"next in {format_age(first.backoff)}: {first.host} rests"
+        return f"{first.host} rests, next in {format_age(first.backoff)}"
     if first.next_in:
-        return f"next in {format_age(first.next_in)}: {first.host}'s delay"
+        return f"delay of {first.host}, next in {format_age(first.next_in)}"
     if first.running >= first.concurrency:
         return f"{first.host} is at its concurrency of {first.concurrency}"
     return "takes the next job"
 
 
-def _activity(node: NodeRow, replaced_by: str | None, idle: str) -> str:
-    state, held = node.state, node.in_flight
+def _activity(node: NodeRow, replaced_by: str | None, waits: str) -> Span:
+    state = node.state
     if state in ("DEAD", "FAILED"):
-        return (node.reason or "unknown reason") + (f" · replaced by {replaced_by}" if replaced_by else "")
+        return (node.reason or "unknown reason") + (f" · replaced by {replaced_by}" if replaced_by else ""), "dim"
     if state in ("DRAINING", "SHUTDOWN"):
-        return f"finishing {plural(held, 'job')}"
+        return f"finishing {plural(node.in_flight, 'job')}", "text"
     if state == "TERMINATED":
-        return node.reason or "stopped"
+        return node.reason or "stopped", "dim"
     if node.heart == "ARRHYTHMIA":
-        return f"no beat; {short_url(node.now)}"
+        return f"no beat; {short_url(node.now)}", "text"
     if state == "STANDBY":
-        return "replaces a dead runner"
-    return short_url(node.now) if node.now else "starting" if state == "STARTING" else idle
+        return "replaces a dead runner", "text"
+    if state == "STARTING":
+        return "starting", "dim"
+    if not node.now:
+        return waits if node.in_flight else f"idle: {waits}", "text"
+    return request_span(node)
+
+
+def request_span(node: NodeRow) -> Span:
+    """The oldest request of a node, with its age; amber from half of its deadline."""
+    if node.now_age < _SHOWN_AGE_SECONDS:
+        return short_url(node.now), "text"
+    limit = f" of {node.now_limit:.0f} s" if node.now_limit else ""
+    late = bool(node.now_limit) and node.now_age >= node.now_limit / 2
+    return f"{short_url(node.now)} · {node.now_age:.0f} s{limit}", "warn" if late else "text"
 
 
 class NodesView(View):
@@ -150,6 +227,7 @@ class NodesView(View):
         self.log_buffer = log_buffer
         self.zoomed = False
         self._lower_pane: Pane | None = None
+        self._ended = False
         self._last_arrangement: tuple[Any, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -161,14 +239,24 @@ class NodesView(View):
         self.outputs = OutputsPane(self.rates, id="outputs")
         self.throughput = ThroughputPane(self.rates, id="speed")
         self.alarms = AlarmsPane(id="alarms")
+        self.summary = SummaryPane(id="summary")
         self._lower_pane = self.log_pane
         yield from self.panes()
 
-    def view_query(self) -> ViewQuery | None:
-        return self.console_app.log_buffer.read_new
+    def read(self, source: DataSource, run: int) -> list[FailureGroup] | None:
+        """Why pages failed, while the summary is open."""
+        return source.failure_groups(run) if self._lower_pane is self.summary else None
 
     def show(self, poll: PollResult) -> None:
-        self.last_poll = poll
+        failures: list[FailureGroup] | None = self.take_data(poll)
+        if failures is not None:
+            self.summary.failures = failures
+        run = poll.snapshot.run
+        ended = run is not None and poll.supervisor_pid is None and not run.state.is_open
+        if ended != self._ended:
+            self._ended, self._lower_pane = ended, self.summary if ended else self.log_pane
+        if self._lower_pane is self.summary:
+            self.summary.update_from(poll)
         self.alarms.alarms = self.console_app.alarm_book.open
         for pane in (self.nodes, self.sequences, self.hosts, self.data, self.outputs, self.throughput):
             pane.update_from(poll)
@@ -180,8 +268,14 @@ class NodesView(View):
         """All panes: in a narrow window `tab` shows the next one."""
         return [
             self.nodes, self.log_pane, self.sequences, self.hosts, self.data, self.outputs, self.throughput,
-            self.alarms,
+            self.alarms, self.summary,
         ]  # fmt: skip
+
+    def show_summary(self) -> None:
+        """Show what the run gave so far."""
+        self._lower_pane = self.summary
+        self.screen.set_focus(self.summary)
+        self.arrange_panes()
 
     # --- arrangement
 
@@ -205,7 +299,8 @@ class NodesView(View):
         sizes = (self.nodes.rows, self.outputs.items, self.data.items, self.hosts.items)
         nodes, outputs, data_defs, hosts = map(len, sizes)
         counts = (nodes, outputs, alarm_lines, data_defs, hosts)
-        arrangement = (width, height, alone, self._lower_pane, *counts)
+        summary_lines = self.summary.line_count if self._lower_pane is self.summary else 0
+        arrangement = (width, height, alone, self._lower_pane, summary_lines, *counts)
         if arrangement == self._last_arrangement:
             return
         self._last_arrangement = arrangement
@@ -214,8 +309,11 @@ class NodesView(View):
             places[alone or self.nodes] = (0, 0, width, height)
         else:
             side = _SIDE_WIDTH if width >= _WIDE_MIN_WIDTH else 0
-            upper = max(3, min(counts[0] + 1, height * 3 // 5 if side else height // 2))
+            upper = max(3, min(counts[0] + 1, height * 3 // 5))
             places[self.nodes] = (0, 0, width - side, upper)
+            if side and summary_lines:
+                places[self.summary] = (0, upper, width - side, min(summary_lines + 1, (height - upper) * 2 // 3))
+                upper += places[self.summary][3]
             lower = self.log_pane if side else self._lower_pane or self.log_pane
             places[lower] = (0, upper, width - side, height - upper)
             if side:
@@ -276,9 +374,9 @@ class NodesView(View):
 
     def action_kill(self) -> None:
         """Kill the marked nodes; without marks, ask whether the node under the cursor or the whole run."""
-        marked = sorted(str(key) for key in self.nodes.marks)
+        marked = sorted(row.subject.id for row in self.nodes.rows if row.key in self.nodes.marks and row.subject)
         row = self.nodes.row
-        if marked or row is None or row.subject.state in _ENDED_STATES:
+        if marked or row is None or row.subject is None or row.subject.state in _ENDED_STATES:
             self.console_app.actions.confirm_kill(marked)
         else:
             self.console_app.actions.choose_kill(str(row.key))
@@ -287,9 +385,7 @@ class NodesView(View):
         """Pause or resume the focused sequence; elsewhere the app pauses the run."""
         row = self.sequences.row
         if self.screen.focused is self.sequences and row is not None:
-            verbs = ("resume", "pause") if row.subject.paused else ("pause", "resume")
-            names = {"sequence": row.subject.id}
-            self.console_app.actions.send_command(verbs[0], names, undo=(verbs[1], names))
+            self.console_app.actions.toggle_sequence(row.subject)
         else:
             raise SkipAction
 
@@ -297,14 +393,19 @@ class NodesView(View):
         if self.screen.focused is not self.nodes and not self.nodes.marks:
             self.console_app.show_toast(f"{verb}: select a node first (tab)", "warning")
             return []
-        names = [row.subject.id for row in self.nodes.selected_rows() if row.subject.state not in _ENDED_STATES]
+        nodes = [row.subject for row in self.nodes.selected_rows() if row.subject is not None]
+        names = [node.id for node in nodes if node.state not in _ENDED_STATES]
         if not names:
             self.console_app.show_toast(f"{verb}: no live node is selected", "warning")
         return names
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
+        """Show the jobs of a node or sequence, the log of appender or supervisor."""
         event.stop()
         subject = event.row.subject
+        if subject is None:
+            self._filter_log([str(event.row.key)])
+            return
         is_node = event.table is self.nodes
         self.console_app.navigation.push_jobs(
             node_filter(subject.id) if is_node else sequence_filter(subject.group, subject.host)
@@ -313,11 +414,11 @@ class NodesView(View):
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         """A log limited to one node follows the cursor."""
         if event.table is self.nodes and self.log_pane.log_filter.sources:
-            self._filter_log([event.table.row.subject.id] if event.table.row else [])
+            self._filter_log([str(event.table.row.key)] if event.table.row else [])
 
     def action_log_of(self) -> None:
         """Limit the log to the selected nodes, or show all."""
-        names = [] if self.log_pane.log_filter.sources else [row.subject.id for row in self.nodes.selected_rows()]
+        names = [] if self.log_pane.log_filter.sources else [str(row.key) for row in self.nodes.selected_rows()]
         self._filter_log(names)
 
     def _filter_log(self, names: list[str]) -> None:

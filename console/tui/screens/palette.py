@@ -176,7 +176,7 @@ def _show_filter(app: AppHost, text: str) -> None:
 
 def _view_commands(app: AppHost, snapshot: Snapshot) -> Iterator[PaletteCommand]:
     go = app.navigation
-    yield PaletteCommand("summary", "totals, files, failures by reason", go.push_summary)
+    yield PaletteCommand("summary", "totals, files, failures by reason", go.show_summary)
     for state in ("ready", "taken", "done", "failed", "skipped", "incomplete"):
         yield PaletteCommand(f"jobs {state}", f"jobs with state:{state}", partial(go.push_jobs, state_filter(state)))
     for host in snapshot.hosts[:_MAX_HOSTS]:
@@ -210,7 +210,7 @@ def _sequence_commands(app: AppHost, snapshot: Snapshot) -> Iterator[PaletteComm
         yield PaletteCommand(
             f"{verb} {sequence.group}@{sequence.host}",
             "one sequence",
-            partial(app.actions.send_command, verb, {"sequence": sequence.id}),
+            partial(app.actions.toggle_sequence, sequence),
         )
 
 

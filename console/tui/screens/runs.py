@@ -107,7 +107,7 @@ class RunsView(View):
         if event.row.sort_values[2] == "RUNNING":
             self.console_app.navigation.switch_to("nodes")
         elif self._reports and report is self._reports[0]:
-            self.console_app.navigation.push_summary()
+            self.console_app.navigation.show_summary()
         else:
             self.console_app.show_toast(f"`crawl-console runs show {report.past.id}` and `--run` read an earlier run")
 

@@ -41,13 +41,15 @@ class JobWindow(Struct):
     dropped_lines: int = 0
     """How many lines before the first one were read and dropped."""
     generation: int = 0
+    anchor: int | None = None
+    """The job under the cursor: however many come before it, the window is read down to it."""
     _resume_cursor: Cursor | None = None
     _next_read_at: float = 0.0
     _end_requested: bool = False
 
     def reset(self, job_filter: JobFilter) -> None:
         self.job_filter, self.lines, self.has_start, self.has_end = job_filter, [], True, False
-        self.searching, self.first_visible = True, 0
+        self.searching, self.first_visible, self.anchor = True, 0, None
         self._resume_cursor, self._next_read_at, self._end_requested = None, 0.0, False
         self.dropped_lines = 0
         self.generation += 1
@@ -55,6 +57,17 @@ class JobWindow(Struct):
     def jump_to_end(self) -> None:
         """Query the end of the list next."""
         self._end_requested, self._next_read_at, self.searching = True, 0.0, True
+
+    @property
+    def lost_anchor(self) -> bool:
+        """Whether the job under the cursor may come further down; one that left the list is not searched for long."""
+        return (
+            self.anchor is not None
+            and self.has_start
+            and not self.has_end
+            and len(self.lines) < _TRIM_LINES
+            and not any(line.id == self.anchor for line in self.lines)
+        )
 
     def needs_lines(self) -> bool:
         """Whether scrolling one page up or down would show lines that are not loaded."""
@@ -108,7 +121,9 @@ class JobWindow(Struct):
         del self.lines[page.position :]
         self.lines += page.lines
         self.has_end = page.next_cursor is None
-        self.searching = page.next_cursor is not None and len(self.lines) < self.first_visible + self.page_size
+        self.searching = page.next_cursor is not None and (
+            len(self.lines) < self.first_visible + self.page_size or self.lost_anchor
+        )
         self._resume_cursor = page.next_cursor if self.searching else None
         if self.searching:
             self._next_read_at = 0.0

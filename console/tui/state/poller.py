@@ -27,16 +27,24 @@ class Poller:
         self._interval = 1.0 / hertz
         self._on_result = on_result
         self._on_error = on_error
-        self._request: tuple[object, ViewQuery | None, int] = (None, None, DEFAULT_SNAPSHOT_LIMIT)
+        self._request: tuple[object, ViewQuery | None, ViewQuery | None, int] = (
+            None, None, None, DEFAULT_SNAPSHOT_LIMIT,
+        )  # fmt: skip
         self._accepted_defs: AcceptedDefs | None = None
         self._wake = threading.Event()
         self._stopped = threading.Event()
 
     def set_query(
-        self, requester: object, query: ViewQuery | None, limit: int = DEFAULT_SNAPSHOT_LIMIT, *, at_once: bool = True
+        self,
+        requester: object,
+        query: ViewQuery | None,
+        log_query: ViewQuery | None = None,
+        limit: int = DEFAULT_SNAPSHOT_LIMIT,
+        *,
+        at_once: bool = True,
     ) -> None:
-        """What each poll reads from now on: the snapshot with `limit` sequences and hosts, and the query's data."""
-        self._request = (requester, query, limit)
+        """What each poll reads from now on: the snapshot with `limit` sequences and hosts, the queries' data."""
+        self._request = (requester, query, log_query, limit)
         if at_once:
             self._wake.set()
 
@@ -62,7 +70,7 @@ class Poller:
             self._source.close()
 
     def _poll(self, started: float) -> PollResult:
-        requester, query, limit = self._request
+        requester, query, log_query, limit = self._request
         snapshot = self._source.snapshot(limit)
         supervisor_pid = self._source.supervisor_pid(snapshot)
         if supervisor_pid is None:
@@ -71,5 +79,9 @@ class Poller:
         if version is not None and (self._accepted_defs is None or self._accepted_defs.version != version):
             self._accepted_defs = self._source.accepted_defs(version)
         view_data = query(self._source, snapshot) if query is not None else None
+        log = log_query(self._source, snapshot) if log_query is not None else None
+        beat = self._source.supervisor_beat() if supervisor_pid is not None else None
         duration = self._clock() - started
-        return PollResult(started, duration, snapshot, supervisor_pid, self._accepted_defs, view_data, requester)
+        return PollResult(
+            started, duration, snapshot, supervisor_pid, self._accepted_defs, view_data, requester, log, beat
+        )

@@ -1,5 +1,6 @@
 """The console's data source: reads the database of a data dir, for the polling thread."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from console.client import explain_host, explain_waits, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
+from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.store.db.connector import Database
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
@@ -38,6 +40,13 @@ class AcceptedDefs(Struct, frozen=True):
     definitions: Definitions
 
 
+class SupervisorBeat(Struct, frozen=True):
+    """The last heartbeat of the supervisor: its age, and how long its last tick took, in seconds."""
+
+    age: float
+    tick: float
+
+
 ViewQuery = Callable[["DataSource", Snapshot], Any]
 """A view's query beyond the snapshot: runs on the poller's thread with source and snapshot; touches no widget."""
 
@@ -53,6 +62,10 @@ class PollResult(Struct, frozen=True):
     view_data: Any = None
     requester: Any = None
     """Whose query it was: a result that arrives after the operator left the view is ignored."""
+    log: tuple[int, LogLines] | None = None
+    """The run and its new log lines; None: the view shows no log."""
+
+    supervisor_beat: SupervisorBeat | None = None
 
     @property
     def waiting_defs(self) -> dict[str, Any] | None:
@@ -94,6 +107,15 @@ class DataSource:
     def supervisor_pid(self, snapshot: Snapshot) -> int | None:
         return supervisor_pid(snapshot)
 
+    def supervisor_beat(self) -> SupervisorBeat | None:
+        path = self.data / "beats" / SUPERVISOR_BEAT
+        try:
+            age = time.time() - path.stat().st_mtime
+        except OSError:
+            return None
+        beat = read_beat(path)
+        return SupervisorBeat(max(0.0, age), beat.lag) if beat is not None else None
+
     def events(self, run: int, after: int, limit: int) -> LogLines:
         return events.list_after(self.db, run, after, limit)
 
@@ -104,10 +126,6 @@ class DataSource:
         """The newest lines that match, oldest first, as far as a short search gets."""
         before = self.last_event_id() + 1
         return list(list_events(self.db, run, event_filter, before=before, limit=limit).events)
-
-    def failure_reasons(self, run: int, limit: int) -> list[str]:
-        """The reasons of the first failed jobs, one a job."""
-        return [reason for _, reason in failures.list_failures(self.db, run, limit)]
 
     def jobs(self, run: int, job_filter: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
         return browse.list_jobs(self.db, run, job_filter, after=after, limit=limit, backwards=backwards)

@@ -7,7 +7,7 @@ from textual.message import Message
 
 from console.alarms import Alarm
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
-from console.tui.widgets.header import fit_parts
+from console.tui.widgets.header import Part, fit_parts
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 
 
@@ -86,9 +86,8 @@ class HintBar(Canvas):
             return [Line(((f" {self.note}", "strong"),), "bar")]
         if self.label:
             return [Line((("  ", ""), (self.label, "accent"), ("   ↵ accept  esc cancel", "dim")), "bar")]
-        parts: list[tuple[int, list[Span]]] = [
-            (0 if key in ("?", "q") else rank, [(f" {key}", "accent"), (f" {label} ", "dim")])
-            for rank, (key, label) in enumerate(self.hints, 1)
+        parts: list[Part] = [
+            (label in ("keys", "quit"), [(f" {key}", "accent"), (f" {label} ", "dim")]) for key, label in self.hints
         ]
         return [Line(fit_parts(parts, width), "bar")]
 

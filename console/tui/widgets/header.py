@@ -1,11 +1,12 @@
-"""The header's two lines, run and progress. Parts that do not fit are left out by importance."""
+"""The first lines: the run, its progress, its health. What has no room is dropped from the right."""
 
 from collections.abc import Iterable, Sequence
 
 from console.format import (
     count_ended,
-    describe_eta,
     done_ratio,
+    eta_bound,
+    format_clock,
     format_count,
     format_eta,
     format_rate,
@@ -13,15 +14,17 @@ from console.format import (
     progress_bar,
     sparkline,
 )
-from console.tui.state.rates import pages_per_s, rows_per_s
+from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
-from engine.model.run import NO_ETA, Stage
+from engine.model.run import Stage
 from engine.store.read.data_warnings import FAILING_SHARE
+from engine.store.read.snapshot import OutputRow
 
-_WIDE = 120
-"""Columns from which the bar is long."""
-_NARROW_BAR, _WIDE_BAR = 8, 30
+_NAMED_WIDTH = 60
+"""Columns from which the first line begins with the program's name."""
+_BARS = ((130, 30), (100, 12), (0, 5))
+"""Columns from which the bar has so many cells."""
 _GOOD_STATES = {"RUNNING", "DONE", "CRAWL_COMPLETE"}
 _STAGE_LABELS = {
     "STOPPING_NODES_GRACEFUL": "STOPPING nodes",
@@ -29,6 +32,11 @@ _STAGE_LABELS = {
     "STOPPING_NODES_FORCEFUL": "FORCING nodes",
     "STOPPING_APPENDER_FORCEFUL": "FORCING appender",
 }
+_MAX_BACKLOG = 10_000
+"""A snapshot counts no more pending rows."""
+
+Part = tuple[bool, list[Span]]
+"""Whether it stays when room is short, and its spans."""
 
 
 class Header(Canvas):
@@ -39,45 +47,51 @@ class Header(Canvas):
     badges: tuple[Span, ...] = ()
     reload_note = ""
     alarm_count = 0
-    recent_pages_per_s: Sequence[float] = ()
+
+    def __init__(self, rates: Rates) -> None:
+        super().__init__()
+        self._rates = rates
+        self.recent_pages_per_s: Sequence[float] = ()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Draw two lines, or one in a low window."""
-        return [Line(fit_parts(self._run_parts(), width), "bar"), Line(fit_parts(self._job_parts(width), width))][
-            :height
-        ]
+        lines = [Line(self._run_line(width), "bar"), Line(self._progress_line(width))]
+        return lines[:height]
 
-    def _run_parts(self) -> list[tuple[int, list[Span]]]:
-        parts: list[tuple[int, list[Span]]] = [(7, [(" crawl-console", "title")])]
-        if self.project:
-            parts.append((6, [(f"  {self.project}", "strong")]))
+    def _run_line(self, width: int) -> list[Span]:
+        count = f"! {self.alarm_count} " if self.alarm_count else ""
+        spans = fit_parts(self._run_parts(width), width - len(count))
+        used = sum(len(text) for text, _ in spans)
+        return [*spans, (" " * (width - used - len(count)), ""), (count, "warn")]
+
+    def _run_parts(self, width: int) -> list[Part]:
+        names = f"  {self.project}" if self.project else ""
+        parts: list[Part] = (
+            [(False, [(" crawl-console", "title")]), (False, [(names, "strong")])] if width >= _NAMED_WIDTH else []
+        )
         run = self.last_poll.snapshot.run if self.last_poll else None
         if self.last_poll is None or run is None:
-            parts.append((0, [("  no run yet" if self.last_poll else "  loading…", "dim")]))
-        else:
-            word, role = run_state_span(self.last_poll)
-            parts.append((0, [(f"  {word}", role)]))
-            if self.alarm_count:
-                parts.append((5, [(f"  ! {plural(self.alarm_count, 'alarm')}", "warn")]))
-            if run.paused:
-                parts.append((1, [(f"  ‖ PAUSED {run.paused.replace('operator', '').strip(', ')}".rstrip(), "warn")]))
-            if (held := self._describe_paused()) and not run.paused:
-                parts.append((2, [(f"  ‖ {held} paused", "warn")]))
-            parts.append((3, [(f"  run {run.id}", "text")]))
-            owner = f"supervisor {self.last_poll.supervisor_pid}" if self.last_poll.supervisor_pid else "no supervisor"
-            parts.append((4, [(f"  {owner}", "text" if self.last_poll.supervisor_pid else "bad")]))
-            problems = len(self.last_poll.snapshot.defs_problems)
-            saved = self.last_poll.waiting_defs is not None
-            defs_state: Span = (" saved, not published", "warn") if saved else (" ok", "good")
-            if problems:
-                defs_state = (f" {plural(problems, 'problem')}", "bad")
-            parts.append((2, [(f"  defs v{run.defs_version or '-'}", "text"), defs_state]))
-            if (reextraction := self.last_poll.snapshot.reextraction) is not None:
-                done, pending = reextraction
-                parts.append((2, [(f"  re-extracting {done} of {done + pending}", "accent")]))
-            if self.reload_note:
-                parts.append((8, [(f", {self.reload_note}", "dim")]))
-        parts += [(1, [("  ", ""), badge]) for badge in self.badges]
+            parts.append((True, [("  no run yet" if self.last_poll else "  loading…", "dim")]))
+            return parts + [(True, [("  ", ""), badge]) for badge in self.badges]
+        snapshot = self.last_poll.snapshot
+        word, role = run_state_span(self.last_poll)
+        parts.append((True, [(f"  {word}", role), (f" {format_clock(run.seconds)}", "text")]))
+        if run.paused:
+            parts.append((True, [(f"  ‖ PAUSED {run.paused.replace('operator', '').strip(', ')}".rstrip(), "warn")]))
+        parts += [(True, [("  ", ""), badge]) for badge in self.badges]
+        if (held := self._describe_paused()) and not run.paused:
+            parts.append((True, [(f"  ‖ {held} paused", "warn")]))
+        parts.append((False, [(f"  run {run.id}", "text")]))
+        problems = len(snapshot.defs_problems)
+        saved = self.last_poll.waiting_defs is not None
+        defs_state: Span = (" saved, not published", "warn") if saved else (" ok", "good")
+        if problems:
+            defs_state = (f" {plural(problems, 'problem')}", "bad")
+        parts.append((False, [(f"  defs v{run.defs_version or '-'}", "text"), defs_state]))
+        if snapshot.reextraction is not None:
+            done, pending = snapshot.reextraction
+            parts.append((False, [(f"  re-extracting {done} of {done + pending}", "accent")]))
+        if self.reload_note:
+            parts.append((False, [(f", {self.reload_note}", "dim")]))
         return parts
 
     def _describe_paused(self) -> str:
@@ -86,30 +100,49 @@ class Header(Canvas):
         counts = ((snapshot.paused_sequences, "sequence"), (snapshot.paused_hosts, "host"))
         return ", ".join(plural(count, noun) for count, noun in counts if count)
 
-    def _job_parts(self, width: int) -> list[tuple[int, list[Span]]]:
-        if self.last_poll is None or self.last_poll.snapshot.run is None:
+    def _progress_line(self, width: int) -> list[Span]:
+        poll = self.last_poll
+        if poll is None or poll.snapshot.run is None:
             return []
-        snapshot, run = self.last_poll.snapshot, self.last_poll.snapshot.run
-        runs_on = self.last_poll.supervisor_pid is not None and run.state.is_open and run.stage == Stage.RUNNING
-        eta = run.eta if runs_on else NO_ETA
+        snapshot, run = poll.snapshot, poll.snapshot.run
+        is_running = poll.supervisor_pid is not None and run.state.is_open and run.stage == Stage.RUNNING
         ended, total = count_ended(snapshot.jobs), sum(snapshot.jobs.values())
-        grows = "≥ " if run.state != "DONE" and not eta.exact else ""
-        bar = progress_bar(done_ratio(snapshot.jobs), _WIDE_BAR if width >= _WIDE else _NARROW_BAR)
-        bad_role = "bad" if snapshot.bad_share >= FAILING_SHARE else "text"
-        parts: list[tuple[int, list[Span]]] = [
-            (0, [(" " + bar, "good")]),
-            (0, [(f" {ended:,}", "strong"), (f" / {grows}{total:,}", "text")]),
-            (1, [("  " + format_rate(pages_per_s(self.last_poll)), "strong"), (" pg/s", "dim")]),
-            (5, [(" " + sparkline(self.recent_pages_per_s, 7), "accent")]),
-            (1, [("  bad answers ", "dim"), (f"{snapshot.bad_share:.1%}", bad_role)]),
-            (2, [("  blocked ", "dim"), (format_count(snapshot.blocked), "warn" if snapshot.blocked else "text")]),
-            (8, [("  running ", "dim"), (format_count(snapshot.running), "text")]),
-            (9, [("  retry ", "dim"), (format_count(snapshot.delayed), "warn" if snapshot.delayed else "text")]),
-            (4, [("  " + format_rate(rows_per_s(self.last_poll)), "strong"), (" rows/s", "dim")]),
-            (1, [("  ETA ", "dim"), (format_eta(eta), "strong")]),
-            (3, [(describe_eta(eta).removeprefix(format_eta(eta)), "dim")]),
+        more = "≥ " if run.state != "DONE" and not (is_running and run.eta.exact) else ""
+        cells = next(cells for least, cells in _BARS if width >= least)
+        files = sum(bool(output.path) for output in snapshot.appenders) if width >= _BARS[1][0] else 0
+        rows = f" rows/s → {plural(files, 'file')}" if files else " rows/s"
+        parts: list[Part] = [
+            (False, [(" " + progress_bar(done_ratio(snapshot.jobs), cells), "good")]),
+            (False, [(f" {ended:,}", "strong"), (f" / {more}{total:,}", "text")]),
+            (False, [("  " + format_rate(pages_per_s(poll)), "strong"), (" pg/s", "dim")]),
+            (True, [("  " + format_rate(rows_per_s(poll)), "strong"), (rows, "dim")]),
         ]
-        return parts
+        if snapshot.appenders:
+            parts.append((True, [("  backlog ", "dim"), backlog_span(snapshot.appenders)]))
+        if is_running:
+            growth = self._rates.queue_growth
+            if growth >= 1:
+                parts.append((False, [("  queue ", "dim"), (f"▲ +{format_rate(growth)}/s", "warn")]))
+            parts.append((False, [("  ETA ", "dim"), (format_eta(run.eta), "strong")]))
+            if bound := eta_bound(run.eta):
+                parts.append((False, [(f" {bound}", "dim")]))
+        bad_role = "bad" if snapshot.bad_share >= FAILING_SHARE else "text"
+        parts += [
+            (False, [("  bad answers ", "dim"), (f"{snapshot.bad_share:.1%}", bad_role)]),
+            (False, [("  blocked ", "dim"), (format_count(snapshot.blocked), "warn" if snapshot.blocked else "text")]),
+            (False, [("  running ", "dim"), (format_count(snapshot.running), "text")]),
+            (False, [("  " + sparkline(self.recent_pages_per_s, 7), "accent")]),
+        ]
+        return fit_parts(parts, width)
+
+
+def backlog_span(outputs: Sequence[OutputRow]) -> Span:
+    """The rows that the files still lack."""
+    backlog = sum(output.backlog for output in outputs)
+    text = f"{_MAX_BACKLOG // 1000}k+" if backlog > _MAX_BACKLOG else f"{backlog:,}"
+    if any(output.error for output in outputs):
+        return text, "bad"
+    return text, "warn" if backlog > 1000 or any(output.rebuilding for output in outputs) else "text"
 
 
 def run_state_span(poll: PollResult) -> Span:
@@ -125,9 +158,12 @@ def run_state_span(poll: PollResult) -> Span:
     return word, "good" if word in _GOOD_STATES else "bad" if word in ("FAILED", "KILLED") else "warn"
 
 
-def fit_parts(parts: Iterable[tuple[int, list[Span]]], width: int) -> list[Span]:
-    """Return the spans of the parts that fit, in order; the highest rank number is dropped first."""
+def fit_parts(parts: Iterable[Part], width: int) -> list[Span]:
+    """The spans of the parts that fit, in order. What does not stay is dropped from the right."""
     kept = list(parts)
-    while kept and sum(len(text) for _, spans in kept for text, _ in spans) > width:
-        kept.remove(max(kept, key=lambda part: part[0]))
+    while sum(len(text) for _, spans in kept for text, _ in spans) > width:
+        place = next((place for place in reversed(range(len(kept))) if not kept[place][0]), None)
+        if place is None:
+            break
+        del kept[place]
     return [span for _, spans in kept for span in spans]

@@ -22,7 +22,9 @@ class Row(Struct, frozen=True):
 
     key: RowKey
     cells: tuple[Span, ...]
+    """If they are fewer than the columns, the last one takes the room of the rest."""
     sort_values: tuple[Any, ...] = ()
+    """Rows without them stay last."""
     subject: Any = None
     """The object that the row shows."""
 
@@ -37,8 +39,6 @@ class LineTable(ScrollPane):
     HAS_HEADING = True
     RULE_HEADINGS = ""
     """At the right of the rule, for tables without a line of headings."""
-    NEWEST_FIRST = False
-    """Whether a cursor on the first row stays on the first row when new rows come before it."""
     always_show_cursor = False
     """Whether the cursor is also shown without focus."""
 
@@ -93,9 +93,10 @@ class LineTable(ScrollPane):
     def show(self, rows: Sequence[Row], *, keep: bool = True) -> None:
         """Set the rows and sort them. With `keep`, the row under the cursor stays where it is."""
         rows = self._sort_rows(rows)
-        if keep and (row := self.row) is not None and not (self.NEWEST_FIRST and self._cursor == 0):
+        if keep and (row := self.row) is not None:
             moved = next((i for i, r in enumerate(rows) if r.key == row.key), self._cursor)
-            self._first_visible = max(0, self._first_visible + moved - self._cursor)
+            if self._first_visible:  # at the start of the list the rows that come first stay visible
+                self._first_visible = max(0, self._first_visible + moved - self._cursor)
             self._cursor = moved
         self.rows = rows
         self.marks &= {r.key for r in rows} if self.marks else set()
@@ -114,7 +115,9 @@ class LineTable(ScrollPane):
         column = self.sort_column
         if column is None:
             return list(reversed(rows)) if self.reverse else rows
-        return sorted(rows, key=lambda row: _sort_key(row.sort_values[column]), reverse=self.reverse)
+        values = [row for row in rows if row.sort_values]
+        values.sort(key=lambda row: _sort_key(row.sort_values[column]), reverse=self.reverse)
+        return [*values, *(row for row in rows if not row.sort_values)]
 
     # --- scrolling
 
@@ -169,9 +172,14 @@ class LineTable(ScrollPane):
         mark = "●" if row.key in self.marks else " "
         has_pointer = is_cursor and (self.HAS_HEADING or self.has_focus or self.always_show_cursor)
         spans: list[Span] = [((">" if has_pointer else " ") + mark + " ", "accent")]
-        for index, column, _, width in self._placed:
+        last = len(row.cells) - 1 if len(row.cells) < len(self.COLUMNS) else len(self.COLUMNS)
+        for index, column, start, width in self._placed:
+            if index >= last:
+                spans.append((fit(row.cells[last][0], self._placed[-1].start + self._placed[-1].width - start),
+                              row.cells[last][1]))  # fmt: skip
+                break
             text, role = row.cells[index]
-            text = shorten_name(text, width) if column.keeps_end and " " not in text else text
+            text = shorten_name(text, width) if column.keeps_end and " " not in text.partition(" · ")[0] else text
             spans += [(fit(text, width, right=column.right), role), (" ", "")]
         return Line(spans, "cursor" if is_cursor and (self.has_focus or self.always_show_cursor) else "")
 

@@ -32,6 +32,10 @@ class TextView(ScrollPane):
         self.lines = lines
         self.redraw()
 
+    @property
+    def line_count(self) -> int:
+        return len(self._display_lines())
+
     def text(self) -> str:
         return "\n".join(text for text, _ in self.lines)
 

@@ -11,6 +11,7 @@ from console.cli.commands.status import status_as_dict
 from console.cli.main import main
 from console.cli.progress import _line
 from console.tui.screens.nodes import _STATE_MARKS
+from console.tui.state.rates import Rates
 from console.tui.widgets.header import Header
 from engine.model.job import JobState
 from engine.model.node import STALE, STATE_WORDS, NodeState, state_word
@@ -90,9 +91,9 @@ def test_every_surface_has_the_same_counts(
     assert [report[name] for name in ("running", "bad_answers", "blocked", "gone")] == [3, 3, 1, 1]
     assert [host["running"] for host in report["hosts"]] == [2, 1]
     assert f" {view.running} running, {view.waiting} waiting" in _line(view, 0.0)
-    header = Header()
+    header = Header(Rates())
     header.last_poll = type("Poll", (), {"snapshot": view, "supervisor_pid": 1, "at": 1.0})()
-    drawn = "".join(text for _, spans in header._job_parts(200) for text, _ in spans)
+    drawn = "".join(text for text, _ in header._progress_line(200))
     assert f"  bad answers {3 / 5:.1%}  blocked 1  running 3 " in drawn
 
     monkeypatch.setattr("console.client.supervisor_pid", lambda _view: 1)
