@@ -126,3 +126,25 @@ def test_a_saved_change_is_in_force_at_the_next_page(project: Project, site: Sit
     titles = [row["title"] for row in project.rows("page")]
     assert titles[0] == "0 yes"
     assert titles[-1] == "3 new"
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(180)
+def test_a_middleware_that_hangs_its_node_costs_its_page_alone(project: Project, site: Site) -> None:
+    """Without an `await` no deadline can end it: the node is replaced, and the page runs alone."""
+    links = "".join(f"<a href=/{number}>x</a>" for number in range(1, 20))
+    site["/0"] = html(f"<b>0</b>{links}")
+    project.write(DEFS.format(start=site.url("/0"), port=site.port))
+    site.fallback = lambda request: Page(html("<b>x</b>"), 404 if request.path == "/robots.txt" else 200)
+    hang = "if request.url.path == '/7':\n    while True:\n        pass\nreturn await send(request)"
+    write_plugin(project, code_of(hang))
+    done = project.crawl("--set", "deadline=5", code=1, seconds=150)
+    assert done.jobs == {"done": 19, "failed": 1}
+    job = project.job(site.url("/7"))
+    assert job["state"] == "FAILED"
+    assert job["reason"].startswith("3 nodes died while it ran, the last one: n")
+    assert len(project.rows("page")) == 19
+    assert site.count("/7") == 0
+    assert max(site.count(f"/{number}") for number in range(20)) <= 2, "others may have run beside it the first time"
+    dead = [reason for (reason,) in project.query("SELECT reason FROM nodes WHERE state = 'DEAD'")]
+    assert len(dead) == 3, dead

@@ -83,7 +83,9 @@ _IS_PARDONED = "attempts = 0 AND EXISTS (SELECT 1 FROM sequences s WHERE s.id = 
 _CRASHED = f"(:crashed AND NOT ({_IS_PARDONED}))"
 _RELEASE = f"""
 UPDATE jobs SET state = CASE WHEN crashes + {_CRASHED} >= {MAX_CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
-    crashes = crashes + {_CRASHED}, attempts = attempts + (:crashed AND {_IS_PARDONED}), reason = :reason,
+    crashes = crashes + {_CRASHED}, attempts = attempts + (:crashed AND {_IS_PARDONED}),
+    reason = CASE WHEN crashes + {_CRASHED} >= {MAX_CRASHES}
+        THEN '{MAX_CRASHES} nodes died while it ran, the last one: ' || :reason ELSE :reason END,
     changed_at = {NOW}
 WHERE node = :node AND state = 'TAKEN' AND state IN {_states_before(JobState.READY, JobState.FAILED)} RETURNING id
 """
