@@ -2,14 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from engine.errors import StorageError, SupervisorNotRunning, UsageError, suggest
-from engine.model.run import Stage
+from engine.model.run import Alarm, Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import is_process_alive
@@ -24,6 +24,7 @@ from engine.store.tables.run.runs import Run
 from engine.store.tables.run.supervisors import Epoch
 from engine.store.transactions import waits
 from engine.store.transactions.waits import WaitingPlace
+from engine.supervise.analysis.alarms import without_supervisor
 from engine.supervise.lock import read_holder
 from engine.urls import without_credentials
 
@@ -145,11 +146,15 @@ def supervisor_pid(view: Snapshot) -> int | None:
 
 def end_orphans(view: Snapshot) -> Snapshot:
     """Correct a snapshot without a living supervisor: the processes recorded as alive have ended with it."""
-    if view.run is None or view.run.stage == Stage.SHUTDOWN_COMPLETE:
+    run = view.run
+    if run is None:
+        return view
+    view = replace(view, alarms=without_supervisor(view.alarms, run))
+    if run.stage == Stage.SHUTDOWN_COMPLETE:
         return view
     return replace(
         view,
-        run=replace(view.run, stage=Stage.INTERRUPTED),
+        run=replace(run, stage=Stage.INTERRUPTED),
         nodes=[node if node.pid is None else _end_node(node) for node in view.nodes],
         appenders=[replace(output, pid=None, beat_age=None) for output in view.appenders],
         hosts=[replace(host, running=0, waiting=host.waiting + host.running) for host in view.hosts],
@@ -187,6 +192,20 @@ def supervisor_alarm(data: Path, view: Snapshot) -> str | None:
         return None
     beat = read_beat(data / "beats" / SUPERVISOR_BEAT)
     return beat.now or None if beat else None
+
+
+def list_alarms(view: Snapshot, disk: str | None) -> list[Alarm]:
+    """The alarms of a snapshot, with what an operator acknowledged. `disk`: the alarm in the supervisor's beat."""
+    alarms = list(view.alarms)
+    if disk and not any(alarm.code == "disk-low" for alarm in alarms):
+        alarms.insert(0, Alarm("disk-low", disk, "bad", since=time.time()))
+    return [replace(alarm, acknowledged=alarm.key in view.acknowledged) for alarm in alarms]
+
+
+def acknowledge(data: Path, added: Collection[str], removed: Collection[str] = ()) -> None:
+    """Have alarms of the latest run count as acknowledged, and others no longer; by key."""
+    with open_latest_run(data, write=True) as (db, run), db.transaction():
+        runs.acknowledge(db, run.seq, added, removed)
 
 
 def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:

@@ -88,14 +88,14 @@ def run_headless(options: HeadlessOptions) -> int:
     for notice in supervisor.defs_sync.notices:
         progress.print_message(f"  {notice}")
     on_alarm, on_end = options.settings.on_alarm, options.settings.on_end
-    alarm_command = AlarmCommand(on_alarm, options.data) if on_alarm else None
+    alarm_command = AlarmCommand(on_alarm, options.data, supervisor.run.id) if on_alarm else None
     try:
         while not supervisor.is_finished:
             signals.dispatch(supervisor, progress)
             supervisor.tick()
             progress.set_alarm(supervisor.disk.alarm)
             if alarm_command is not None:
-                alarm_command.check(supervisor.disk.alarm)
+                alarm_command.check(supervisor.alarms)
             progress.refresh()
             if not supervisor.is_finished:
                 signals.sleep(_TICK_SOON_SECONDS if supervisor.tick_soon else _TICK_SECONDS)
@@ -105,7 +105,7 @@ def run_headless(options: HeadlessOptions) -> int:
     finally:
         spawner.close()
         if alarm_command is not None:
-            alarm_command.stop(supervisor.disk.alarm)
+            alarm_command.stop(supervisor.alarms)
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
     summary = read_summary(db, supervisor.run.seq, exit_code=supervisor.exit_code)
     try:

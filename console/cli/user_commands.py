@@ -1,19 +1,14 @@
 """Runs the commands of the settings `on_end` and `on_alarm`; their failures do not change the run."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
 
-from console.alarms import Alarm, current_alarms
 from console.cli.output import write_stderr
-from engine.errors import CrawlError
+from engine.model.run import Alarm
 from engine.processes.user_command import TIMEOUT_SECONDS, UserCommand
-from engine.store.db.connector import Database
-from engine.store.db.file_header import CRAWL
-from engine.store.read import snapshot
 
 _POLL_SECONDS = 0.02
 _CHECK_SECONDS = 2.0
@@ -46,53 +41,36 @@ def run_user_command(
 class AlarmCommand:
     """Runs the command of `on_alarm` for new alarms, one process after another. `check` never waits for it."""
 
-    def __init__(self, command: Sequence[str], data: Path) -> None:
+    def __init__(self, command: Sequence[str], data: Path, run_id: str) -> None:
         self._command = command
         self._data = data
-        self._db: Database | None = None
+        self._run_id = run_id
         self._next_check = 0.0
         self._seen_at: dict[str, float] = {}
-        self._run_id: str | None = None
         self._pending: list[Alarm] = []
         self._process: UserCommand | None = None
 
-    def check(self, disk_alarm: str) -> None:
-        """Look for new alarms every two seconds. `disk_alarm` is known even while no table can be written."""
+    def check(self, alarms: Sequence[Alarm]) -> None:
+        """Look for new ones among the current alarms, every two seconds."""
         now = time.monotonic()
         if now >= self._next_check:
             self._next_check = now + _CHECK_SECONDS
-            alarms = self._read_alarms()
-            if disk_alarm and not any(alarm.key == "disk" for alarm in alarms):
-                alarms.append(Alarm("bad", disk_alarm, "disk"))
             self._seen_at = {key: at for key, at in self._seen_at.items() if now - at < _FORGET_SECONDS}
             new = [alarm for alarm in alarms if alarm.key not in self._seen_at]
             self._seen_at |= {alarm.key: now for alarm in alarms}
             self._pending = [*self._pending, *new][-_MAX_PENDING:]
         self._work_pending()
 
-    def stop(self, disk_alarm: str) -> None:
+    def stop(self, alarms: Sequence[Alarm]) -> None:
         """Run the command for the last alarms; it is killed after a few seconds."""
         self._next_check = 0.0
-        self.check(disk_alarm)
+        self.check(alarms)
         deadline = time.monotonic() + _STOP_SECONDS
         while self._process is not None and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
             self._work_pending()
         if self._process is not None:
             self._process.kill("interrupted")
-        if self._db is not None:
-            self._db.close()
-
-    def _read_alarms(self) -> list[Alarm]:
-        """The current alarms; empty if they cannot be read."""
-        try:
-            if self._db is None:
-                self._db = Database.open(self._data / CRAWL, read_only=True)
-            view = snapshot.read(self._db)
-        except CrawlError:
-            return []
-        self._run_id = view.run.id if view.run is not None else None
-        return current_alarms(view, os.getpid())
 
     def _work_pending(self) -> None:
         """Report a command that failed; start the next one if alarms are pending."""
@@ -101,7 +79,7 @@ class AlarmCommand:
                 write_stderr(self._process.failure)
             self._process = None
         if self._process is None and self._pending:
-            items = [{"level": alarm.level, "key": alarm.key, "text": alarm.text} for alarm in self._pending]
+            items = [{"level": alarm.level, "key": alarm.key, **alarm.as_dict()} for alarm in self._pending]
             text = orjson.dumps({"run": self._run_id, "alarms": items}).decode()
             self._pending = []
             self._process = UserCommand("on_alarm", self._command, text, self._data)

@@ -63,6 +63,18 @@ class Actions:
         for node in nodes:
             self.send_command(name, {"node": node})
 
+    def store_acknowledged(self, added: Sequence[str], removed: Sequence[str]) -> None:
+        """Store which alarms the operator acknowledged, and which no longer; by key."""
+
+        def work() -> None:
+            try:
+                self._control_client.acknowledge(added, removed)
+            except CrawlError as error:
+                self._app.call_in_app(self._app.show_toast, f"a: {error.message}. {error.remedy}", "error")
+
+        if added or removed:
+            self._app.run_in_thread(work)
+
     def _run_command(self, label: str, command: Command, undo: UndoStep | None = None) -> None:
         self._set_pending(label)
         self._app.run_in_thread(lambda: self._execute(label, command, undo))

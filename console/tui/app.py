@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from console.alarms import Alarm, current_alarms
+from console.client import list_alarms
 from console.format import plural
 from console.sanitize import clean
 from console.tui.actions import Actions
@@ -31,7 +31,7 @@ from console.tui.options import ConsoleOptions
 from console.tui.quit import QuitFlow
 from console.tui.screens.help import KeyPanel
 from console.tui.screens.palette import PaletteCommand, PalettePanel
-from console.tui.state.alarm_book import AlarmBook
+from console.tui.state.alarm_book import AlarmBook, with_keys
 from console.tui.state.control import ControlClient
 from console.tui.state.log_buffer import LogBuffer
 from console.tui.state.poller import Poller
@@ -41,6 +41,7 @@ from console.tui.themes import THEMES, AsciiFilter, ThemeStyles, textual_theme
 from console.tui.widgets.bars import Tabs
 from console.tui.widgets.line_canvas import Canvas
 from engine.errors import CrawlError
+from engine.model.run import Alarm
 
 
 class Polled(Message, namespace="console"):
@@ -246,16 +247,16 @@ class Console(App[int], inherit_bindings=False):
         stale = self.clock() - self.poll_failure[0] if self.poll_failure else None
         alarms: list[Alarm] | None = None
         if self.last_poll is not None and not self.frozen:
-            alarms = current_alarms(
-                self.last_poll.snapshot,
-                self.last_poll.supervisor_pid,
-                stale_seconds=stale,
-                reason=self.poll_failure[1] if self.poll_failure else "",
-                read_only=self.options.read_only,
-                can_start=self.options.start_supervisor is not None,
-            )
+            can_start = self.options.start_supervisor is not None
+            alarms = [
+                with_keys(alarm, can_start=can_start, read_only=self.options.read_only)
+                for alarm in list_alarms(self.last_poll.snapshot, None)
+            ]
+            if stale is not None and self.poll_failure is not None:
+                reason = self.poll_failure[1] or "no answer from the database"
+                alarms.insert(0, Alarm("stale", f"stale {stale:.0f} s: {reason}; retrying", "bad"))
         elif self.poll_failure and self.last_poll is None:
-            alarms = [Alarm("bad", self.poll_failure[1], "unreadable")]
+            alarms = [Alarm("stale", self.poll_failure[1], "bad")]
         if alarms is not None:
             announce(self, self.alarm_book.update(alarms), self.options.config)
         self._frame.update(
@@ -263,10 +264,17 @@ class Console(App[int], inherit_bindings=False):
             read_only=self.options.read_only,
         )  # fmt: skip
 
-    def acknowledge_alarms(self) -> None:
-        count = self.alarm_book.acknowledge(self.alarm_book.alarms)
-        text = f"{plural(count, 'alarm')} acknowledged: quiet until the cause ends; A lists them"
-        self.show_toast(text if count else "no alarm to acknowledge; A lists the history")
+    def acknowledge_alarms(self, alarms: Sequence[Alarm] | None = None) -> None:
+        """Acknowledge alarms, by default all; if all are acknowledged already, make them loud again."""
+        chosen = self.alarm_book.alarms if alarms is None else alarms
+        quiet = self.alarm_book.acknowledge(chosen)
+        loud = self.alarm_book.acknowledge(chosen, acknowledged=False) if alarms and not quiet else []
+        if quiet:
+            self.show_toast(f"{plural(len(quiet), 'alarm')} acknowledged: quiet until the cause ends; A lists them")
+        elif not loud:
+            self.show_toast("no alarm to acknowledge; A lists the history")
+        if not self.options.read_only:
+            self.actions.store_acknowledged(quiet, loud)
         self.update_screen()
 
     # --- keys

@@ -6,13 +6,13 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
-from console.alarms import Alarm
 from console.format import format_time
 from console.tui.state.rates import Rates
 from console.tui.state.source import PollResult
 from console.tui.widgets.bars import AlarmBar, HintBar, Tabs
 from console.tui.widgets.header import Header
 from console.tui.widgets.prompt import Prompt
+from engine.model.run import Alarm
 
 
 class Frame:

@@ -1,6 +1,7 @@
-"""A run: its states, the stages of its supervisor, their transitions, and the estimate of its end."""
+"""A run: its states and their transitions, the stages of its supervisor, its estimate, its alarms."""
 
 from enum import StrEnum
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -92,3 +93,35 @@ class Eta(Struct, frozen=True):
 
 
 NO_ETA = Eta()
+
+
+AlarmLevel = Literal["warn", "bad"]
+
+_REPORTED = ("code", "text", "host", "data_def", "field", "since", "acknowledged")
+"""The keys of `alarms` in `status --json`."""
+
+
+class Alarm(Struct, frozen=True):
+    """It ends when its cause ends. A warning of the same cause has the same code; `docs/glossary.md` lists them."""
+
+    code: str
+    text: str
+    """It may count seconds, and so change while the cause lasts."""
+    level: AlarmLevel = "warn"
+    host: str | None = None
+    data_def: str | None = None
+    field: str | None = None
+    subject: str | None = None
+    """What else it is about, such as a node or an output."""
+    since: float = 0.0
+    """Wall-clock seconds."""
+    acknowledged: bool = False
+
+    @property
+    def key(self) -> str:
+        """The same as long as the cause lasts."""
+        return " ".join(filter(None, (self.code, self.data_def, self.field, self.host, self.subject)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `status --json` prints."""
+        return {name: getattr(self, name) for name in _REPORTED}

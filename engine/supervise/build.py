@@ -136,7 +136,8 @@ def build_supervisor(
         extract_only=options.extract_only,
         notices=[text for text in (published.text if published.changed else "", pages_warning) if text],
     )
-    stages, stats = StageTracker(db, run.seq), RunStats(db, run.seq, settings)
+    disk = DiskGuard(db, folder, run.seq, settings.min_free)
+    stages, stats = StageTracker(db, run.seq), RunStats(db, run.seq, settings, disk)
     return Supervisor(
         db,
         folder,
@@ -167,7 +168,7 @@ def build_supervisor(
         commands=CommandHandlers(
             db, run=run.seq, epoch=begun.epoch, grace=settings.job_grace, node_pool=node_pool, defs_sync=defs_sync
         ),
-        disk=DiskGuard(db, folder, run.seq, settings.min_free),
+        disk=disk,
         lock_watch=LockWatch(db, node_pool),
         wal_guard=WalGuard([folder / CRAWL, folder / PAGES]),
         log_rotation=LogRotation(folder / "logs"),

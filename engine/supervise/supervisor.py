@@ -1,13 +1,13 @@
 """The supervisor: drives a run through its stages. `tick` starts no thread and never waits."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError, UsageError
 from engine.helpers.helper_pool import HelperPool
 from engine.model.node import NodeState
-from engine.model.run import Stage
+from engine.model.run import Alarm, Stage
 from engine.processes.spawner import Spawner
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
@@ -117,6 +117,11 @@ class Supervisor:
         """The exit code: 1 if more jobs failed than `max_failed` allows, or an expectation was missed."""
         code = EXIT_CODES[self.exit_reason or ExitReason.FAILED]
         return 1 if code == 0 and (self._too_many_failed or self._missed) else code
+
+    @property
+    def alarms(self) -> Sequence[Alarm]:
+        """What is wrong with the run now."""
+        return self._stats.alarms
 
     @property
     def kill_requested(self) -> bool:

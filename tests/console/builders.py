@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from engine.model.run import Eta, RunState, Stage
+from engine.model.run import Alarm, Eta, RunState, Stage
 from engine.store.read.browse import JobLine
 from engine.store.read.data_warnings import DataWarning
 from engine.store.read.history import PastRun, RunReport
@@ -22,7 +22,7 @@ def run(**changes):
         "seq": 1, "id": "3f2a", "state": RunState.READY, "stage": Stage.RUNNING, "defs_version": 3, "seeded_version": 3,
         "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "max_pages": None, "created_at": AT,
         "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
-        "eta": Eta(296.0, "img.example:443", exact=False, reason="delay 0.5 s"),
+        "eta": Eta(296.0, "img.example:443", exact=False, reason="delay 0.5 s"), "recorded_at": 0.0,
     }  # fmt: skip
     values = {**dict.fromkeys(Run.__struct_fields__), **defaults, **changes}
     return Run(**{**values, "state": RunState(values["state"])})
@@ -79,6 +79,11 @@ def snapshot(**changes):
             "detail": DataDefHealth(900, 900, 0, {"isbn": 900}, frozenset()),
         },
         "warnings": [DataWarning("empty-field", "detail.isbn was never filled in 900 records", data_def="detail")],
+        "alarms": [
+            Alarm("node-lost", "n4 has sent no heartbeat for 2.8 s", subject="n4"),
+            Alarm("host-resting", "img.example:443 answers 429 or 503: backing off 24 s", host="img.example:443"),
+            Alarm("empty-field", "detail.isbn was never filled in 900 records", data_def="detail", field="isbn"),
+        ],
         "appenders": [output()],
         "nodes": [
             node(1),

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import orjson
+from msgspec.structs import replace
 
 from console.tui.app import Console
 from console.tui.config import Config
@@ -185,6 +186,10 @@ class FakeControlClient:
     def retry_jobs(self, job_filter, ids, at_most):
         self.retried.append((job_filter.text, list(ids)))
         return Retried(len(ids) or self.count_jobs(job_filter), [EndedJob(2, "FAILED", "HTTP 500 (4 attempts)", 1)])
+
+    def acknowledge(self, added, removed):
+        keys = self._source.current.acknowledged
+        self._source.current = replace(self._source.current, acknowledged=keys | set(added) - set(removed))
 
     def undo_retry(self, retried):
         self.undone.append(("retry", list(retried.ended)))

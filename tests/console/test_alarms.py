@@ -1,32 +1,14 @@
-"""Alarms end when their cause ends; the past and what an operator ordered are none."""
+"""The console shows the alarms of the run, keeps quiet about acknowledged ones, and rings for new ones."""
 
 import msgspec
 import pytest
 
-from console.alarms import current_alarms
 from console.tui.config import Config
-from console.tui.state.source import PollResult
-from tests.console.builders import host, node, output, run, snapshot
+from engine.model.run import Alarm
+from tests.console.builders import host, node, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}
-
-
-def node_alarms(*nodes):
-    poll = PollResult(0.0, 0.0, snapshot(nodes=list(nodes), hosts=[], warnings=[], paused_sequences=0), 4121)
-    return [(alarm.level, alarm.text) for alarm in current_alarms(poll.snapshot, poll.supervisor_pid)]
-
-
-def test_a_death_is_an_alarm_until_its_replacement_is_at_work():
-    assert node_alarms(node(1, **DEAD)) == [("bad", "n1 dead: died: signal 9; not replaced")]
-    starting = node(2, "STARTING", replaces="n1")
-    assert node_alarms(node(1, **DEAD), starting) == [("warn", "n1 dead: died: signal 9; n2 is starting")]
-    assert node_alarms(node(1, **DEAD), node(2, replaces="n1")) == []
-
-
-@pytest.mark.parametrize("changes", [{"past": True}, {"reason": "killed by an operator"}])
-def test_the_past_and_an_order_are_no_alarm(changes):
-    assert node_alarms(node(1, **{**DEAD, **changes})) == []
 
 
 async def test_dead_nodes_take_one_line_below_the_living(tmp_path):
@@ -72,21 +54,35 @@ async def test_an_idle_node_says_why(tmp_path, hosts, words):
         assert "● done" in console.screen()
 
 
+def resting(seconds, name="a:80"):
+    return snapshot(alarms=[Alarm("host-resting", f"{name} rests {seconds:.0f} s after HTTP 429", host=name)])
+
+
 async def test_an_acknowledged_alarm_is_quiet_until_its_cause_ends(tmp_path):
     source = FakeSource()
-    backing_off = snapshot(hosts=[host("a:80", backoff=9.0)], nodes=[node(1)], warnings=[])
-    source.current = backing_off
+    source.current = resting(9.0)
     async with open_console(tmp_path, source=source) as console:
-        await console.until(lambda: "a:80 answers 429 or 503" in console.screen())
+        await console.until(lambda: "a:80 rests 9 s" in console.screen())
         await console.press("a")
-        await console.until(lambda: not any("a:80 answers" in line for line in console.text()))
-        source.current = snapshot(hosts=[host("a:80", backoff=4.0)], nodes=[node(1)], warnings=[])
+        await console.until(lambda: not any("a:80 rests" in line for line in console.text()))
+        await console.until(lambda: source.current.acknowledged == {"host-resting a:80"})
+        source.current = msgspec.structs.replace(resting(4.0), acknowledged=source.current.acknowledged)
         await console.settle()
-        assert not any("a:80 answers" in line for line in console.text()), "the same cause with another number"
-        source.current = snapshot(hosts=[host("a:80")], nodes=[node(1)], warnings=[])
+        assert not any("a:80 rests" in line for line in console.text()), "the same cause with another number"
+        source.current = snapshot(alarms=[])
         await console.settle()
-        source.current = backing_off
-        await console.until(lambda: "a:80 answers 429 or 503" in console.screen())
+        source.current = resting(9.0)
+        await console.until(lambda: "a:80 rests 9 s" in console.screen())
+
+
+async def test_an_alarm_that_was_acknowledged_elsewhere_is_quiet_on_every_screen(tmp_path):
+    source = FakeSource()
+    source.current = msgspec.structs.replace(resting(9.0), acknowledged=frozenset({"host-resting a:80"}))
+    async with open_console(tmp_path, source=source) as console:
+        for screen in "12345678":
+            await console.press(screen)
+            assert not any("a:80 rests" in line for line in console.text())
+            assert [alarm.acknowledged for alarm in console.app.alarm_book.alarms] == [True]
 
 
 async def test_the_list_shows_alarms_of_now_and_of_before(tmp_path):
@@ -108,28 +104,15 @@ async def test_the_list_shows_alarms_of_now_and_of_before(tmp_path):
 async def test_new_alarms_ring_and_notify_on_request(tmp_path, asked):
     config = Config(tmp_path / "config", bell=asked, notify=asked)
     source = FakeSource()
-    source.current = snapshot(hosts=[], nodes=[node(1)], warnings=[])
+    source.current = snapshot(alarms=[])
     async with open_console(tmp_path, source=source, config=config) as console:
         rung, written = [], []
         console.app.bell = lambda: rung.append(True)
         console.app._driver.write = written.append
-        source.current = snapshot(hosts=[host("a\x1b]:80", backoff=9.0)], nodes=[node(1)], warnings=[])
+        source.current = resting(9.0, "a\x1b]:80")
         await console.until(lambda: console.app.alarm_book.alarms)
         await console.settle()
         sent = [text for text in written if text.startswith("\x1b]9;")]
         assert rung == [True] * asked
         assert len(sent) == int(asked)
-        assert all("a·]:80 answers" in text and text.count("\x1b") == 1 for text in sent)
-
-
-def test_a_pause_is_an_order_and_no_alarm():
-    paused = snapshot(run=run(paused="operator"), paused_sequences=2, paused_hosts=1, hosts=[], nodes=[], warnings=[])
-    assert current_alarms(paused, 4121) == []
-
-
-def test_an_output_that_cannot_be_written_is_an_alarm():
-    view = snapshot(appenders=[output("crm/book", error="ValueError: no room", backlog=7), output("rows/book")])
-    [alarm] = [alarm for alarm in current_alarms(view, 41) if "written" in alarm.text]
-    assert (alarm.level, alarm.key) == ("bad", "output crm/book")
-    assert alarm.text == "crm/book cannot be written, backlog 7: ValueError: no room"
-    assert current_alarms(view, None) == [a for a in current_alarms(view, None) if "written" not in a.text]
+        assert all("a·]:80 rests" in text and text.count("\x1b") == 1 for text in sent)

@@ -36,7 +36,13 @@ async def test_what_an_operator_set_is_shown_and_no_alarm(tmp_path):
     source = FakeSource()
     changed = host("shop.example:443", paused=True, operator_delay=2.0, operator_concurrency=1)
     source.current = snapshot(
-        hosts=[changed], paused_hosts=1, paused_sequences=0, nodes=[node(1)], warnings=[], jobs={**snapshot().jobs}
+        hosts=[changed],
+        paused_hosts=1,
+        paused_sequences=0,
+        nodes=[node(1)],
+        warnings=[],
+        alarms=[],
+        jobs={**snapshot().jobs},
     )
     async with open_console(tmp_path, screen="hosts", source=source) as console:
         await console.until(lambda: "‖ paused" in console.screen())

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from console.cli.main import main
 from console.terminal import ascii_only, unsupported_reason
 from console.tui.themes import AsciiFilter
+from engine.model.run import Alarm
 from tests.console.builders import run, snapshot
 from tests.console.fakes import open_console
 
@@ -42,17 +43,11 @@ async def test_a_dead_supervisor_is_reported_with_a_remedy(tmp_path):
 
 async def test_a_full_disk_is_an_alarm(tmp_path):
     async with open_console(tmp_path) as console:
-        console.source.current = snapshot(run=run(paused="disk"))
+        console.source.current = snapshot(
+            run=run(paused="disk"), alarms=[Alarm("disk-low", "disk nearly full: 10 MB free", "bad")]
+        )
         await console.until(lambda: "disk nearly full" in console.screen())
         assert "PAUSED disk" in console.text()[0]
-
-
-async def test_many_hosts_that_back_off_are_one_alarm(tmp_path):
-    from tests.console.builders import host
-
-    async with open_console(tmp_path, size=(160, 48)) as console:
-        console.source.current = snapshot(hosts=[host(f"h{n}", backoff=5.0 + n) for n in range(40)], nodes=[])
-        await console.until(lambda: "40 hosts answer 429 or 503" in console.screen())
 
 
 async def test_without_utf8_every_cell_is_ascii(tmp_path):

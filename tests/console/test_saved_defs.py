@@ -3,6 +3,7 @@
 import pytest
 
 from console.tui.state.live_preview import SavedPreview
+from engine.model.run import Alarm
 from tests.console.builders import snapshot
 from tests.console.fakes import FakeSource, open_console
 
@@ -11,7 +12,8 @@ SAVED = {"hash": "abc", "text": "book: 1 field changed", "at": 1_700_000_000.0}
 
 async def test_y_publishes_saved_defs_after_asking(tmp_path):
     source = FakeSource()
-    source.current = snapshot(defs_saved=SAVED, nodes=[])
+    waiting = Alarm("defs-saved", "defs saved, not published: book: 1 field changed")
+    source.current = snapshot(defs_saved=SAVED, nodes=[], alarms=[waiting])
     async with open_console(tmp_path, source=source) as console:
         assert "defs saved, not published (y publishes, 5 shows): book: 1 f" in console.screen()
         await console.press("y")

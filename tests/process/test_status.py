@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(60)
 
 STATUS = SUMMARY | {
     "stage", "supervisor", "sequences", "hosts", "rates", "eta", "defs_problems", "defs_saved",
-    "metrics", "paused", "alarm", "helpers", "files", "waiting_rows",
+    "metrics", "paused", "alarm", "alarms", "helpers", "files", "waiting_rows",
 }  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def status(as_json: bool, run_id: str | None, data: Path) -> int:
 
 def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]:
     """The object of `status --json`."""
-    from console.client import supervisor_pid
+    from console.client import list_alarms, supervisor_pid
     from engine.model.run import NO_ETA
     from engine.store.read.snapshot import build_report
 
@@ -68,6 +68,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "bad_answers": view.bad_answers,
         "gone": view.gone,
         "blocked": view.blocked,
+        "alarms": [one.as_dict() for one in list_alarms(view, alarm)],
         "sequences": [asdict(row) for row in view.sequences],
         "hosts": [asdict(row) for row in view.hosts],
         "files": view.files,

@@ -4,12 +4,12 @@ import time
 
 from textual.app import ComposeResult
 
-from console.alarms import Alarm
 from console.format import format_elapsed, plural
 from console.tui.screens.base import View
 from console.tui.state.source import DataSource, LogLines, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_table import LineTable, Row
+from engine.model.run import Alarm
 from engine.store.db.filter import EventFilter, GlobFilter
 from engine.store.tables.run.events import Event
 
@@ -49,27 +49,18 @@ class AlarmsView(View):
     def show(self, poll: PollResult) -> None:
         self._history = self.take_data(poll) or self._history
         book, now = self.console_app.alarm_book, time.time()
-        current = [
-            _alarm_row(alarm, now - book.since(alarm), acknowledged=book.is_acknowledged(alarm))
-            for alarm in book.alarms
-        ]
+        current = [_alarm_row(alarm, now - alarm.since) for alarm in book.alarms]
         self.table.show_filtered([*current, *(_event_row(id_, event, now) for id_, event in reversed(self._history))])
         self.console_app.navigation.refresh_breadcrumbs()
 
     def action_acknowledge(self) -> None:
         """Acknowledge the chosen alarms; if all are acknowledged already, make them loud again."""
-        book = self.console_app.alarm_book
         chosen = [row.subject for row in self.table.selected_rows() if isinstance(row.subject, Alarm)]
         if not chosen:
             self.console_app.show_toast("a: only current alarms can be acknowledged", "warning")
             return
-        if not book.acknowledge(chosen):
-            for alarm in chosen:
-                book.restore(alarm)
-        else:
-            self.console_app.show_toast(f"{plural(len(chosen), 'alarm')} acknowledged: quiet until the cause ends")
         self.table.marks.clear()
-        self.console_app.update_screen()
+        self.console_app.acknowledge_alarms(chosen)
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         event.stop()
@@ -77,11 +68,11 @@ class AlarmsView(View):
             self.console_app.navigation.push_event_job(event.row.subject)
 
 
-def _alarm_row(alarm: Alarm, seconds: float, *, acknowledged: bool) -> Row:
-    state = ("✓ acknowledged", "dim") if acknowledged else ("! now", alarm.level)
+def _alarm_row(alarm: Alarm, seconds: float) -> Row:
+    state = ("✓ acknowledged", "dim") if alarm.acknowledged else ("! now", alarm.level)
     return Row(
         alarm.key,
-        (state, (format_elapsed(seconds), "dim"), (alarm.text, "dim" if acknowledged else alarm.level)),
+        (state, (format_elapsed(seconds), "dim"), (alarm.text, "dim" if alarm.acknowledged else alarm.level)),
         (state[0], seconds, alarm.text),
         alarm,
     )

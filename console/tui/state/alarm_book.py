@@ -1,9 +1,11 @@
-"""Keeps which of the current alarms are new, and which the operator has acknowledged."""
+"""Keeps the alarms that the console shows: those of the run, and those of the console itself."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from console.alarms import Alarm
+from msgspec.structs import replace
+
+from engine.model.run import Alarm
 
 
 class AlarmBook:
@@ -11,36 +13,44 @@ class AlarmBook:
 
     def __init__(self) -> None:
         self.alarms: list[Alarm] = []
-        self._acknowledged: set[str] = set()
-        self._since: dict[str, float] = {}
+        self._given: dict[str, bool] = {}
+        """By key: what the operator said here, which the run has not stored yet."""
 
     @property
     def open(self) -> list[Alarm]:
         """Alarms that are not acknowledged."""
-        return [alarm for alarm in self.alarms if alarm.key not in self._acknowledged]
+        return [alarm for alarm in self.alarms if not alarm.acknowledged]
 
-    def update(self, alarms: Sequence[Alarm]) -> list[Alarm]:
+    def update(self, alarms: Iterable[Alarm]) -> list[Alarm]:
         """Take the current alarms; returns the new ones."""
-        before = {alarm.key for alarm in self.alarms}
-        now = time.time()
-        self._since = {alarm.key: self._since.get(alarm.key, now) for alarm in alarms}
-        self.alarms = list(alarms)
-        self._acknowledged &= {alarm.key for alarm in alarms}
-        return [alarm for alarm in alarms if alarm.key not in before]
+        before = {alarm.key: alarm.since for alarm in self.alarms}
+        now, current = time.time(), {alarm.key: alarm for alarm in alarms}
+        self._given = {
+            key: said for key, said in self._given.items() if key in current and current[key].acknowledged is not said
+        }
+        self.alarms = [
+            replace(
+                alarm,
+                since=alarm.since or before.get(key, now),
+                acknowledged=self._given.get(key, alarm.acknowledged),
+            )
+            for key, alarm in current.items()
+        ]
+        return [alarm for alarm in self.alarms if alarm.key not in before and not alarm.acknowledged]
 
-    def since(self, alarm: Alarm) -> float:
-        """When this console first showed it: wall-clock seconds."""
-        return self._since.get(alarm.key, time.time())
+    def acknowledge(self, alarms: Iterable[Alarm], *, acknowledged: bool = True) -> list[str]:
+        """Make alarms quiet, or loud again; returns the keys of those that change."""
+        keys = [alarm.key for alarm in alarms if alarm.acknowledged is not acknowledged]
+        self._given |= dict.fromkeys(keys, acknowledged)
+        self.update(self.alarms)
+        return keys
 
-    def is_acknowledged(self, alarm: Alarm) -> bool:
-        return alarm.key in self._acknowledged
 
-    def acknowledge(self, alarms: Iterable[Alarm]) -> int:
-        """Make alarms quiet; returns how many were loud."""
-        keys = {alarm.key for alarm in alarms} - self._acknowledged
-        self._acknowledged |= keys
-        return len(keys)
-
-    def restore(self, alarm: Alarm) -> None:
-        """Make an acknowledged alarm loud again."""
-        self._acknowledged.discard(alarm.key)
+def with_keys(alarm: Alarm, *, can_start: bool, read_only: bool) -> Alarm:
+    """The alarm with the keys of the console that help."""
+    text = alarm.text
+    if alarm.code in ("supervisor-lost", "jobs-ready") and can_start:
+        text = text.replace("`crawl-console run` resumes", "R resumes")
+    elif alarm.code == "defs-saved":
+        text = text.replace(":", f" ({'5 shows' if read_only else 'y publishes, 5 shows'}):", 1)
+    return replace(alarm, text=text)

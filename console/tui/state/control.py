@@ -39,6 +39,9 @@ class ControlClient:
         """Send a command; returns whether it succeeded, and the answer."""
         return client.send_command(self._data, name, arguments)
 
+    def acknowledge(self, added: Sequence[str], removed: Sequence[str]) -> None:
+        client.acknowledge(self._data, added, removed)
+
     def count_jobs(self, job_filter: JobFilter) -> int:
         with open_latest_run(self._data) as (db, run):
             return browse.count_jobs(db, run.seq, job_filter)

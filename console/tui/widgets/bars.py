@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from console.alarms import Alarm
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
 from console.tui.widgets.header import Part, fit_parts
 from console.tui.widgets.line_canvas import Canvas, Line, Span
+from engine.model.run import Alarm
 
 
 class Tabs(Canvas):

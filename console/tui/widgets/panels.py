@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from console.alarms import Alarm
 from console.format import (
     done_ratio,
     format_count,
@@ -20,6 +19,7 @@ from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import ListPane, Pane
 from console.tui.widgets.text_view import wrap_text
+from engine.model.run import Alarm
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import OutputRow, SequenceRow
 

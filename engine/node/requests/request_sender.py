@@ -57,6 +57,8 @@ class _RequestStats(Struct):
     throttled: bool = False
     strike: bool = False
     backoff_until: float | None = None
+    refusal: str | None = None
+    """The answer that rests the host."""
     changed_sites: set[str] = field(default_factory=set)
     """Sites with changed cookies that nodes share."""
     loaded: tuple[StepResult, ...] = ()
@@ -348,7 +350,7 @@ class RequestSender:
             unanswered = stats.requests - stats.responses
             outcome.stats.answers = (*stats.answers, *((NO_ANSWER, 0.0),) * unanswered)
         if stats.backoff_until is not None:
-            outcome.add(Backoff(stats.backoff_until, stats.throttled, stats.strike))
+            outcome.add(Backoff(stats.backoff_until, stats.throttled, stats.strike, stats.refusal))
 
     def forget(self, job: LeasedJob) -> None:
         """Free the state of a job, however it ended."""
@@ -372,6 +374,7 @@ class RequestSender:
         stats.throttled = stats.throttled or response.status in OVERLOAD_STATUSES
         stats.strike = stats.strike or first
         stats.backoff_until = end or None
+        stats.refusal = response.refusal or f"HTTP {response.status}"
 
 
 class JobTurn:

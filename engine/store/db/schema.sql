@@ -35,7 +35,9 @@ CREATE TABLE runs (
     empty_seeds      TEXT,                         -- JSON: by group, the lists of URLs that were empty
     baseline         TEXT,                         -- JSON: what it gave, once it is DONE, for comparison with later runs
     drops            TEXT,                         -- JSON: what a dataDef gave much less of during the run
-    missed           TEXT                          -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
+    missed           TEXT,                         -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
+    alarms           TEXT,                         -- JSON: what is wrong, as the supervisor judged it last
+    acknowledged     TEXT                          -- JSON: the keys of alarms that an operator acknowledged
 );
 
 CREATE TABLE def_versions (
@@ -110,6 +112,7 @@ CREATE TABLE hosts (
     next_at              REAL,
     backoff_until        REAL,
     strikes              INTEGER NOT NULL DEFAULT 0, -- consecutive answers 429 or 503
+    rest_reason          TEXT,                     -- its answer when its last rest began; null: it has served a page since
     throttled            INTEGER NOT NULL DEFAULT 0,
     errors               INTEGER NOT NULL DEFAULT 0,
     robots               TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),

@@ -40,6 +40,9 @@ FALLEN_SHARE = 0.5
 MIN_FAILED = 5
 """Such answers of a host below which their share says little, unless no page succeeded."""
 
+FIELD_WARNINGS = ("empty-field", "dropped-field", "less-filled")
+"""Codes whose subject is a field."""
+
 
 class DataWarning(Struct, frozen=True):
     """One sign. `code` and the names of the fields are the keys of `warnings` in JSON, and stable."""

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from engine.store.db.connector import Database
-from engine.store.read.data_warnings import find_warnings
+from engine.store.read.data_warnings import FIELD_WARNINGS, find_warnings
 from engine.store.tables.row import health, rows
 from engine.store.tables.run import runs
 
@@ -37,9 +37,6 @@ def list_runs(db: Database, count: int) -> list[PastRun]:
     return [PastRun(*row[:8], *map(int, row[8:])) for row in db.all(_LIST_RUNS, (count,))]
 
 
-_FIELD_WARNINGS = ("empty-field", "dropped-field", "less-filled")
-
-
 class RunReport(Struct, frozen=True):
     past: PastRun
     rows_by_data_def: dict[str, int]
@@ -53,6 +50,6 @@ def read_report(db: Database, past: PastRun) -> RunReport:
     warnings = [
         warning for warning in find_warnings(db, runs.get(db, past.seq), health.read(db, past.seq)) if not warning.ended
     ]
-    emptied = [f"{one.data_def}.{one.subject}" for one in warnings if one.code in _FIELD_WARNINGS]
+    emptied = [f"{one.data_def}.{one.subject}" for one in warnings if one.code in FIELD_WARNINGS]
     counts = {name: extracted for name, (extracted, _) in rows.counts(db, past.seq).items()}
     return RunReport(past, counts, tuple(one.text for one in warnings), tuple(dict.fromkeys(emptied)))

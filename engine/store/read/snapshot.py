@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from engine.model.job import JobKind
-from engine.model.run import RunState
+from engine.model.run import Alarm, RunState
 from engine.model.step import OUTCOMES
 from engine.store.db.connector import Database
 from engine.store.read import host_rows, step_results
@@ -150,6 +150,10 @@ class Snapshot(Struct, frozen=True):
     """4xx but `gone`, 5xx, and requests without an answer; `blocked` ones included."""
     gone: int = 0
     """404 and 410 for links."""
+    alarms: list[Alarm] = field(default_factory=list)
+    """What was wrong when the supervisor judged the run last, the worst first."""
+    acknowledged: frozenset[str] = frozenset()
+    """The keys of alarms that an operator acknowledged."""
     blocked: int = 0
     """Answers that refused the crawler."""
     paused_hosts: int = 0
@@ -189,7 +193,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         done, failed, skipped, incomplete, ready, taken, delayed, count = (
             sum(int(row[column]) for row in groups) for column in range(1, 9)
         )
-        nodes = _read_nodes(db, current.seq)
+        nodes = list_nodes(db, current.seq)
         counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
         data_defs = health.read(db, current.seq)
@@ -204,7 +208,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             delayed=delayed,
             rows={name: extracted for name, (extracted, _) in counts.items()},
             rejected={name: rejected for name, (_, rejected) in counts.items() if rejected},
-            appenders=_read_outputs(db, current.seq),
+            appenders=list_outputs(db, current.seq),
             nodes=nodes,
             sequences=_read_sequences(db, current.seq, limit),
             sequence_count=count,
@@ -224,6 +228,8 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             running=host_rows.count_running(db, current.seq),
             bad_answers=int(bad_answers),
             gone=int(gone),
+            alarms=runs.list_alarms(db, current.seq),
+            acknowledged=runs.list_acknowledged(db, current.seq),
             blocked=int(blocked),
             paused_hosts=int(paused_hosts) if current.state is not RunState.DONE else 0,
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
@@ -234,7 +240,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         )  # fmt: skip
 
 
-def _read_outputs(db: Database, run: int) -> list[OutputRow]:
+def list_outputs(db: Database, run: int) -> list[OutputRow]:
     process = db.one(_APPENDER, (run,))
     alive = process is not None and process[4] is None
     backlogs: dict[int, dict[str, int]] = {}
@@ -281,7 +287,7 @@ def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:
     return (done, left) if search is not None or left else None
 
 
-def _read_nodes(db: Database, run: int) -> list[NodeRow]:
+def list_nodes(db: Database, run: int) -> list[NodeRow]:
     return [
         NodeRow(
             id=f"n{number}", role=role, state=state, heart=heart, done=done, failed=failed,

@@ -1,23 +1,16 @@
 """Estimates the end of a run: when the slowest of its hosts, at its own pace, has given its pages."""
 
-import time
 from collections import deque
 
 from msgspec import Struct
 
-from engine.model.run import NO_ETA, Eta, RunState
-from engine.runtime.clock import boottime
-from engine.store.db.connector import Database
-from engine.store.read import pace
-from engine.store.read.pace import HostWork, RunWork
-from engine.store.tables.run.runs import Run
+from engine.model.run import Eta, RunState
+from engine.store.read.situation import HostWork, Situation
 
 _SMOOTHING_SECONDS = 15.0
 """The time constant of a host's pace: a measurement of this age counts a third."""
 _GROWTH_SECONDS, _GROWTH_PAGES = 5.0, 20
 """New pages within this time, or since so many pages ended, mean that more will come."""
-_COST_SHARE = 0.02
-"""The share of its time that the supervisor spends on estimates: with very many hosts they are rarer."""
 
 
 class _HostPace(Struct):
@@ -60,27 +53,18 @@ class _HostPace(Struct):
 
 
 class Forecast:
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    """Estimates from the situations of one run, in their order."""
+
+    def __init__(self) -> None:
         self._paces: dict[int, _HostPace] = {}
         self._run_pace: _HostPace | None = None
         self._totals: deque[tuple[float, int, int]] = deque()
-        self._next_at = 0.0
-        self._eta = NO_ETA
         self.host_etas: dict[int, float] = {}
         """By id: seconds until the pages of a host have ended; only of those with pages left."""
 
-    def estimate(self, run: Run, max_time_left: float | None) -> Eta:
-        """The current estimate. `max_time_left`: seconds until `max_time`."""
-        now = boottime()
-        if now >= self._next_at:
-            started = time.perf_counter()
-            work = pace.read(self._db, run.seq, run.max_pages)
-            self._eta = self._judge(run, work, now, max_time_left)
-            self._next_at = now + (time.perf_counter() - started) / _COST_SHARE
-        return self._eta
-
-    def _judge(self, run: Run, work: RunWork, now: float, max_time_left: float | None) -> Eta:
+    def estimate(self, work: Situation) -> Eta:
+        """The estimate in the next situation."""
+        now = work.at
         for id_, host in work.hosts.items():
             if id_ in self._paces:
                 self._paces[id_].update(host, now)
@@ -91,10 +75,10 @@ class Forecast:
         if self._run_pace is None:
             self._run_pace = _HostPace(ended, now)
         self._run_pace.update(HostWork(left, ended), now)
-        exact = not self._is_growing(now, ended, work.total) and run.state is not RunState.SEEDING
+        exact = not self._is_growing(now, ended, work.total) and work.state is not RunState.SEEDING
         self.host_etas = {}
-        if run.paused or (work.paused and not left):
-            return Eta(None, "paused", exact=False, reason=run.paused)
+        if work.paused or (work.paused_pages and not left):
+            return Eta(None, "paused", exact=False, reason=work.paused)
         if not left:
             return Eta(0.0, exact=exact)
         by_host = {
@@ -116,9 +100,9 @@ class Forecast:
         if work.run_room is not None and work.run_room < left and together is not None:
             share = together * work.run_room / left
             if share < seconds:
-                seconds, bound_by, reason = share, f"--max-pages {run.max_pages}", None
-        if max_time_left is not None and max_time_left < seconds:
-            seconds, bound_by, reason = max_time_left, "--max-time", None
+                seconds, bound_by, reason = share, f"--max-pages {work.max_pages}", None
+        if work.max_time_left is not None and work.max_time_left < seconds:
+            seconds, bound_by, reason = work.max_time_left, "--max-time", None
         return Eta(round(max(0.1, seconds), 1), bound_by, exact, reason)
 
     def _is_growing(self, now: float, ended: int, total: int) -> bool:

@@ -1,14 +1,15 @@
 """Records the duration and rates of a run, and checks its limits."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
 
 from engine.model.host import count_by_class
 from engine.model.job import JobKind
-from engine.model.run import Stage
+from engine.model.run import NO_ETA, Alarm, Stage
 from engine.settings import Settings
 from engine.store.db.connector import Database
+from engine.store.read import situation
 from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.tables.host import host_speeds
 from engine.store.tables.job import sequences
@@ -18,10 +19,12 @@ from engine.store.tables.run.events import Event, Level
 from engine.store.tables.run.runs import MissedExpectation
 from engine.store.tables.run.samples import Sample
 from engine.store.transactions import page_limit
+from engine.supervise.analysis.alarms import AlarmKeeper, find_alarms
 from engine.supervise.analysis.expectations import find_missed
 from engine.supervise.analysis.forecast import Forecast
 from engine.supervise.analysis.health_watch import HealthWatch
 from engine.supervise.analysis.host_watch import HostWatch
+from engine.supervise.disk_guard import DiskGuard
 
 _Identity = tuple[str | None, ...]
 
@@ -63,21 +66,27 @@ def _identity(warning: DataWarning) -> _Identity:
 _SAMPLE_SECONDS = 5.0
 _MAX_ETAS = 1_000
 """Hosts whose estimates are recorded."""
+_COST_SHARE = 0.02
+"""The share of its time that the supervisor spends on alarms and estimates: with very many hosts they are rarer."""
 
 
 class RunStats:
     """Statistics of one run under one supervisor."""
 
-    def __init__(self, db: Database, run: int, settings: Settings) -> None:
+    def __init__(self, db: Database, run: int, settings: Settings, disk: DiskGuard) -> None:
         self._db = db
         self._run = run
         self._settings = settings
+        self._disk = disk
         self._started_at = self._recorded_at = time.monotonic()
         self._page_count, self._row_count = self._read_totals()
         self._last_sample = (self._started_at, self._page_count, self._row_count)
         self._health_watch = HealthWatch(db, run)
         self._warning_log = WarningLog(db, run)
-        self._forecast = Forecast(db)
+        self._forecast = Forecast()
+        self._keeper = AlarmKeeper(db, run)
+        self._eta = NO_ETA
+        self._next_judgement = 0.0
         self._host_watch = HostWatch(db, run)
         self._recorded_etas: dict[int, float] = {}
         self._last_answers = self._read_answers()
@@ -94,13 +103,10 @@ class RunStats:
         speeds = self._host_watch.measure()
         answers = self._last_answers if self._sampled_recently(now) else self._read_answers()
         sample = self._next_sample(now, pages, row_count, answers)
-        limit = self._settings.max_time
-        time_left = None if limit is None else max(0.0, limit - (now - self._started_at))
-        current = runs.get(self._db, run)
-        eta = self._forecast.estimate(current, time_left)
-        etas = self._longest_etas() if current.stage == Stage.RUNNING else {}
+        stage = self._judge(now)
+        etas = self._longest_etas() if stage is Stage.RUNNING else {}
         with self._db.transaction():
-            runs.add_time(self._db, run, elapsed, rates, eta)
+            runs.add_time(self._db, run, elapsed, rates, self._eta)
             supervisors.record_clock(self._db)
             self._health_watch.update()
             self._host_watch.record(speeds)
@@ -109,6 +115,8 @@ class RunStats:
             if sample is not None:
                 samples.add(self._db, run, sample)
                 self._warning_log.update()
+            self._keeper.record()
+        self._keeper.confirm()
         self._host_watch.confirm(sampled=sample is not None)
         self._recorded_etas = etas
         if sample is not None:
@@ -116,6 +124,24 @@ class RunStats:
             self._last_sample = (now, pages, row_count)
             self._last_answers = answers
         self._recorded_at, self._page_count, self._row_count = now, pages, row_count
+
+    @property
+    def alarms(self) -> Sequence[Alarm]:
+        """The alarms of now, also while no table can be written."""
+        return self._keeper.alarms
+
+    def _judge(self, now: float) -> Stage:
+        """Find the alarms, and estimate the end; returns the stage."""
+        run = runs.get(self._db, self._run)
+        if now >= self._next_judgement or run.stage is not Stage.RUNNING:
+            current = situation.read(self._db, run)
+            limit = self._settings.max_time
+            current.max_time_left = None if limit is None else max(0.0, limit - (now - self._started_at))
+            current.disk = self._disk.alarm
+            self._eta = self._forecast.estimate(current)
+            self._keeper.update(find_alarms(current))
+            self._next_judgement = now + (time.monotonic() - now) / _COST_SHARE
+        return run.stage
 
     def _read_totals(self) -> tuple[int, int]:
         """Pages done and rows extracted in the run, over all its starts."""

@@ -34,7 +34,7 @@ _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
 _RETURN_TURN = "UPDATE hosts SET next_at = max(:now, next_at - :seconds) WHERE id = :host AND next_at > :now"
 _SET_BACKOFF = """
 UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
-    backoff_until = max(coalesce(backoff_until, 0), :until),
+    backoff_until = max(coalesce(backoff_until, 0), :until), rest_reason = coalesce(:reason, rest_reason),
     least_pace = CASE WHEN :strike THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE least_pace END,
     pace = CASE WHEN :strike THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE pace END
 WHERE id = :host
@@ -50,8 +50,9 @@ UPDATE hosts SET pace = min({MAX_PACE}, max(least_pace, l.failed_latency * (l.fa
 FROM l WHERE hosts.id = l.id AND hosts.throttle
 """
 _RESET_STRIKES = """
-UPDATE hosts SET strikes = 0
-WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?)) AND coalesce(backoff_until, 0) <= ?
+UPDATE hosts SET strikes = 0, rest_reason = NULL
+WHERE (strikes > 0 OR rest_reason IS NOT NULL) AND id IN (SELECT value FROM json_each(?))
+    AND coalesce(backoff_until, 0) <= ?
 """
 _REUSE_ROBOTS = f"""
 UPDATE hosts SET robots = 'KNOWN', robots_status = o.robots_status, robots_text = o.robots_text,
@@ -195,6 +196,8 @@ class Backoff(Effect):
     """Whether an answer was 429 or 503."""
     strike: bool = False
     """Whether that answer was the first of its burst: it lengthens the next backoff and lowers the pace for good."""
+    reason: str | None = None
+    """That answer, such as `HTTP 503` or `challenge (…)`; None: it began with another request."""
 
 
 def write_backoffs(commit: Commit, made: Sequence[tuple[JobOutcome, Backoff]]) -> None:
@@ -204,8 +207,11 @@ def write_backoffs(commit: Commit, made: Sequence[tuple[JobOutcome, Backoff]]) -
 
 
 def set_backoff(db: Database, host: int, backoff: Backoff) -> None:
-    values = {"host": host, "until": backoff.until, "answered": backoff.throttled, "strike": backoff.strike}
-    db.execute(_SET_BACKOFF, {**values, "most": MAX_PACE, "shortest": _SHORTEST_STRUCK_PACE})
+    values = {
+        "host": host, "until": backoff.until, "answered": backoff.throttled, "strike": backoff.strike,
+        "reason": backoff.reason, "most": MAX_PACE, "shortest": _SHORTEST_STRUCK_PACE,
+    }  # fmt: skip
+    db.execute(_SET_BACKOFF, values)
 
 
 class HostLatency(NamedTuple):

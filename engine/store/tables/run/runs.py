@@ -1,6 +1,7 @@
 """Writes the table `runs`: create, resume, change state and stage, end."""
 
 import os
+from collections.abc import Collection
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -8,7 +9,7 @@ from msgspec import Struct, field, json
 from msgspec.structs import asdict, replace
 
 from engine.errors import CrawlError
-from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Eta, RunState, Stage
+from engine.model.run import NO_ETA, RUN_TRANSITIONS, STAGE_TRANSITIONS, Alarm, Eta, RunState, Stage
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, source_states
 
@@ -105,6 +106,8 @@ class Run(Struct, frozen=True):
     """`pages_per_s` and `rows_per_s` over the last seconds under a supervisor."""
     eta: Eta = NO_ETA
     """As the supervisor estimated it last."""
+    recorded_at: float = 0.0
+    """The boot-time second of that."""
 
 
 def _to_run(row: tuple[Any, ...] | None) -> Run | None:
@@ -112,8 +115,9 @@ def _to_run(row: tuple[Any, ...] | None) -> Run | None:
         return None
     seq, id_, state, stage, *rest, rates = row
     parsed = orjson.loads(rates)
-    eta = _since_then(Eta(**parsed.pop("eta", {})), float(parsed.pop("eta_at", 0.0)))
-    return Run(*(seq, id_, RunState(state), Stage(stage), *rest, parsed, eta))
+    recorded_at = float(parsed.pop("eta_at", 0.0))
+    eta = _since_then(Eta(**parsed.pop("eta", {})), recorded_at)
+    return Run(*(seq, id_, RunState(state), Stage(stage), *rest, parsed, eta, recorded_at))
 
 
 def _since_then(eta: Eta, at: float) -> Eta:
@@ -226,6 +230,26 @@ def set_drops(db: Database, run: int, drops: list[Drop]) -> None:
 def list_drops(db: Database, run: int) -> list[Drop]:
     """What became rarer, in the order in which that was noticed."""
     return json.decode(db.value("SELECT drops FROM runs WHERE seq = ?", (run,)) or "[]", type=list[Drop])
+
+
+def set_alarms(db: Database, run: int, alarms: list[Alarm]) -> None:
+    db.execute("UPDATE runs SET alarms = ? WHERE seq = ?", (json.encode(alarms).decode(), run))
+
+
+def list_alarms(db: Database, run: int) -> list[Alarm]:
+    """The stored alarms."""
+    return json.decode(db.value("SELECT alarms FROM runs WHERE seq = ?", (run,)) or "[]", type=list[Alarm])
+
+
+def list_acknowledged(db: Database, run: int) -> frozenset[str]:
+    """The keys of the alarms that an operator acknowledged."""
+    return frozenset(orjson.loads(db.value("SELECT acknowledged FROM runs WHERE seq = ?", (run,)) or "[]"))
+
+
+def acknowledge(db: Database, run: int, added: Collection[str], removed: Collection[str] = ()) -> None:
+    """Add the keys of alarms to those that an operator acknowledged, and remove others."""
+    keys = sorted({*list_acknowledged(db, run), *added} - set(removed))
+    db.execute("UPDATE runs SET acknowledged = ? WHERE seq = ?", (orjson.dumps(keys).decode(), run))
 
 
 class GivenRows(NamedTuple):

@@ -1,0 +1,116 @@
+"""Reads the situation of a run: all that its alarms and the estimate of its end are judged by."""
+
+from typing import Any
+
+import orjson
+from msgspec import Struct, field
+
+from engine.model.run import RunState, Stage
+from engine.runtime.clock import boottime
+from engine.store.db.connector import Database, id_list
+from engine.store.read import snapshot
+from engine.store.read.data_warnings import DataWarning, find_warnings
+from engine.store.read.snapshot import NodeRow, OutputRow
+from engine.store.tables.host import hosts
+from engine.store.tables.row import health
+from engine.store.tables.run import metrics, supervisors
+from engine.store.tables.run.runs import Run
+
+_SEQUENCES = """
+SELECT host, grp, max_pages,
+    paused OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused),
+    ready + delayed + taken, done + failed, skipped + incomplete
+FROM sequences WHERE run = :run AND kind = 'page'
+"""
+_WAITS = f"""
+SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, h.backoff_until, h.strikes, h.rest_reason
+FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value
+"""
+
+
+class HostWork(Struct):
+    """The pages of a host; what follows `ended` is read only of hosts with pages left."""
+
+    left: float = 0.0
+    """Those that limits still allow, without those of paused sequences and of groups that the defs lack."""
+    ended: int = 0
+    key: str = ""
+    delay: float = 0.0
+    backoff_until: float | None = None
+    """Boot-time seconds."""
+    strikes: int = 0
+    rest_reason: str | None = None
+    """What it answered when its last rest began; None: it has served a page since."""
+
+
+class Situation(Struct):
+    """A run at a moment. It can be stored as JSON, to be judged again."""
+
+    at: float
+    """Boot-time seconds."""
+    state: RunState = RunState.READY
+    stage: Stage = Stage.RUNNING
+    paused: str | None = None
+    reason: str | None = None
+    max_pages: int | None = None
+    hosts: dict[int, HostWork] = field(default_factory=dict)
+    """By id."""
+    total: int = 0
+    """All its pages so far."""
+    paused_pages: int = 0
+    """Pages of paused sequences and hosts."""
+    run_room: float | None = None
+    """Requests that the limit of the run still allows."""
+    max_time_left: float | None = None
+    """Seconds until `max_time`."""
+    disk: str = ""
+    """The nearly full disk."""
+    nodes: list[NodeRow] = field(default_factory=list)
+    outputs: list[OutputRow] = field(default_factory=list)
+    warnings: list[DataWarning] = field(default_factory=list)
+    defs_problems: list[dict[str, Any]] = field(default_factory=list)
+    """Why the defs on disk are not in use."""
+    defs_saved: dict[str, Any] | None = None
+    """Defs on disk that wait to be published."""
+
+
+def read(db: Database, run: Run) -> Situation:
+    """The situation of a run, from its counters."""
+    situation = Situation(
+        boottime(), run.state, run.stage, run.paused, run.reason, run.max_pages,
+        nodes=snapshot.list_nodes(db, run.seq), outputs=snapshot.list_outputs(db, run.seq),
+        warnings=find_warnings(db, run, health.read(db, run.seq)),
+        defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
+        defs_saved=orjson.loads(supervisors.get_meta(db, "defs_saved") or "null"),
+    )  # fmt: skip
+    _read_hosts(db, run, situation)
+    return situation
+
+
+def _read_hosts(db: Database, run: Run, situation: Situation) -> None:
+    in_groups: dict[str, list[tuple[HostWork, int]]] = {}
+    limits: dict[str, int] = {}
+    for host, group, limit, paused, left, ended, other in db.all(_SEQUENCES, {"run": run.seq}):
+        of_host = situation.hosts.setdefault(int(host), HostWork())
+        of_host.ended += int(ended)
+        situation.total += int(left + ended + other)
+        if paused:
+            situation.paused_pages += int(left)
+            continue
+        in_groups.setdefault(str(group), []).append((of_host, int(left)))
+        if limit is not None:
+            limits[str(group)] = int(limit)
+    for group, parts in in_groups.items():
+        share = 1.0
+        waiting = sum(left for _, left in parts)
+        if group in limits and waiting:
+            share = min(1.0, max(0, limits[group] - metrics.count_requests(db, run.seq, group)) / waiting)
+        for of_host, left in parts:
+            of_host.left += left * share
+    if run.max_pages is not None:
+        situation.run_room = max(0, run.max_pages - metrics.count_requests(db, run.seq))
+    busy = [id_ for id_, of_host in situation.hosts.items() if of_host.left]
+    for id_, key, delay, backoff, strikes, reason in db.all(_WAITS, (id_list(busy),)):
+        of_host = situation.hosts[int(id_)]
+        of_host.key, of_host.delay, of_host.backoff_until = str(key), float(delay), backoff
+        of_host.strikes, of_host.rest_reason = int(strikes), reason

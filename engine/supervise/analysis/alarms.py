@@ -1,0 +1,184 @@
+"""Derives the alarms of a run from its situation, and keeps them. Operator actions raise no alarm."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from engine.model.node import KILLED_BY_OPERATOR
+from engine.model.retry_policy import OVERLOAD_STATUSES
+from engine.model.run import Alarm, AlarmLevel, RunState, Stage
+from engine.runtime.clock import boottime
+from engine.store.db.connector import Database
+from engine.store.read.data_warnings import FIELD_WARNINGS
+from engine.store.read.situation import HostWork, Situation
+from engine.store.tables.run import runs
+from engine.store.tables.run.runs import Run
+
+_AT_WORK = ("READY", "DONE", "STANDBY")
+_OVERLOADS = tuple(f"HTTP {status}" for status in OVERLOAD_STATUSES)
+_MAX_HOSTS_LISTED = 5
+"""More hosts with the same trouble are one alarm."""
+_SEVERE_WARNINGS = ("expectation", "all-rejected")
+_OF_SUPERVISOR = (
+    "appender-behind", "defs-saved", "disk-low", "host-refused", "host-resting", "host-silent", "node-lost",
+    "queue-grows",
+)  # fmt: skip
+"""Alarms that end with their supervisor, which has its own."""
+_LATE_BEAT_SECONDS = 1.0
+_REMEMBERED_SECONDS = 60.0
+"""How long an alarm of an earlier supervisor may take to come again as the same."""
+
+
+def find_alarms(situation: Situation) -> list[Alarm]:
+    """The alarms of a situation, the worst first."""
+    alarms = [*_run_alarms(situation)]
+    if situation.stage is Stage.RUNNING:
+        alarms += [*_node_alarms(situation), *_appender_alarms(situation), *_host_alarms(situation)]
+    alarms += _defs_alarms(situation)
+    alarms += _data_alarms(situation, {alarm.host for alarm in alarms if alarm.code == "host-refused"})
+    return sorted(alarms, key=lambda alarm: alarm.level)
+
+
+def _run_alarms(situation: Situation) -> Iterator[Alarm]:
+    if situation.disk:
+        yield Alarm("disk-low", situation.disk, "bad")
+    if situation.state is RunState.FAILED:
+        yield Alarm("run-failed", f"the run failed: {situation.reason or 'see the log'}", "bad")
+
+
+def _node_alarms(situation: Situation) -> Iterator[Alarm]:
+    replaced = {node.replaces: node for node in situation.nodes if node.replaces}
+    for node in situation.nodes:
+        if node.state in ("DEAD", "FAILED"):
+            by = replaced.get(node.id)
+            if node.past or node.reason == KILLED_BY_OPERATOR or (by is not None and by.state in _AT_WORK):
+                continue  # of an earlier supervisor, killed by the operator, or replaced
+            outcome = f"{by.id} is starting" if by else "not replaced"
+            text = f"{node.id} dead: {node.reason or 'unknown reason'}; {outcome}"
+            yield Alarm("node-lost", text, "warn" if by else "bad", subject=node.id)
+        elif node.heart == "ARRHYTHMIA":
+            text = f"{node.id} has sent no heartbeat for {node.beat_age or 0:.1f} s"
+            yield Alarm("node-lost", text, subject=node.id)
+
+
+def _appender_alarms(situation: Situation) -> Iterator[Alarm]:
+    outputs = situation.outputs
+    for output in outputs:
+        if output.error:
+            text = f"{output.name} cannot be written, backlog {output.backlog:,}: {output.error}"
+            yield Alarm("appender-behind", text, "bad", subject=output.name)
+    if not outputs:
+        return
+    backlog = f"backlog {max(output.backlog for output in outputs):,}"
+    if outputs[0].pid is None:
+        yield Alarm("appender-behind", f"the appender is dead and starts again; {backlog}", "bad")
+    elif (age := outputs[0].beat_age or 0.0) > _LATE_BEAT_SECONDS:
+        yield Alarm("appender-behind", f"the appender has sent no heartbeat for {age:.1f} s; {backlog}")
+
+
+def _host_alarms(situation: Situation) -> Iterator[Alarm]:
+    now = situation.at
+    waiting = sorted((host for host in situation.hosts.values() if host.left), key=lambda host: -_rest_of(host, now))
+    refusing = [host for host in waiting if host.rest_reason and host.rest_reason not in _OVERLOADS]
+    resting = [host for host in waiting if host not in refusing and _rest_of(host, now) > 0]
+    yield from _list_hosts("host-refused", refusing, "refuse the crawler", lambda host: _describe_refusal(host, now))
+    yield from _list_hosts("host-resting", resting, "rest", lambda host: _describe_rest(host, now))
+
+
+def _list_hosts(
+    code: str, hosts: Sequence[HostWork], trouble: str, describe: Callable[[HostWork], str]
+) -> Iterator[Alarm]:
+    """An alarm for each host, or one for many."""
+    level: AlarmLevel = "warn" if code == "host-resting" else "bad"
+    if len(hosts) > _MAX_HOSTS_LISTED:
+        yield Alarm(code, f"{len(hosts):,} hosts {trouble}; {describe(hosts[0])}", level)
+        return
+    for host in hosts:
+        yield Alarm(code, describe(host), level, host=host.key)
+
+
+def _describe_refusal(host: HostWork, now: float) -> str:
+    rest = _rest_of(host, now)
+    again = f"; asked again in {rest:.0f} s" if rest > 0 else ""
+    return f"{host.key} refuses the crawler: {host.rest_reason}{again}"
+
+
+def _describe_rest(host: HostWork, now: float) -> str:
+    after = f" after {host.rest_reason}" if host.rest_reason else ""
+    return f"{host.key} rests {_rest_of(host, now):.0f} s{after}"
+
+
+def _rest_of(host: HostWork, now: float) -> float:
+    return (host.backoff_until or 0.0) - now
+
+
+def _defs_alarms(situation: Situation) -> Iterator[Alarm]:
+    if situation.defs_saved is not None:
+        text = f"defs saved, not published: {situation.defs_saved['text']}"
+        yield Alarm("defs-saved", text, subject=str(situation.defs_saved["hash"]))
+    elif situation.defs_problems:
+        first = situation.defs_problems[0]
+        place = f"{first['file']}:{first['line']}:{first['col']}"
+        more = len(situation.defs_problems) - 1
+        text = f"{place} {first['message']}{f' (and {more} more)' if more else ''} · the previous defs stay in use"
+        yield Alarm("defs-rejected", text, "bad", subject=f"{place} {first['message']}")
+
+
+def _data_alarms(situation: Situation, refusing: set[str | None]) -> Iterator[Alarm]:
+    """The warnings about the data of the run, but what `host-refused` says of a host."""
+    for one in situation.warnings:
+        if one.ended or (one.code == "blocked" and one.host in refusing):
+            continue
+        is_field = one.code in FIELD_WARNINGS
+        yield Alarm(
+            one.code, one.text, "bad" if one.code in _SEVERE_WARNINGS else "warn", host=one.host, data_def=one.data_def,
+            field=one.subject if is_field else None, subject=None if is_field else one.subject,
+        )  # fmt: skip
+
+
+def without_supervisor(alarms: Iterable[Alarm], run: Run) -> list[Alarm]:
+    """The alarms of a run whose supervisor has ended."""
+    kept = [alarm for alarm in alarms if alarm.code not in _OF_SUPERVISOR]
+    if not run.state.is_open:
+        return kept
+    if run.stage == Stage.SHUTDOWN_COMPLETE:
+        return [Alarm("jobs-ready", "jobs are READY again: `crawl-console run` resumes the run"), *kept]
+    text = "the supervisor is gone: `crawl-console run` resumes the run; nothing was lost"
+    silence = max(0.0, boottime() - run.recorded_at) if run.recorded_at else 0.0
+    return [Alarm("supervisor-lost", text, "bad", since=time.time() - silence), *kept]
+
+
+class AlarmKeeper:
+    """Keeps the alarms of one run: since when they last, and which an operator acknowledged."""
+
+    def __init__(self, db: Database, run: int) -> None:
+        self._db = db
+        self._run = run
+        self._earlier = {alarm.key: alarm.since for alarm in runs.list_alarms(db, run)}
+        """Of the supervisor before this one."""
+        self._started_at = time.monotonic()
+        self.alarms: Sequence[Alarm] = ()
+        self._stored: list[Alarm] | None = None
+
+    def update(self, found: Iterable[Alarm]) -> None:
+        """Take the alarms of the newest situation."""
+        now = time.time()
+        if time.monotonic() - self._started_at > _REMEMBERED_SECONDS:
+            self._earlier = {}
+        since = self._earlier | {alarm.key: alarm.since for alarm in self.alarms}
+        self.alarms = [replace(alarm, since=since.get(alarm.key, now)) for alarm in found]
+
+    def record(self) -> None:
+        """Store them in the open transaction. What ended is no longer acknowledged: if it comes again, it is new."""
+        if self.alarms == self._stored:
+            return
+        current = {alarm.key for alarm in self.alarms}
+        ended = {alarm.key for alarm in self._stored or () if alarm.key not in current}
+        runs.set_alarms(self._db, self._run, list(self.alarms))
+        if ended:
+            runs.acknowledge(self._db, self._run, (), ended)
+
+    def confirm(self) -> None:
+        """Call it after the commit of `record`."""
+        self._stored = list(self.alarms)

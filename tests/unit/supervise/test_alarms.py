@@ -1,0 +1,124 @@
+"""Alarms are a function of the situation: they end when their cause ends; the past and what was ordered raise none."""
+
+import pytest
+
+from engine.model.run import Alarm, RunState, Stage
+from engine.store.read.data_warnings import DataWarning
+from engine.store.read.situation import HostWork, Situation
+from engine.supervise.analysis.alarms import find_alarms, without_supervisor
+from tests.console.builders import node, output, run
+
+DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}
+
+
+def alarms(**changes):
+    return [(alarm.level, alarm.text) for alarm in find_alarms(Situation(1_000.0, **changes))]
+
+
+def host_alarms(*hosts):
+    found = find_alarms(Situation(1_000.0, hosts=dict(enumerate(hosts))))
+    return [(alarm.code, alarm.text, alarm.host) for alarm in found]
+
+
+def test_a_death_is_an_alarm_until_its_replacement_is_at_work():
+    assert alarms(nodes=[node(1, **DEAD)]) == [("bad", "n1 dead: died: signal 9; not replaced")]
+    starting = node(2, "STARTING", replaces="n1")
+    assert alarms(nodes=[node(1, **DEAD), starting]) == [("warn", "n1 dead: died: signal 9; n2 is starting")]
+    assert alarms(nodes=[node(1, **DEAD), node(2, replaces="n1")]) == []
+
+
+@pytest.mark.parametrize("changes", [{"past": True}, {"reason": "killed by an operator"}])
+def test_the_past_and_an_order_are_no_alarm(changes):
+    assert alarms(nodes=[node(1, **{**DEAD, **changes})]) == []
+
+
+def test_a_pause_is_an_order_and_no_alarm():
+    assert alarms(paused="operator", paused_pages=40) == []
+
+
+def test_an_output_that_cannot_be_written_and_a_dead_appender_are_alarms():
+    broken = [output("crm/book", error="ValueError: no room", backlog=7), output("rows/book")]
+    assert alarms(outputs=broken) == [("bad", "crm/book cannot be written, backlog 7: ValueError: no room")]
+    assert alarms(outputs=[output(pid=None, beat_age=None)]) == [
+        ("bad", "the appender is dead and starts again; backlog 12")
+    ]
+    assert alarms(outputs=[output(beat_age=2.1)]) == [
+        ("warn", "the appender has sent no heartbeat for 2.1 s; backlog 12")
+    ]
+    assert alarms(outputs=[output()]) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "text"),
+    [
+        ("HTTP 429", "host-resting", "a:80 rests 9 s after HTTP 429"),
+        ("HTTP 503", "host-resting", "a:80 rests 9 s after HTTP 503"),
+        ("HTTP 403", "host-refused", "a:80 refuses the crawler: HTTP 403; asked again in 9 s"),
+        (
+            "challenge (cf-mitigated: challenge)", "host-refused",
+            "a:80 refuses the crawler: challenge (cf-mitigated: challenge); asked again in 9 s",
+        ),
+    ],
+)  # fmt: skip
+def test_a_host_that_refuses_is_told_from_one_that_rests(reason, code, text):
+    rests = HostWork(5.0, 1, "a:80", 0.0, 1_009.0, 1, reason)
+    assert host_alarms(rests) == [(code, text, "a:80")]
+    again = HostWork(5.0, 1, "a:80", 0.0, 999.0, 1, reason)
+    assert [found[0] for found in host_alarms(again)] == [code] * (code == "host-refused"), "it has served no page yet"
+    assert host_alarms(HostWork(0.0, 6, "a:80", 0.0, 1_009.0, 1, reason)) == [], "no page waits for it"
+
+
+def test_many_hosts_with_one_trouble_are_one_alarm():
+    hosts = [
+        HostWork(5.0, 1, f"{name}:80", 0.0, 1_001.0 + number, 1, "HTTP 429") for number, name in enumerate("abcdef")
+    ]
+    assert host_alarms(*hosts) == [("host-resting", "6 hosts rest; f:80 rests 6 s after HTTP 429", None)]
+
+
+def test_a_warning_is_an_alarm_of_the_same_code_until_it_ends():
+    empty = DataWarning("empty-field", "book.price was never filled in 40 records", "book", subject="price")
+    seeds = DataWarning("empty-seeds", "no URL in a.txt, the seeds of the group g", subject="a.txt")
+    over = DataWarning("dropped-rows", "book gave 20 rows a page (it recovered)", "book", ended=True)
+    found = find_alarms(Situation(1.0, warnings=[empty, seeds, over]))
+    assert [alarm.as_dict() for alarm in found] == [
+        {
+            "code": "empty-field", "text": empty.text, "host": None, "data_def": "book", "field": "price",
+            "since": 0.0, "acknowledged": False,
+        },
+        {
+            "code": "empty-seeds", "text": seeds.text, "host": None, "data_def": None, "field": None, "since": 0.0,
+            "acknowledged": False,
+        },
+    ]  # fmt: skip
+    assert [alarm.key for alarm in found] == ["empty-field book price", "empty-seeds a.txt"]
+
+
+def test_one_host_that_refuses_is_one_alarm():
+    refusing = HostWork(5.0, 1, "a:80", 0.0, 1_009.0, 1, "HTTP 403")
+    blocked = DataWarning("blocked", "a:80 refused 9 of 10 requests", host="a:80")
+    found = find_alarms(Situation(1_000.0, hosts={1: refusing}, warnings=[blocked]))
+    assert [alarm.code for alarm in found] == ["host-refused"]
+    assert [alarm.code for alarm in find_alarms(Situation(1_000.0, warnings=[blocked]))] == ["blocked"]
+
+
+def test_the_worst_alarm_is_the_first():
+    problem = {"file": "defs/a.yml", "line": 3, "col": 7, "message": "unknown key"}
+    found = find_alarms(
+        Situation(
+            1_000.0, RunState.FAILED, reason="no space", disk="disk nearly full", defs_problems=[problem, problem],
+            hosts={1: HostWork(5.0, 1, "a:80", 0.0, 1_009.0, 1, "HTTP 429")},
+        )
+    )  # fmt: skip
+    assert [(alarm.code, alarm.level) for alarm in found] == [
+        ("disk-low", "bad"), ("run-failed", "bad"), ("defs-rejected", "bad"), ("host-resting", "warn")
+    ]  # fmt: skip
+
+
+def test_alarms_of_processes_and_hosts_end_with_their_supervisor():
+    kept = [Alarm("node-lost", "n1 dead"), Alarm("host-refused", "a:80"), Alarm("empty-field", "book.price")]
+    lost = without_supervisor(kept, run())
+    assert [alarm.code for alarm in lost] == ["supervisor-lost", "empty-field"]
+    ended = without_supervisor(kept, run(stage=Stage.SHUTDOWN_COMPLETE))
+    assert [alarm.code for alarm in ended] == ["jobs-ready", "empty-field"]
+    done = without_supervisor(kept, run(state="DONE", stage=Stage.SHUTDOWN_COMPLETE))
+    assert [alarm.code for alarm in done] == ["empty-field"]
