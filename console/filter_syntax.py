@@ -93,7 +93,11 @@ class TextSearch:
 
     def accepts(self, *texts: str) -> bool:
         """Whether a row with these texts passes. Raises UsageError if a search takes too long."""
-        return any(self._pattern.search(text) for text in texts if text) is not self.negated
+        search = self._pattern.search  # a loop costs half of any(): it runs for each job of a run
+        for text in texts:
+            if text and search(text):
+                return not self.negated
+        return self.negated
 
 
 def parse(text: str) -> JobFilter:

@@ -5,9 +5,16 @@ import contextlib
 import io
 import os
 import sys
+import time
+from collections.abc import Callable, Iterator
 from typing import IO, Any, BinaryIO, cast
 
+import click
+
 from console.sanitize import clean
+
+_TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 5.0
+"""Seconds between two lines of progress."""
 
 
 def write_lines(*lines: str) -> None:
@@ -32,6 +39,25 @@ def write_stderr(*lines: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(_escape_unencodable(text, sys.stderr.encoding))
         sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def show_count(what: str, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """A function that adds to a count, `12,000 jobs excluded`, on stderr: in place on a terminal, else every 5 s."""
+    in_place = sys.stderr.isatty()
+    pause = _TERMINAL_SECONDS if in_place else _PLAIN_SECONDS
+    count, next_at = 0, time.monotonic() + pause
+
+    def add(number: int) -> None:
+        nonlocal count, next_at
+        count += number
+        if shown and time.monotonic() >= next_at:
+            click.echo(f"\r{count:,} {what}" if in_place else f"{count:,} {what}", err=True, nl=not in_place)
+            next_at = time.monotonic() + pause
+
+    yield add
+    if shown and in_place:
+        click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def open_stdout() -> BinaryIO:

@@ -248,7 +248,7 @@ class Supervisor:
         self._elastic_nodes.tick()
         if not self.disk.alarm:
             self._seeder = self.defs_sync.tick(self._seeder)
-        if not self._seeder.done and not self.disk.alarm:
+        if not self._seeder.done and not self.disk.alarm and not self._wal_guard.is_full:
             self._seed_batch()
         self._robots_refresh.tick()
         self._queue_maintainer.tick()

@@ -10,10 +10,11 @@ from engine.store.db.connector import Database
 
 MAX_WAL_BYTES = 16_000_000
 """SQLite restarts its log only at a moment without readers; seeding beside nodes never has one."""
+HOLD_BYTES = 32_000_000
+"""Seeding waits while a log is larger: it writes faster than anything else."""
 _BUSY_SECONDS = 0.1
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
 """Seconds between two attempts: the pause doubles while they fail, since writers wait during each of them."""
-_WARN_BYTES = 256_000_000
 
 _log = logging.getLogger(__name__)
 
@@ -21,8 +22,15 @@ _log = logging.getLogger(__name__)
 class WalGuard:
     """Watches the logs of some databases of this program. Call `check` at each tick, after they are known to exist."""
 
-    def __init__(self, databases: Sequence[Path], max_bytes: int = MAX_WAL_BYTES) -> None:
-        self._logs = [_WatchedLog(path, max_bytes) for path in databases]
+    def __init__(
+        self, databases: Sequence[Path], max_bytes: int = MAX_WAL_BYTES, hold_bytes: int = HOLD_BYTES
+    ) -> None:  # fmt: skip
+        self._logs = [_WatchedLog(path, max_bytes, hold_bytes) for path in databases]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a log is so large that seeding must wait."""
+        return any(log.is_full for log in self._logs)
 
     def check(self) -> None:
         """Empty each log that is too large: new writers wait up to 0.1 s for the readers."""
@@ -34,13 +42,19 @@ class WalGuard:
 class _WatchedLog:
     """The log of one database."""
 
-    def __init__(self, database: Path, max_bytes: int) -> None:
+    def __init__(self, database: Path, max_bytes: int, hold_bytes: int) -> None:
         self._database = database
+        self._hold_bytes = hold_bytes
         self._path = database.with_name(f"{database.name}-wal")
         self._max_bytes = max_bytes
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
         self._warned = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the log is larger than `hold_bytes`."""
+        return self._size() > self._hold_bytes
 
     def check(self, now: float) -> None:
         """Empty the log if it is too large and an attempt is due. `now`: monotonic seconds."""
@@ -52,9 +66,12 @@ class _WatchedLog:
             return
         self._retry_at = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-        if size > _WARN_BYTES and not self._warned:
+        if size > self._hold_bytes and self._pause == _LONGEST_PAUSE and not self._warned:
             self._warned = True
-            _log.warning("%s: %.0f MB, because a process has been reading for a long time", self._path, size / 1e6)
+            _log.warning(
+                "%s: %.0f MB, because a process has been reading for a long time; seeding waits for its end",
+                self._path, size / 1e6,
+            )  # fmt: skip
 
     def _size(self) -> int:
         try:

@@ -19,7 +19,7 @@ from console.cli.options import (
     object_option,
     run_option,
 )
-from console.cli.output import write_json, write_lines, write_stderr
+from console.cli.output import show_count, write_json, write_lines, write_stderr
 from console.format import format_elapsed, plural
 from engine.errors import UsageError
 from engine.store.db.filter import FILTER_STATES, RETRYABLE_STATES
@@ -149,7 +149,11 @@ def exclude(match: str | None, dry_run: bool, as_json: bool, data: Path) -> int:
         raise UsageError("exclude: no --match", "Say which queued jobs, as in --match '/calendar/'.")
     filter_ = queued_filter(job_filter(match))
     with open_latest_run(data, write=not dry_run) as (db, run):
-        count = count_jobs(db, run.seq, filter_) if dry_run else len(exclude(db, run.seq, filter_).ids)
+        if dry_run:
+            count = count_jobs(db, run.seq, filter_)
+        else:
+            with show_count("jobs excluded") as on_batch:
+                count = len(exclude(db, run.seq, filter_, on_batch).ids)
         if as_json:
             write_json({"run": run.id, "excluded": count, "dry_run": dry_run})
         elif dry_run:
@@ -183,7 +187,8 @@ def seed(
         poster = SeedPoster(db, run, group, settings)
         result = poster.result
         try:
-            poster.post(_read_seeds(urls, lists))
+            with show_count("URLs read") as on_batch:
+                poster.post(_read_seeds(urls, lists), on_batch)
         finally:
             if result.created:
                 poster.log()

@@ -1,9 +1,5 @@
 """The command `plan`: shows how publishing the defs on disk would change a run. Writes nothing."""
 
-import contextlib
-import itertools
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +14,11 @@ from console.cli.options import (
     object_option,
     run_option,
 )
-from console.cli.output import write_json, write_lines
+from console.cli.output import show_count, write_json, write_lines
 from console.format import plan_lines
 
 if TYPE_CHECKING:
     from engine.preview.plan import Plan
-
-_PROGRESS_PAGES = 100
 
 
 @click.command()
@@ -47,9 +41,9 @@ def plan(
     with (
         open_latest_run(data, run_id=run_id) as (db, run),
         ExtractionClient(settings) as client,
-        _count_pages(shown=full) as on_page,
+        show_count("pages compared", shown=full) as count,
     ):
-        result = plan_defs(db, data, run, definitions, client, full=full, on_page=on_page)
+        result = plan_defs(db, data, run, definitions, client, full=full, on_page=lambda: count(1))
     if as_json:
         write_json(_plan_as_dict(result))
     else:
@@ -72,20 +66,3 @@ def _plan_as_dict(plan: "Plan") -> dict[str, Any]:
         "emptied": {name: dict(fields) for name, fields in plan.emptied.items()},
         "locators": {"added": plan.locators_added, "removed": plan.locators_removed},
     }
-
-
-@contextlib.contextmanager
-def _count_pages(*, shown: bool) -> Iterator[Callable[[], None]]:
-    """A function to call after each page; if `shown`, it writes the number of pages on the terminal."""
-    if not shown or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    numbers = itertools.count(1)
-
-    def count_page() -> None:
-        number = next(numbers)
-        if number % _PROGRESS_PAGES == 0:
-            click.echo(f"\r{number:,} pages compared", err=True, nl=False)
-
-    yield count_page
-    click.echo("\r\x1b[K", err=True, nl=False)

@@ -62,24 +62,28 @@ class Exclusion(NamedTuple):
     reason: str
 
 
-def exclude(db: Database, run: int, job_filter: JobFilter) -> Exclusion:
-    """Skip the queued pages that match.
+def exclude(
+    db: Database, run: int, job_filter: JobFilter, on_batch: Callable[[int], None] = lambda _: None
+) -> Exclusion:
+    """Skip the queued pages that match, batch by batch as they are found. `on_batch` gets the number of each batch.
 
     Jobs that a node holds continue, and links found later are not excluded. Raises UsageError if a pattern is too slow,
     or the filter selects other states or kinds than queued pages.
     """
     job_filter = queued_filter(job_filter)
     reason = f"{_EXCLUDED}: {job_filter.text}"[:300]
-    chosen = [job for chunk in browse.iter_ids(db, run, job_filter) for job in chunk]
     excluded: list[int] = []
 
     def work(ids: Sequence[int]) -> int:
         changed = [int(row[0]) for row in db.all(_EXCLUDE, (reason, id_list(ids)))]
         excluded.extend(changed)
-        _log(db, run, len(changed), f"exclude: {plural(len(changed), 'job')} SKIPPED ({job_filter.text})")
         return len(changed)
 
-    _in_batches(db, chosen, work)
+    try:
+        for chunk in browse.iter_ids(db, run, job_filter):
+            on_batch(_in_batches(db, chunk, work))
+    finally:
+        _log(db, run, len(excluded), f"exclude: {plural(len(excluded), 'job')} SKIPPED ({job_filter.text})")
     return Exclusion(excluded, reason)
 
 
@@ -91,10 +95,11 @@ def readmit(db: Database, run: int, exclusion: Exclusion) -> int:
         count = int(db.execute(_READMIT, (id_list(ids), exclusion.reason)).rowcount)
         if count:
             checkpoints.reopen(db, run)
-        _log(db, run, count, f"undo: {plural(count, 'job')} READY again ({exclusion.reason})")
         return count
 
-    return _in_batches(db, exclusion.ids, work)
+    count = _in_batches(db, exclusion.ids, work)
+    _log(db, run, count, f"undo: {plural(count, 'job')} READY again ({exclusion.reason})")
+    return count
 
 
 def list_ended(db: Database, ids: Sequence[int]) -> list[EndedJob]:
@@ -111,10 +116,11 @@ def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: flo
     def work(part: Sequence[EndedJob]) -> int:
         ids = {int(row[0]) for row in db.execute_values(_END_AGAIN, part, leading=(retried_at,))}
         jobs.move(db, [(job.id, job.sequence) for job in part if job.id in ids])
-        _log(db, run, len(ids), f"undo: the retry of {plural(len(ids), 'job')} is taken back")
         return len(ids)
 
-    return _in_batches(db, ended, work)
+    count = _in_batches(db, ended, work)
+    _log(db, run, count, f"undo: the retry of {plural(count, 'job')} is taken back")
+    return count
 
 
 def queued_filter(job_filter: JobFilter) -> JobFilter:
@@ -141,5 +147,9 @@ def _in_batches(db: Database, items: Sequence[_T], work: Callable[[Sequence[_T]]
 
 
 def _log(db: Database, run: int, count: int, text: str) -> None:
+    def add() -> None:
+        with db.transaction():
+            events.add(db, run, [Event(time.time(), "INFO", "operator", "command", text)])
+
     if count:
-        events.add(db, run, [Event(time.time(), "INFO", "operator", "command", text)])
+        retry_busy(add)

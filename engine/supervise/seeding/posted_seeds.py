@@ -1,7 +1,7 @@
 """Posts seeds into the latest run, from any process, as if the defs had named them."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 
@@ -21,8 +21,11 @@ from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import Run
 from engine.store.transactions.retry import ensure_accepting
 from engine.supervise.seeding.seed_jobs import Seed, SeedJobs, create_placements
+from engine.supervise.wal_guard import WalGuard
 
 _BATCH = 2000
+_WAL_PAUSE = 0.1
+"""Seconds between two looks at a log that is too large."""
 _MAX_REPORTED = 5
 _MAX_SHOWN_CHARACTERS = 200
 
@@ -48,15 +51,17 @@ class SeedPoster:
         self._run = run
         self._group = group
         self._settings = _read_settings(db) or settings
+        self._wal_guard = WalGuard([db.path])
         self._version = 0
         self._base: str | None = None
         self._jobs = self._read_defs()
         self.result = PostedSeeds()
 
-    def post(self, written: Iterable[tuple[str, str]]) -> None:
-        """Make jobs of URLs as written, each with its place.
+    def post(self, written: Iterable[tuple[str, str]], on_batch: Callable[[int], None] = lambda _: None) -> None:
+        """Make jobs of URLs as written, each with its place. `on_batch` gets the number of URLs of each batch.
 
-        Raises UsageError while the run is ending, or if its defs lose the group; earlier batches stay.
+        Waits while the write-ahead log is too large. Raises UsageError while the run is ending, or if its defs lose the
+        group; earlier batches stay.
         """
         entries = iter(written)
         while part := list(islice(entries, _BATCH)):
@@ -65,6 +70,11 @@ class SeedPoster:
                 created = retry_busy(partial(self._add, seeds))
                 self.result.created += created
                 self.result.known += len(seeds) - created
+            on_batch(len(part))
+            self._wal_guard.check()
+            while self._wal_guard.is_full:
+                time.sleep(_WAL_PAUSE)
+                self._wal_guard.check()
 
     def log(self) -> None:
         """Record the posted URLs in the run's events."""

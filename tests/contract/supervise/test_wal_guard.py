@@ -134,3 +134,21 @@ def test_small_and_missing_logs_are_left_alone(path: Path, tmp_path: Path) -> No
     assert size_of_log(path) == before
     assert not (tmp_path / "missing.db").exists()
     db.close()
+
+
+def test_a_log_beyond_the_hold_is_full_until_it_is_emptied(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reader, db = Database.open(path, read_only=True), Database.open(path, durable=False)
+    guard = WalGuard([path], 1000, hold_bytes=100_000)
+    assert not guard.is_full
+    with caplog.at_level(logging.WARNING), reader.snapshot():
+        reader.value("SELECT count(*) FROM t")
+        with db.transaction():
+            db.execute("INSERT INTO t VALUES (zeroblob(200000))")
+        guard.check()
+        assert guard.is_full
+        assert not caplog.records, "nobody has read for long"
+    time.sleep(0.3)
+    guard.check()
+    assert not guard.is_full
+    db.close()
+    reader.close()

@@ -6,7 +6,9 @@ import pytest
 
 from console.filter_syntax import parse
 from engine.errors import UsageError
+from engine.store.read import browse
 from engine.store.read.failures import FailureGroup, group_failures, read_host_errors
+from engine.store.tables.job import sequences
 from engine.store.tables.run.events import Event
 from engine.store.transactions import exclude, retry
 from tests.contract.store.harness import StoreHarness, failed
@@ -25,6 +27,28 @@ def test_queued_jobs_that_match_are_skipped_and_come_back(store: StoreHarness) -
     assert dict(store.jobs("url, state"))["http://a/calendar/2"] == "READY"
     store.check_counters()
     assert exclude.readmit(store.db, store.run, exclusion) == 0
+
+
+@pytest.mark.parametrize("match", ["item", "group:g item", "!nothing", "depth<5"])
+def test_many_jobs_are_excluded_batch_by_batch(
+    store: StoreHarness, monkeypatch: pytest.MonkeyPatch, match: str
+) -> None:
+    monkeypatch.setattr(browse, "_CHUNK", 40)
+    store.seed(*(f"http://a/item/{number}" for number in range(100)))
+    counts: list[int] = []
+    seen: list[int] = []
+
+    def note(number: int) -> None:
+        counts.append(number)
+        seen.append(sequences.count(store.db, store.run, "skipped"))
+
+    exclusion = exclude.exclude(store.db, store.run, parse(match), note)
+    assert [count for count in counts if count] == [40, 40, 20]
+    assert seen[:3] == [40, 80, 100], "a batch is skipped before the next one is searched"
+    assert len(exclusion.ids) == 100
+    texts = [text for (text,) in store.db.all("SELECT text FROM events WHERE source = 'operator'")]
+    assert texts == [f"exclude: 100 jobs SKIPPED ({match})"], "one event for all"
+    store.check_counters()
 
 
 def test_jobs_skipped_for_another_reason_stay(store: StoreHarness) -> None:

@@ -1,0 +1,45 @@
+"""Seeds are posted in batches, which tell their number and wait for a write-ahead log that is too large."""
+
+import threading
+import time
+
+import pytest
+
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.tables.run import runs
+from engine.supervise.seeding import posted_seeds
+from engine.supervise.seeding.posted_seeds import SeedPoster
+from engine.supervise.wal_guard import WalGuard
+from tests.contract.store.harness import StoreHarness
+from tests.contract.store.step_reports import publish_steps
+
+URLS = [("argument", f"http://a/{number:06}/{'x' * 200}") for number in range(6_000)]
+
+
+def test_a_batch_waits_while_the_log_is_full(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posted_seeds, "WalGuard", lambda paths: WalGuard(paths, 100_000, 300_000))
+    publish_steps(store)
+    store.db.checkpoint(1.0)
+    log, reader = store.folder / "crawl.db-wal", Database.open(store.folder / "crawl.db", read_only=True)
+    counts: list[int] = []
+    sizes: list[int] = []
+
+    def note(number: int) -> None:
+        counts.append(number)
+        sizes.append(log.stat().st_size)
+
+    db = Database.open(store.folder / "crawl.db", durable=False)
+    poster = SeedPoster(db, runs.get(db, store.run), "g", Settings())
+    with reader.snapshot():
+        reader.value("SELECT count(*) FROM jobs")
+        thread = threading.Thread(target=poster.post, args=(URLS, note))
+        thread.start()
+        time.sleep(1.5)
+        assert counts == [2_000], "the next batch waits for the reader"
+    thread.join(30)
+    reader.close()
+    db.close()
+    assert counts == [2_000, 2_000, 2_000]
+    assert poster.result.created == 6_000
+    assert max(sizes) < 3_000_000, "the log holds one batch, not all of them"
