@@ -1,8 +1,10 @@
 """Opens and reads a data dir, and sends it commands. Prints nothing."""
 
 import contextlib
+import os
 import time
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from engine.errors import StorageError, SupervisorNotRunning, UsageError, sugges
 from engine.model.run import Alarm, Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
-from engine.runtime.process_identity import is_process_alive
+from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
+from engine.runtime.process_identity import data_dir_of, is_process_alive
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal, is_immutable
 from engine.store.db.file_header import CRAWL, check_data_dir
 from engine.store.db.schema import has_tables
@@ -245,7 +248,7 @@ def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int,
     waiting = {j.id: (j, WaitingPlace(j.kind, j.group, j.host)) for j in lines if j.state == "READY"}
     if waiting and not has_supervisor(db):
         return dict.fromkeys(waiting, _NO_SUPERVISOR)
-    by_place = waits.explain(db, run, [place for _, place in waiting.values()], boottime())
+    by_place = waits.explain(db, run, [place for _, place in waiting.values()], boottime(), partial(_find_holder, db))
     return {
         id_: (f"tried again in {line.wait:.1f} s; " if line.wait else "") + by_place[place]
         for id_, (line, place) in waiting.items()
@@ -254,10 +257,25 @@ def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int,
 
 def explain_host(db: Database, run: int, host: str) -> list[str]:
     """Why jobs of a host (`name:port`) wait, a line for each of its first groups; empty if no job waits."""
-    reasons = waits.explain_host(db, run, host, boottime(), _MAX_GROUPS_EXPLAINED)
+    reasons = waits.explain_host(db, run, host, boottime(), _MAX_GROUPS_EXPLAINED, partial(_find_holder, db))
     if reasons and not has_supervisor(db):
         return [_NO_SUPERVISOR]
     return [f"{group}: {reason}" for group, reason in reasons]
+
+
+def _find_holder(db: Database, host: str, places: int) -> str | None:
+    """The data dir of another crawl of this machine that holds all places of a host that this one may take."""
+    data = db.path.parent.resolve()
+    with contextlib.suppress(OSError):
+        path = machine_path(os.environ)
+        if not path.exists() or data_dir_path(data).exists():
+            return None  # this crawl does not share its hosts
+        with contextlib.closing(HostClock(path, str(data))) as clock:
+            holders = clock.list_holders(clock.find(host), places)
+        folders = [data_dir_of(pid) or f"process {pid}" for pid in holders if pid is not None]
+        if len(folders) == len(holders) and data not in [Path(folder).resolve() for folder in folders]:
+            return folders[0]
+    return None
 
 
 def job_as_dict(line: JobLine) -> dict[str, Any]:

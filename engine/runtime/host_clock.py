@@ -185,6 +185,11 @@ class HostClock:
         part = range(slots * rank // count, slots * (rank + 1) // count)
         return part or range(slots)
 
+    def list_holders(self, record: HostRecord, slots: int) -> list[int | None]:
+        """For each slot that this data dir may take, the id of the process that has locked it; None: it is free."""
+        locks = [self._find_lock(record.locks + slot, 1) for slot in self.share(record, slots)]
+        return [None if lock is None else lock[2] for lock in locks]
+
     def _prepare(self) -> None:
         """Give the file its size, and clear it if it was written under another boot."""
         header = _MAGIC + blake2b(boot_id().encode(), digest_size=16).digest()
@@ -252,14 +257,14 @@ class HostClock:
         begin, end = max(lock[0], start), min(lock[0] + lock[1], start + length)
         return [begin, *self._find_locks(start, begin - start), *self._find_locks(end, start + length - end)]
 
-    def _find_lock(self, start: int, length: int) -> tuple[int, int] | None:
-        """Start and length of a lock that another process holds in a range."""
+    def _find_lock(self, start: int, length: int) -> tuple[int, int, int] | None:
+        """Start, length and process of a lock that another process holds in a range."""
         kind, whence = fcntl.F_WRLCK, os.SEEK_SET
         darwin = sys.platform == "darwin"
         query = _FLOCK.pack(*((start, length, 0, kind, whence) if darwin else (kind, whence, start, length, 0)))
         answer = _FLOCK.unpack(fcntl.fcntl(self._fd, fcntl.F_GETLK, query))
-        at, size, kind = (answer[0], answer[1], answer[3]) if darwin else (answer[2], answer[3], answer[0])
-        return None if kind == fcntl.F_UNLCK else (at, size)
+        at, size, pid, kind = (*answer[:3], answer[3]) if darwin else (*answer[2:], answer[0])
+        return None if kind == fcntl.F_UNLCK else (at, size, pid)
 
 
 def data_dir_path(folder: Path) -> Path:

@@ -1,5 +1,6 @@
-"""Identifies a process by boot id, pid and start time: a pid alone may be reused."""
+"""Identifies a process by boot id, pid and start time: a pid alone may be reused; finds its data dir."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -32,6 +33,15 @@ def _start_time_from_ps(pid: int) -> str | None:
     )
     state, _, started = result.stdout.strip().partition(" ")
     return started.strip() if state and state[0] not in _DEAD_STATES else None
+
+
+def data_dir_of(pid: int) -> str | None:
+    """The data dir in the command line of a crawl's process; None: it has none, or the system does not tell."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return os.fsdecode(arguments[arguments.index(b"--data") + 1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def is_process_alive(identity: str) -> bool:

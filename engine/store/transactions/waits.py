@@ -1,6 +1,6 @@
 """Says why waiting jobs are not leased: the rules of the lease, in its order, in words."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from engine.model.job import JobKind, lease_limit, quota
@@ -30,26 +30,34 @@ class WaitingPlace(NamedTuple):
     """`name:port`."""
 
 
-def explain(db: Database, run: int, places: Iterable[WaitingPlace], now: float) -> dict[WaitingPlace, str]:
+FindHolder = Callable[[str, int], str | None]
+"""The crawl that holds all places of a host (`name:port`) that this one may take, of so many in all; None: no crawl."""
+
+
+def explain(
+    db: Database, run: int, places: Iterable[WaitingPlace], now: float, find_holder: FindHolder = lambda *_: None
+) -> dict[WaitingPlace, str]:
     """By place: why its jobs are not leased; for jobs that only wait for a free slot, that.
 
     `now`: boot-time seconds. Costs a few reads for each place.
     """
-    return {place: _explain(db, run, place, now) for place in dict.fromkeys(places)}
+    return {place: _explain(db, run, place, now, find_holder) for place in dict.fromkeys(places)}
 
 
-def explain_host(db: Database, run: int, host: str, now: float, limit: int) -> list[tuple[str, str]]:
+def explain_host(
+    db: Database, run: int, host: str, now: float, limit: int, find_holder: FindHolder = lambda *_: None
+) -> list[tuple[str, str]]:
     """Group and reason of at most `limit` sequences of a host (`name:port`) that have waiting jobs."""
-    return [
-        (
-            str(group) or str(kind),
-            _explain(db, run, WaitingPlace(kind, group, key), now) if due else "its jobs are tried again later",
-        )
-        for kind, group, key, due in db.all(_PLACES, (run, host, limit))
-    ]
+    reasons = []
+    for kind, group, key, due in db.all(_PLACES, (run, host, limit)):
+        reason = "its jobs are tried again later"
+        if due:
+            reason = _explain(db, run, WaitingPlace(kind, group, key), now, find_holder)
+        reasons.append((str(group) or str(kind), reason))
+    return reasons
 
 
-def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
+def _explain(db: Database, run: int, place: WaitingPlace, now: float, find_holder: FindHolder) -> str:
     row = db.one(_SEQUENCE, (run, place.kind, place.group, place.host))
     if row is None:
         return "its sequence is being created"
@@ -71,7 +79,12 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
         return "no run is in progress"
     if place.kind == JobKind.EXTRACT:
         return "it waits for a free slot; fetches come first"
-    if state.kind != JobKind.ROBOTS and state.robots == "WANTED":
+    reads_robots = state.kind != JobKind.ROBOTS and state.robots == "WANTED"
+    if reads_robots or state.host_taken >= state.host_concurrency:
+        holder = find_holder(place.host, state.host_concurrency)
+        if holder is not None:
+            return f"another crawl, {holder}, holds the places of {place.host}"
+    if reads_robots:
         return f"the robots.txt of {place.host} is being read"
     if state.kind in AFTER_LOGIN and state.login == "WANTED":
         return f"the login at {place.host} is in progress"

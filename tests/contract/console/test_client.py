@@ -1,10 +1,14 @@
 """A data dir that cannot be written is read as immutable, unless a crawl starts meanwhile."""
 
 import contextlib
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from console.client import open_latest_run
+from console.client import _find_holder, open_latest_run
+from engine.runtime.host_clock import HostClock, machine_path
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from tests.contract.store.harness import StoreHarness
@@ -43,3 +47,35 @@ def test_a_crawl_that_starts_meanwhile_is_reported(
         else:
             stack.callback(other.close)
         db.value("SELECT count(*) FROM jobs")
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from engine.runtime.host_clock import HostClock
+clock = HostClock(Path(sys.argv[1]), sys.argv[3])
+print(clock.lock_slot(clock.find("a:80"), 0), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+@pytest.mark.parametrize("own", [False, True], ids=["another crawl", "this crawl"])
+def test_the_crawl_that_holds_all_places_of_a_host_is_named(
+    store: StoreHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = machine_path({"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert _find_holder(store.db, "a:80", 1) is None
+    assert not path.exists()
+    data = str(store.folder.resolve()) if own else "/crawls/other"
+    command = [sys.executable, "-c", HOLD, str(path), "--data", data]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"True\n"
+        assert _find_holder(store.db, "a:80", 1) == (None if own else data)
+        assert _find_holder(store.db, "a:80", 2) is None, "another place is free"
+        assert _find_holder(store.db, "b:80", 1) is None
+        HostClock(store.folder / "hosts.clock", "x").close()
+        assert _find_holder(store.db, "a:80", 1) is None, "this crawl has a clock of its own"
+        holder.communicate()

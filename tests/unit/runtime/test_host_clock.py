@@ -45,6 +45,17 @@ class Other:
         self.process.join()
 
 
+def test_the_processes_that_hold_the_places_of_a_host_are_known(path: Path) -> None:
+    clock = HostClock(path, "a")
+    record = clock.find(HOST)
+    assert clock.list_holders(record, 2) == [None, None]
+    other = Other(path, "b", lambda clock: [clock.lock_slot(clock.find(HOST), slot) for slot in (0, 1)])
+    assert clock.list_holders(record, 2) == [other.process.pid] * 2
+    other.kill()
+    assert clock.list_holders(record, 2) == [None, None]
+    clock.close()
+
+
 def test_two_processes_never_send_closer_than_the_delay(path: Path) -> None:
     def send_ten(clock: HostClock) -> list[float]:
         record, sent = clock.find(HOST), []

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import sequences
 from engine.store.transactions import waits
@@ -14,6 +16,28 @@ def test_a_group_that_the_defs_lack(store: StoreHarness) -> None:
     with store.db.transaction():
         sequences.set_groups(store.db, store.run, ["others"])
     assert waits.explain_host(store.db, store.run, "a.test:80", store.now, 3) == [("g", "the defs lack the group g")]
+
+
+@pytest.mark.parametrize("held", ["its robots.txt", "its only place"])
+def test_a_host_whose_places_another_crawl_holds(new_store: Callable[..., StoreHarness], held: str) -> None:
+    by_robots = held == "its robots.txt"
+    store = new_store(policies={"a.test:80": HostPolicy(delay=0.0, concurrency=1, robots=by_robots)})
+    store.seed(*(f"http://a.test/{number}" for number in range(9)))
+    if not by_robots:
+        store.lease(store.sequence("http://a.test/", "g"))
+    asked = []
+
+    def find_holder(host: str, places: int) -> str | None:
+        asked.append((host, places))
+        return "/crawls/other" if len(asked) == 1 else None
+
+    named, unnamed = [
+        waits.explain_host(store.db, store.run, "a.test:80", store.now, 3, find_holder)[0][1] for _ in range(2)
+    ]
+    assert named == "another crawl, /crawls/other, holds the places of a.test:80"
+    alone = "the robots.txt of a.test:80 is being read" if by_robots else "a.test:80 is at its concurrency of 1"
+    assert unnamed == alone
+    assert asked == [("a.test:80", 1)] * 2
 
 
 def test_a_host_is_explained_by_its_first_groups(new_store: Callable[..., StoreHarness]) -> None:
