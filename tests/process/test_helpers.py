@@ -53,8 +53,8 @@ def test_they_are_ready_before_the_nodes_and_end_after_all_others(
     ("case", "message"),
     sampled(
         [
-            ("port", "not ready after 0.5 s: port PORT of 127.0.0.1 accepts no connection; last output: now idle!"),
-            ("line", "not ready after 0.5 s: its output has no line with 'listening'; last output: now idle!"),
+            ("port", "not ready after 2.5 s: port PORT of 127.0.0.1 accepts no connection; last output: now idle!"),
+            ("line", "not ready after 2.5 s: its output has no line with 'listening'; last output: now idle!"),
             ("ends", "ended with exit code 7; last output: giving up"),
             ("missing", "cannot be run; last output: cannot run /no/such/program: No such file or directory"),
             ("taken", "port PORT of 127.0.0.1 is in use by another program"),
@@ -69,7 +69,7 @@ def test_one_that_does_not_get_ready_ends_the_start(
     helpers.add("first", "--line", "up", ready='{line = "up"}')
     if case in ("port", "line"):
         ready = f"port = {port}" if case == "port" else 'line = "listening"'
-        helpers.add("bad", "--line", "idle", ready=f"{{{ready}, within = 0.5}}")
+        helpers.add("bad", "--line", "idle", ready=f"{{{ready}, within = 2.5}}")
     elif case == "ends":
         helpers.add("bad", "--lives", "0.2", ready=f"{{port = {port}}}")
     elif case == "missing":
