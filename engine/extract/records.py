@@ -113,6 +113,11 @@ class RecordExtractor:
             self._compile_error = f"query.block or next: {error}"
 
     @property
+    def name(self) -> str:
+        """The name of its dataDef."""
+        return self._data_def.name
+
+    @property
     def has_fields(self) -> bool:
         """Whether it makes rows, not only links."""
         table = self._data_def.axis

@@ -120,6 +120,8 @@ class Page:
         """Results of selectors of embedded JSON on the whole page, by their text."""
         self.faults: dict[str, None] = {}
         """Skipped parts that cannot be read; each text once."""
+        self.wrong_type = ""
+        """The content type of a JSON document that says something else."""
         self.warnings: dict[tuple[str, str, str], PageWarning] = {}
         """Doubts about values, by dataDef, field and code."""
         self.selections: dict[object, Any] = {}

@@ -9,7 +9,8 @@ import orjson
 from msgspec import Struct
 
 from engine import urls
-from engine.extract.documents.json_value import make_encodable
+from engine.errors import quote_text
+from engine.extract.documents.json_value import MISSING, make_encodable, parse_json
 from engine.extract.links.links import limit_links
 from engine.extract.page.canonical import find_canonical
 from engine.extract.page.context import Context
@@ -121,6 +122,10 @@ def apply_data_defs(
         canonical = find_canonical(page, context, data_defs[0][0].query_stripper)
     if canonical is not None:
         return ExtractedPage((), [canonical], 0, (), 0, replaced_by=canonical.url)
+    if page.wrong_type and data_defs:
+        name = data_defs[0][0].name
+        text = f"{name}: pages are JSON, and their type is {quote_text(page.wrong_type)}; they are read as JSON"
+        page.warn(name, "", "json-type", text)
     leads_on = context.until_empty or any(extractor.next_page is not None for extractor, _ in data_defs)
     values: list[list[Any]] = []
     stop_at = None if patience is None else time.monotonic() + patience
@@ -221,6 +226,7 @@ def parse_page(
     content_type = content_type_at(content_type, url)
     document = decode(body, content_type)
     kind: PageKind
+    value: Any = MISSING
     if document.kind == "binary":
         check_supported(body, content_type)
         if not reads_pdf:
@@ -228,7 +234,10 @@ def parse_page(
         (text, unreadable), kind = _read_pdf(body), "html"
     else:
         text, unreadable, kind = document.utf8, 0, document.kind
-        if kind == "html" and is_xml_type(content_type):
+        value = parse_json(text.decode()) if kind in ("html", "xml") and text.lstrip()[:1] in (b"{", b"[") else MISSING
+        if value is not MISSING:
+            kind = "json"
+        elif kind == "html" and is_xml_type(content_type):
             text = to_html(text)
     page = page_class(
         url=url,
@@ -240,6 +249,8 @@ def parse_page(
         only_tree=only_tree,
         encoding=sent_codec(document, content_type),
     )
+    if value is not MISSING:
+        page.data, page.wrong_type = value, content_type.partition(";")[0].strip()
     if unreadable:
         page.faults["a page of the PDF cannot be read and was skipped"] = None
     return page, document.damaged

@@ -12,7 +12,7 @@ from engine.extract.page.page import Page
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.link import Link
-from engine.node.extraction.page_extraction import parse_page
+from engine.node.extraction.page_extraction import apply_data_defs, parse_page
 from tests.unit.extract.pages import CONTEXT
 
 LINE_FAULT = "a line is not JSON and was skipped"
@@ -160,3 +160,53 @@ def test_a_document_that_is_no_json_is_a_fault(text: str) -> None:
     assert list(document.faults) == ["the document is not JSON, or beyond the limits of its parser"]
     good = Page(url="http://h/", text="null", kind="json", status=200, fetched_at=0)
     assert (good.data, good.faults) == (None, {})
+
+
+ITEMS = '{"items": [{"name": "café", "id": 1}, {"name": "half \\ud83d", "id": 18446744073709551615}]}'
+
+
+@pytest.mark.parametrize(
+    ("content_type", "shown"),
+    [
+        ("text/html", "text/html"),
+        ("text/html; charset=iso-8859-1", "text/html"),
+        ("text/plain", "text/plain"),
+        ("application/javascript", "application/javascript"),
+        ("application/xml", "application/xml"),
+        ("application/xhtml+xml", "application/xhtml+xml"),
+        ("application/json", None),
+        ("application/vnd.api+json", None),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("text", [ITEMS, f"\n \t{ITEMS}\n"])
+def test_a_body_that_is_one_json_value_is_json_whatever_its_type(
+    content_type: str, shown: str | None, text: str
+) -> None:
+    fields = tuple(Field(name=name, selector=f"jmespath: {name}") for name in ("name", "id"))
+    extractor = RecordExtractor(DataDef(name="item", block="jmespath: items", fields=fields))
+    for body in (text.encode(), b"\xef\xbb\xbf" + text.encode(), text.encode("utf-16")):
+        page = document(body, content_type)
+        found = apply_data_defs(page, CONTEXT, [(extractor, True)], 100)
+        assert page.kind == "json"
+        assert found.rows == ((0, ('{"name":"café","id":"1"}', '{"name":"half \ufffd","id":"18446744073709551615"}')),)
+        expected = f"item: pages are JSON, and their type is '{shown}'; they are read as JSON"
+        assert [(one.code, one.text) for one in found.warnings] == ([("json-type", expected)] if shown else [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{broken",
+        "[1, 2",
+        '{"a": 1}{"b": 2}',
+        '{"a": 1} <p>',
+        "{{ template }}",
+        "[x] <b>y</b>",
+        '"text"',
+        "12",
+        "[" * 9_000,
+    ],
+)
+def test_other_bodies_stay_what_their_type_says(body: str) -> None:
+    assert document(body, "text/html").kind == document(body, "text/plain").kind == "html"
