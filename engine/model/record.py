@@ -119,6 +119,8 @@ class RecordCounts(NamedTuple):
     missing: tuple[tuple[str, Count], ...] = ()
     """By field, the number of records in which it was missing, before its default. Fields with a `value` are left
     out."""
+    filtered: Count = 0
+    """Records that a filter dropped."""
 
 
 NO_RECORDS = RecordCounts()

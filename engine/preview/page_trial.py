@@ -4,12 +4,13 @@ No network, no database. What a page may cost is limited as in a crawl.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import orjson
 from msgspec import Struct, field
 
 from engine import urls
-from engine.errors import PageUnavailable, UsageError, suggest
+from engine.errors import PageUnavailable, UsageError, plural, suggest
 from engine.extract.links.link_explanations import NOT_FOLLOWED
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page
@@ -144,21 +145,48 @@ class PageTrial:
         tasks = group.tasks if group is not None else ()
         task = next((task.name for task in tasks if task.data_def == self._data_def.name), "")
         kind, extracted = self._client.extract(document, self._definitions, self._data_def, context)
+        warnings = [warning.text for warning in extracted.warnings]
+        rows = tuple(row for _, rows in extracted.rows for row in rows)
+        if self._explains_links:
+            warnings += filter(None, [self._describe_unmatched(document, rows)])
         faults = [fault for fault in extracted.faults if not fault.startswith(NOT_FOLLOWED)]
         unfollowed = [fault.removeprefix(NOT_FOLLOWED) for fault in extracted.faults if fault.startswith(NOT_FOLLOWED)]
         too_deep = [link for link in extracted.links if not self._is_within_depth(link, origin)]
         unfollowed += [f"{link.url}: deeper than `maxDepth` of {link.group}" for link in too_deep]
         return TrialResult(
             page_kind=kind,
-            rows=tuple(row for _, rows in extracted.rows for row in rows),
+            rows=rows,
             links=tuple(link for link in extracted.links if self._is_within_depth(link, origin)),
             rejected=extracted.rejected,
             filtered=extracted.filtered,
             results=tuple(result if result.task else result._replace(task=task) for _, result in extracted.results),
             faults=tuple(faults),
-            warnings=tuple(warning.text for warning in extracted.warnings),
+            warnings=tuple(warnings),
             unfollowed=tuple(unfollowed),
         )
+
+    def _describe_unmatched(self, document: TrialDocument, rows: Sequence[str]) -> str:
+        """The first selector of block and fields that matches nothing on the page; empty if each matches something."""
+        data_def, filled = self._data_def, set[str]()
+        for row in rows:
+            filled.update(name for name, value in orjson.loads(row).items() if value not in (None, [], ""))
+        try:
+            if (
+                data_def.block is not None
+                and not self._client.select(document, Selection(selector=data_def.block)).count
+            ):
+                return f"{data_def.name}: block `{data_def.block}` matches nothing on this page"
+            for field in data_def.fields if data_def.axis is None else ():
+                if field.selector is None or (field.name in filled and not field.has_default):
+                    continue
+                block = None if field.scope is not None else data_def.block
+                found = self._client.select(document, Selection(selector=field.selector, block=block))
+                if not found.count:
+                    where = "this page" if block is None else plural(found.blocks, "block")
+                    return f"{data_def.name}.{field.name}: selector `{field.selector}` matches nothing in {where}"
+        except PageUnavailable:  # a plugin parser reads what is not a page
+            pass
+        return ""
 
     def _context(self, url: str, origin: PageOrigin) -> Context:
         settings = self._client.settings

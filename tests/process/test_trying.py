@@ -74,7 +74,7 @@ def test_try_shows_what_a_crawl_would_write(project: Project, site: Site) -> Non
 
     site["/bare"] = html("<i>no number</i>")
     bare = run_try(project, "book", site.url("/bare"), "--json").summary
-    assert set(bare) == {"rows", "links", "not_followed", "rejected", "filtered", "results", "document"}
+    assert set(bare) == {"rows", "links", "not_followed", "rejected", "filtered", "warnings", "results", "document"}
     assert bare["rows"] == []
     (rejected,) = bare["rejected"]
     assert rejected["field"] == "isbn"

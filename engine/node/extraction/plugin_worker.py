@@ -235,7 +235,7 @@ def _merge(answer: wire.PageAnswer, unit: int, end: wire.PageAnswer) -> wire.Pag
             missing = dict(before.missing) | dict(after.missing)
             records = max(before.records, after.records)
             rejected = min(records, before.rejected + after.rejected)
-            before = RecordCounts(records, rejected, tuple(missing.items()))
+            before = RecordCounts(records, rejected, tuple(missing.items()), before.filtered + after.filtered)
         counts.append((index, before))
     return replace(
         answer,

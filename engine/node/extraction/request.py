@@ -181,7 +181,9 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         raise wire.InvalidAnswer("rows of a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in answer.counts]) or not _has_possible_counts(request, answer):
         raise wire.InvalidAnswer("counts that no dataDef makes")
-    if not set(request.data_defs).issuperset([name for name, _ in answer.rejected_counts]):
+    if not set(request.data_defs).issuperset(
+        [*[name for name, _ in answer.rejected_counts], *[warning.data_def for warning in answer.warnings]]
+    ):
         raise wire.InvalidAnswer("rejections by a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
         raise wire.InvalidAnswer("results of a task that was not asked for")
@@ -203,7 +205,7 @@ def _has_step(request: ExtractionRequest, unit: int, step: int, kind: StepKind |
 
 def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) -> bool:
     assert request.definitions is not None
-    for index, (records, rejected, missing) in answer.counts:
+    for index, (records, rejected, missing, _) in answer.counts:
         data_def = request.definitions[1].data_def(request.data_defs[index])
         names = {field.name for field in data_def.fields} if data_def is not None else set()
         if rejected > records or not all(name in names and count <= records for name, count in missing):

@@ -378,6 +378,7 @@ CREATE TABLE health (                               -- of each version of a data
     pages    INTEGER NOT NULL DEFAULT 0,            -- it was applied to
     records  INTEGER NOT NULL DEFAULT 0,            -- that became rows or were rejected
     rejected INTEGER NOT NULL DEFAULT 0,
+    filtered INTEGER NOT NULL DEFAULT 0,            -- records that a filter dropped
     PRIMARY KEY (run, data_def)
 ) WITHOUT ROWID;
 
@@ -397,6 +398,7 @@ CREATE TABLE page_health (
     records  INTEGER NOT NULL,
     rejected INTEGER NOT NULL,
     missing  TEXT,                                  -- JSON: field to records; null: no field was missing
+    filtered INTEGER NOT NULL,
     PRIMARY KEY (job, data_def)
 ) WITHOUT ROWID;
 

@@ -25,12 +25,16 @@ SELECT grp FROM page_defs WHERE version = ?
 EXCEPT SELECT grp FROM sequences WHERE run = ? AND kind = 'page' AND done > 0
 """
 
+_BLOCK = """
+SELECT d.value ->> 'block' FROM def_versions v, json_each(v.definitions, '$.data_defs') d
+WHERE v.version = ? AND d.value ->> 'name' = ?
+"""
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 MIN_RECORDS = 20
 """Records from which a field that was never filled is a warning."""
 MIN_PAGES = 20
-"""Pages from which a dataDef without a row is a warning."""
+"""Pages from which a dataDef without a row is a warning in a run that is not DONE."""
 FAILING_SHARE = 0.2
 """The share of bad and gone answers, without blocked ones, from which a host is a warning."""
 BLOCKED_SHARE = 0.1
@@ -60,6 +64,10 @@ class DataWarning(Struct, frozen=True):
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
     """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
     warnings = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
+    for name, data_def in data_defs.items():
+        if not data_def.records and (data_def.pages >= MIN_PAGES or (data_def.pages and run.state is RunState.DONE)):
+            block = db.value(_BLOCK, (run.defs_version, name))
+            warnings.append(DataWarning("no-rows", _describe_no_rows(name, data_def, block), data_def=name))
     warnings += [
         DataWarning(code, text, name, subject=field or None)
         for name, field, code, text in health.list_warnings(db, run.seq)
@@ -86,12 +94,20 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     return warnings
 
 
+def _describe_no_rows(name: str, data_def: DataDefHealth, block: str | None) -> str:
+    pages = plural(data_def.pages, "page")
+    if data_def.filtered:
+        return f"{name}: its filters dropped every record ({data_def.filtered:,}) of {pages}"
+    if block is None:
+        return f"{name} gave no row on {pages}"
+    what = "value" if block.startswith(("jmespath", "jsonld")) else "element"
+    return f"{name}: block `{block}` matched no {what} on {pages}"
+
+
 def _of_data_def(name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
     records = data_def.records
     if data_def.rejected and data_def.rejected >= records:
         yield DataWarning("all-rejected", f"every record of {name} was rejected ({records:,})", data_def=name)
-    elif not records and data_def.pages >= MIN_PAGES:
-        yield DataWarning("no-rows", f"{name} gave no row on {plural(data_def.pages, 'page')}", data_def=name)
     if records < MIN_RECORDS:
         return
     for field, missing in data_def.missing.items():

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from engine.model.definition import Task, TaskGroup
+from engine.model.definition import DataDef, Field, Task, TaskGroup
 from engine.model.record import PageWarning, RecordCounts
 from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.tables.outcome import Effect
@@ -18,13 +18,22 @@ def logged(store: StoreHarness) -> list[str]:
     return sorted(events.list_texts(store.db, store.run, "data", 0, 99))
 
 
-def count_pages(store: StoreHarness, *more: Effect, missing: tuple[tuple[str, int], ...] = ()) -> None:
+def count_pages(
+    store: StoreHarness,
+    *more: Effect,
+    missing: tuple[tuple[str, int], ...] = (),
+    records: int = 30,
+    filtered: int = 0,
+    data_def: DataDef = DEFS.data_defs[0],
+) -> None:
     group = TaskGroup(name="g", tasks=(Task(name="t", data_def="book"),))
+    defs = replace(DEFS, task_groups=(group,), data_defs=(data_def,))
     with store.db.transaction():
-        runs.set_version(store.db, store.run, versions.publish(store.db, replace(DEFS, task_groups=(group,)), 1.0))
+        runs.set_version(store.db, store.run, versions.publish(store.db, defs, 1.0))
     store.seed("http://a/1")
     (job,) = store.take("http://a/1")
-    store.commit(store.done(job, PageCounts(store.book, RecordCounts(30, 0, missing)), *more))
+    book = int(store.db.value("SELECT max(id) FROM data_defs"))
+    store.commit(store.done(job, PageCounts(book, RecordCounts(records, 0, missing, filtered)), *more))
 
 
 def test_fields_that_differ_by_a_digit_have_their_own_warnings(store: StoreHarness) -> None:
@@ -68,3 +77,28 @@ def test_doubts_about_values_are_warnings_once_a_field_and_code(store: StoreHarn
     with store.db.transaction():
         WarningLog(store.db, store.run).update()
     assert logged(store) == ["four", "one", "three"]
+
+
+@pytest.mark.parametrize(
+    ("block", "filtered", "text"),
+    [
+        ("article.pod", 0, "book: block `article.pod` matched no element on 1 page"),
+        ("xpath: //tr[td]", 0, "book: block `xpath: //tr[td]` matched no element on 1 page"),
+        ("jmespath: items", 0, "book: block `jmespath: items` matched no value on 1 page"),
+        ("article.pod", 3, "book: its filters dropped every record (3) of 1 page"),
+        (None, 1, "book: its filters dropped every record (1) of 1 page"),
+        (None, 0, "book gave no row on 1 page"),
+    ],
+)
+def test_a_finished_run_says_why_a_data_def_gave_no_row(
+    store: StoreHarness, block: str | None, filtered: int, text: str
+) -> None:
+    data_def = DataDef(name="book", block=block, fields=(Field(name="title"),))
+    count_pages(store, records=0, filtered=filtered, data_def=data_def)
+
+    def found() -> list[DataWarning]:
+        return find_warnings(store.db, runs.get(store.db, store.run), health.read(store.db, store.run))
+
+    assert found() == [], "a run that is not DONE may find rows yet"
+    store.db.execute("UPDATE runs SET state = 'DONE' WHERE seq = ?", (store.run,))
+    assert found() == [DataWarning("no-rows", text, "book")]

@@ -265,7 +265,7 @@ def test_missing_fields_are_counted_before_their_default_and_in_rejected_records
     extraction = extract(data_def, items)
     assert (len(extraction.rows), len(extraction.rejected), extraction.filtered) == (2, 1, 1)
     assert extraction.counts == RecordCounts(
-        records=3, rejected=1, missing=(("title", 2), ("price", 1), ("note", 1), ("tags", 2), ("sizes", 2))
+        records=3, rejected=1, missing=(("title", 2), ("price", 1), ("note", 1), ("tags", 2), ("sizes", 2)), filtered=1
     )
     assert extraction.rows[1]["note"] == "none"
 

@@ -1,12 +1,14 @@
 """What a dataDef gives on a page outside of a run: the same if it takes longer than its caller can wait."""
 
 import pytest
+from msgspec.structs import replace
 
 from engine.extract.page.context import Context
 from engine.model.definition import DataDef, Definitions, Field
 from engine.model.link import Link
 from engine.preview import extraction_client
 from engine.preview.extraction_client import ExtractionClient, TrialDocument
+from engine.preview.page_trial import PageOrigin, PageTrial
 from engine.settings import Settings
 
 PAGE = TrialDocument(
@@ -26,3 +28,34 @@ def test_a_page_that_takes_long_is_extracted_within_the_limits_of_a_process(
         assert len(client._pool.pids if client._pool else []) == processes
     assert (kind, page.rows) == ("html", ((0, ('{"h":"a"}',)),))
     assert [link.url for link in page.links] == ["http://h/x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "data_def", "warning"),
+    [
+        ("<li>a", {"block": "article.pod"}, "d: block `article.pod` matches nothing on this page"),
+        ("<li>a", {"block": "xpath: //ul"}, "d: block `xpath: //ul` matches nothing on this page"),
+        ("<li>a<li>b", {"block": "li"}, "d.price: selector `.price` matches nothing in 2 blocks"),
+        ("<p>a", {}, "d.price: selector `.price` matches nothing in this page"),
+        ("<li>a<i class=price>", {"block": "li"}, "d.tags: selector `u` matches nothing in 1 block"),
+        ("<li>a<i class=price>1</i><u>b</u>", {"block": "li"}, None),
+        ('{"items": []}', {"block": "jmespath: item"}, "d: block `jmespath: item` matches nothing on this page"),
+    ],
+)
+def test_a_trial_names_the_first_selector_that_matches_nothing(
+    body: str, data_def: dict[str, str], warning: str | None
+) -> None:
+    fields = (
+        Field(name="url", value="%{document.url}"),
+        Field(name="price", selector=".price", default="0", has_default=True),
+        Field(name="tags", selector="u", all=True),
+    )
+    tried = DataDef(name="d", fields=fields, **data_def)
+    definitions = Definitions(data_defs=(tried,))
+    kind = "application/json" if body.startswith("{") else "text/html"
+    document = replace(PAGE, body=body.encode(), content_type=kind)
+    origin = PageOrigin(group="g", locator="l", locator_url="http://h/")
+    with ExtractionClient(Settings()) as client:
+        shown = PageTrial(definitions, tried, client, explains_links=True).run(document, origin)
+        assert shown.warnings == (() if warning is None else (warning,))
+        assert PageTrial(definitions, tried, client).run(document, origin).warnings == ()

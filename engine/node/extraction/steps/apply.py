@@ -147,7 +147,8 @@ class PluginSteps:
             sent, answer, context, on_step, written=answer_line[:200], at=at, milliseconds=milliseconds
         )
         self._slot.enter(Phase.ANSWER)
-        counts = RecordCounts(max(work.counts.records, len(work.rejected)), len(work.rejected), work.counts.missing)
+        records, missing = max(work.counts.records, len(work.rejected)), work.counts.missing
+        counts = RecordCounts(records, len(work.rejected), missing, work.filtered)
         return ExtractedPage(
             rows=((0, tuple(encode_row(row) for row in _sendable(work))),),
             links=tuple(context.links.values()),
@@ -283,7 +284,7 @@ def _merge(extraction: Extraction, work: ChainWork, context: PageContext) -> Ext
         links=(*extraction.links, *context.links.values()),
         rejected=(*extraction.rejected, *work.rejected),
         filtered=extraction.filtered + work.filtered,
-        counts=RecordCounts(records, rejected, tuple(missing.items())),
+        counts=RecordCounts(records, rejected, tuple(missing.items()), extraction.filtered + work.filtered),
     )
 
 

@@ -10,12 +10,14 @@ from engine.store.db.connector import Database
 from engine.store.tables.outcome import Commit, Effect, JobOutcome
 
 _ADD_PAGES = """
-INSERT INTO page_health (job, data_def, records, rejected, missing) {values} ON CONFLICT DO UPDATE SET
-    records = excluded.records, rejected = excluded.rejected, missing = excluded.missing
+INSERT INTO page_health (job, data_def, records, rejected, missing, filtered) {values} ON CONFLICT DO UPDATE SET
+    records = excluded.records, rejected = excluded.rejected, missing = excluded.missing, filtered = excluded.filtered
 """
 _ADD = """
-INSERT INTO health (run, data_def, pages, records, rejected) {values} ON CONFLICT (run, data_def) DO UPDATE SET
-    pages = pages + excluded.pages, records = records + excluded.records, rejected = rejected + excluded.rejected
+INSERT INTO health (run, data_def, pages, records, rejected, filtered) {values}
+ON CONFLICT (run, data_def) DO UPDATE SET
+    pages = pages + excluded.pages, records = records + excluded.records, rejected = rejected + excluded.rejected,
+    filtered = filtered + excluded.filtered
 """
 _ADD_FIELDS = """
 INSERT INTO field_health (run, data_def, field, defaults, missing) {values}
@@ -23,7 +25,7 @@ ON CONFLICT (run, data_def, field) DO UPDATE SET missing = missing + excluded.mi
 """
 _ADD_TO_HOST = "UPDATE hosts SET records = records + ?, records_rejected = records_rejected + ? WHERE id = ?"
 _OF_JOBS = """
-SELECT p.data_def, p.records, p.rejected, p.missing, s.host FROM json_each(:jobs) j
+SELECT p.data_def, p.records, p.rejected, p.missing, p.filtered, s.host FROM json_each(:jobs) j
 CROSS JOIN page_health p ON p.job = j.value
 CROSS JOIN jobs o ON o.id = p.job CROSS JOIN sequences s ON s.id = o.sequence
 WHERE p.data_def NOT IN (SELECT value FROM json_each(:kept))
@@ -41,7 +43,8 @@ WHERE w.run = :run AND w.data_def IN (
 ) ORDER BY d.name, w.field, w.code
 """
 _CURRENT = """
-SELECT d.name, h.data_def, h.pages, h.records, h.rejected FROM health h JOIN data_defs d ON d.id = h.data_def
+SELECT d.name, h.data_def, h.pages, h.records, h.rejected, h.filtered
+FROM health h JOIN data_defs d ON d.id = h.data_def
 WHERE h.run = :run AND h.data_def IN (
     SELECT j.value FROM page_defs p, json_each(p.data_defs) j
     WHERE p.version = (SELECT defs_version FROM runs WHERE seq = :run)
@@ -77,6 +80,8 @@ class DataDefHealth(Struct, frozen=True):
     """The fields that have a default."""
     id: int = 0
     """Of the dataDef as it is now: each version of it has counters of its own."""
+    filtered: int = 0
+    """Records that a filter dropped, not among `records`."""
 
     @property
     def filled(self) -> dict[str, int]:
@@ -95,10 +100,11 @@ class _Sums(Struct):
     hosts: dict[int, list[int]] = field(default_factory=dict)
 
     def add(self, host: int, data_def: int, counts: RecordCounts, defaulted: frozenset[str] = frozenset()) -> None:
-        sums = self.data_defs.setdefault(data_def, [0, 0, 0])
+        sums = self.data_defs.setdefault(data_def, [0, 0, 0, 0])
         sums[0] += 1
         sums[1] += counts.records
         sums[2] += counts.rejected
+        sums[3] += counts.filtered
         for name, missing in counts.missing:
             key = (data_def, name, name in defaulted)
             self.fields[key] = self.fields.get(key, 0) + missing
@@ -124,7 +130,10 @@ def write(commit: Commit, made: Sequence[tuple[JobOutcome, PageCounts]]) -> None
     commit.db.execute_values(
         _ADD_PAGES,
         [
-            (outcome.job.page_id, page.data_def_id, page.counts.records, page.counts.rejected, _to_json(page.counts))
+            (
+                *(outcome.job.page_id, page.data_def_id, page.counts.records, page.counts.rejected),
+                *(_to_json(page.counts), page.counts.filtered),
+            )
             for outcome, page in made
         ],
     )
@@ -149,8 +158,9 @@ def take_back(db: Database, run: int, jobs: str, kept: str) -> None:
     """Subtract the counts of the pages of jobs, except those of the kept dataDefs; both are JSON lists of ids."""
     parameters = {"jobs": jobs, "kept": kept}
     sums = _Sums()
-    for data_def, records, rejected, missing, host in db.all(_OF_JOBS, parameters):
-        sums.add(host, data_def, RecordCounts(records, rejected, tuple(orjson.loads(missing or "{}").items())))
+    for data_def, records, rejected, missing, filtered, host in db.all(_OF_JOBS, parameters):
+        by_field = tuple(orjson.loads(missing or "{}").items())
+        sums.add(host, data_def, RecordCounts(records, rejected, by_field, filtered))
     if sums.data_defs:
         sums.write(db, run, -1)
         db.execute(_DELETE, parameters)
@@ -166,9 +176,10 @@ def read(db: Database, run: int) -> dict[str, DataDefHealth]:
             defaulted.setdefault(int(data_def), set()).add(str(name))
     return {
         str(name): DataDefHealth(
-            pages, records, rejected, missing.get(data_def, {}), frozenset(defaulted.get(data_def, ())), int(data_def)
+            *(pages, records, rejected, missing.get(data_def, {}), frozenset(defaulted.get(data_def, ()))),
+            *(int(data_def), filtered),
         )
-        for name, data_def, pages, records, rejected in db.all(_CURRENT, {"run": run})
+        for name, data_def, pages, records, rejected, filtered in db.all(_CURRENT, {"run": run})
     }
 
 
