@@ -34,10 +34,10 @@ class SequencesTable(LineTable):
         Column("SEQUENCE", 0),
         Column("PROGRESS", 14),
         Column("LEFT", 6, right=True),
-        Column("RUN", 4, right=True),
+        Column("HELD", 4, right=True),
     )
     EMPTY = "none yet"
-    RULE_HEADINGS = f"{'PROGRESS':<14} {'LEFT':>6} {'RUN':>4} "
+    RULE_HEADINGS = f"{'PROGRESS':<14} {'LEFT':>6} {'HELD':>4} "
     sequence_count = 0
 
     def title(self) -> str:
@@ -49,8 +49,9 @@ class SequencesTable(LineTable):
 
 
 def _sequence_row(s: SequenceRow) -> Row:
-    left = s.ready + s.delayed
-    ratio = done_ratio({name: getattr(s, name) for name in _JOB_COUNTERS} | {"ready": left})
+    waiting = s.ready + s.delayed
+    left = waiting + s.taken
+    ratio = done_ratio({name: getattr(s, name) for name in _JOB_COUNTERS} | {"ready": waiting})
     name = f"{'‖ ' if s.paused else ''}{s.group} · {s.host}"
     progress = f"{progress_bar(ratio, 9)} {ratio * 100:3.0f}%"
     return Row(

@@ -10,9 +10,11 @@ import pytest
 from console.cli.commands.status import status_as_dict
 from console.cli.main import main
 from console.cli.progress import _line
-from console.tui.screens.nodes import _STATE_MARKS
+from console.tui.screens.hosts import HostsTable
+from console.tui.screens.nodes import _STATE_MARKS, NodesTable
 from console.tui.state.rates import Rates
 from console.tui.widgets.header import Header
+from console.tui.widgets.panels import SequencesTable
 from engine.model.job import JobState
 from engine.model.node import STALE, STATE_WORDS, NodeState, state_word
 from engine.store.read import snapshot
@@ -43,6 +45,15 @@ def test_the_states_of_a_node_are_those_of_the_glossary() -> None:
 )  # fmt: skip
 def test_a_live_node_whose_beat_is_late_is_stale(state: str, heart: str, word: str) -> None:
     assert state_word(state, heart) == word
+
+
+def test_tables_head_their_columns_with_these_words() -> None:
+    tables = [NodesTable, HostsTable, SequencesTable]
+    titles = {table.__name__: {column.title for column in table.COLUMNS} for table in tables}
+    assert {"STATE", "FAILED", "HELD"} <= titles["NodesTable"]
+    assert {"BAD%", "BLOCKED", "WAITING"} <= titles["HostsTable"]
+    assert {"LEFT", "HELD"} <= titles["SequencesTable"], "its jobs are held; only hosts know which are running"
+    assert not any("ERR" in title for of_table in titles.values() for title in of_table)
 
 
 def test_no_page_calls_a_node_idle() -> None:
