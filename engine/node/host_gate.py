@@ -5,6 +5,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from msgspec import Struct
@@ -183,11 +184,10 @@ class HostGate:
             freed = self._freed.pop()
             if freed in share and freed not in self._held and self._lock(freed):
                 return self._hold(freed)
-        if all(slot in self._held for slot in share):
+        if len(self._held) >= len(share) and all(slot in self._held for slot in share):
             return None
         first = random.randrange(len(share))
-        rotated: list[int] = [*share[first:], *share[:first]]
-        for slot in rotated:
+        for slot in chain(share[first:], share[:first]):
             if slot not in self._held and self._lock(slot):
                 return self._hold(slot)
         return None

@@ -12,6 +12,7 @@ from engine.defs.problems import Problems
 from engine.defs.yaml.node import Entry, WrittenFloat, WrittenInt, YamlNode, plain_data
 from engine.defs.yaml.redaction import describe_value, may_hold_secrets, shown_key
 from engine.errors import suggest
+from engine.model.bounds import describe_bounds
 from engine.model.declaration import Declared, Kind, Shape, TypeHint, Wrapper, declarations_of, strip_hint
 from engine.model.stored_form import SourcePosition
 
@@ -119,10 +120,9 @@ class Reader:
 
     def _read_number(self, hint: TypeHint, part: DefPart) -> Any:
         types, words = _NUMBERS[hint.base]
-        value = part.node.value()
+        value, bounds = part.node.value(), hint.mark(Meta)
         if not isinstance(value, types) or isinstance(value, bool) != (hint.base is bool):
-            return self._add_wrong_type(words, part)
-        bounds = hint.mark(Meta)
+            return self._add_wrong_type(words if bounds is None else f"{words} {describe_bounds(bounds)}", part)
         for limit, words in ((bounds.ge, "at least"), (bounds.le, "at most")) if bounds is not None else ():
             if value < limit if words == "at least" else value > limit:
                 written = describe_value(part.node, part.path)

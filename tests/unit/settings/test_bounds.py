@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
+from msgspec import Meta
 from msgspec.structs import fields
 
 from console.cli.main import main
-from engine.errors import UsageError
+from engine.defs.loader import load
+from engine.errors import DefsError, UsageError
 from engine.model import bounds
 from engine.model.bounds import describe_bounds
 from engine.settings import Settings, load_settings
@@ -70,6 +72,39 @@ def test_the_command_line_says_the_bounds(words: list[str], says: str, capsys: p
         main(words)
     assert ended.value.code == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+DEFS = """\
+locatorGroups: {{g: {{locators: [{{url: "http://a/"}}]}}}}
+taskGroups: {{g: {{{group}list: {{dataDef: b}}}}}}
+dataDefs: {{b: {{{data_def}fields: {{t: {{selector: b}}}}, links: [{{selector: a{link}}}]}}}}
+hosts: {{a: {{{host}}}}}
+appenders: {{x: {{{appender}}}}}
+"""
+PARTS = {"group": "", "data_def": "", "link": "", "host": "delay: 1", "appender": "type: csv"}
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "limits"),
+    [
+        ("host", "concurrency: {}", bounds.CONCURRENCY), ("host", "delay: {}", bounds.DELAY),
+        ("host", "delay: {{min: 0, max: {}}}", bounds.DELAY), ("host", "retry: {{attempts: {}}}", bounds.ATTEMPTS),
+        ("group", "maxPages: {}, ", bounds.POSITIVE_DEF_COUNT), ("group", "maxDepth: {}, ", bounds.DEF_COUNT),
+        ("group", "priority: {}, ", bounds.PRIORITY), ("link", ", priority: {}", bounds.PRIORITY),
+        ("link", ", maxDepth: {}", bounds.DEF_COUNT), ("data_def", "expect: {{rows: {}}}, ", bounds.DEF_COUNT),
+        ("appender", "type: http, url: 'http://a/', batch: {}", bounds.SENDER_BATCH),
+    ],
+)  # fmt: skip
+def test_a_number_of_the_defs_beyond_its_bounds_is_refused_with_them(
+    tmp_path: Path, part: str, text: str, limits: Meta
+) -> None:
+    most = limits.le
+    assert most is not None
+    for value in (most + 1, 2**31, 2**63, 10**30, 1e18, 1e300, "nan", ".inf"):
+        (tmp_path / "defs.yml").write_text(DEFS.format(**PARTS | {part: text.format(value)}))
+        with pytest.raises(DefsError) as raised:
+            load(tmp_path)
+        assert f"at most {most:,}" in str(raised.value) or describe_bounds(limits) in str(raised.value), value
 
 
 def test_all_mistakes_of_crawl_toml_are_reported(tmp_path: Path) -> None:
