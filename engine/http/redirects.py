@@ -80,7 +80,7 @@ class RedirectChain:
     ) -> None:  # fmt: skip
         """`limit`: redirects to follow, `hops` of them already followed.
 
-        `earlier`: the keys of URLs that led here in earlier leases, with the Cookie headers that they would get now.
+        `earlier`: the keys of URLs that led here in earlier leases, with the Cookie headers that count as theirs.
         `query_stripper`: for the targets; None: they are followed as the site gives them.
         """
         self.url = url

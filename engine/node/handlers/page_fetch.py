@@ -37,7 +37,8 @@ class StartChain(Struct, frozen=True):
         url, request, earlier = job.url, job.request, dict[bytes, str]()
         if job.target:
             key = document_key(url, request.method, request.body, request.variant)
-            earlier[key] = self.find_cookies(job, url, request)
+            # what an earlier lease sent is not known; a page that set a cookie and led on must be asked again once
+            earlier[key] = "" if job.hops == 1 else self.find_cookies(job, url, request)
             url, request = job.target, build_target_request(request, url, job.target)
         page.chain = RedirectChain(
             url, request, limit=self.max_redirects, hops=job.hops, earlier=earlier,

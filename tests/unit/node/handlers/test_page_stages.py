@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.http.byte_budget import ByteBudget
-from engine.http.redirects import RedirectChain
+from engine.http.redirects import RedirectChain, RedirectRejected
 from engine.http.response import FetchResponse
 from engine.model.host import LoginRule
 from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
@@ -78,6 +78,18 @@ async def test_a_page_is_fetched_from_where_its_job_is() -> None:
     assert (moved.chain.url, moved.chain.hops, len(moved.chain.keys)) == ("http://a/2", 2, 2)
     page = await run(fetch(answer(404)), VisitedPage(chain=start()))
     assert (page.status, page.url, page.answer, page.target) == (404, "http://a/1", (404, "12 ms"), None)
+
+
+async def test_a_page_that_set_a_cookie_and_led_on_is_asked_again_once_the_next_one_leads_back() -> None:
+    stage = StartChain(9, find_cookies=lambda *_: "ok=1")
+    next_page = JOB._replace(target="http://a/2", hops=1)
+    chain = (await stage.run(next_page, VisitedPage())).chain
+    assert chain is not None
+    chain.follow("http://a/1")
+    chain = (await stage.run(next_page._replace(hops=3), VisitedPage())).chain
+    assert chain is not None
+    with pytest.raises(RedirectRejected, match="redirect loop"):
+        chain.follow("http://a/1")
 
 
 async def test_an_unchanged_page_is_its_stored_version_and_is_checked() -> None:
