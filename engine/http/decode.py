@@ -243,24 +243,27 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
     if bom is not None:
         mark, codec = bom
         return _decode_as(body[len(mark) :], codec, kind)
-    # Only ISO-2022-JP encodes other characters as ASCII bytes, with escape sequences.
-    if charset is None and body.isascii() and b"\x1b" not in body:
-        return DecodedBody(body, "utf-8", kind, 0)
-    declared = charset or (_declared_in_text(body) if kind in ("html", "xml") else None)
-    if declared != "utf-8" and _is_utf8_despite(body, declared):
-        return DecodedBody(body, "utf-8", kind, 0)
-    return _decode_as(body, declared or ("utf-8" if kind in ("json", "ndjson") else detect_codec(body)), kind)
+    return _decode_as(body, _known_codec(body, kind, charset) or detect_codec(body), kind)
 
 
 def needs_detection(body: bytes, content_type: str) -> bool:
     """Whether decoding the body has to detect its encoding, which takes long."""
     declared_kind, charset = _parse_content_type(content_type)
-    if charset is not None or body.isascii() or _detect_bom(body) is not None:
+    if charset is not None or _detect_bom(body) is not None:
         return False
     kind = _sniff_kind(body, declared_kind, wide=False)
-    if kind in ("binary", "json", "ndjson") or (kind != "csv" and _declared_in_text(body) is not None):
-        return False
-    return not _is_utf8_despite(body, None)
+    return kind != "binary" and _known_codec(body, kind, charset) is None
+
+
+def _known_codec(body: bytes, kind: DocumentKind, charset: str | None) -> str | None:
+    """The codec of a body without a byte order mark; None if only detection can tell."""
+    # Only ISO-2022-JP encodes other characters as ASCII bytes, with escape sequences.
+    if charset is None and body.isascii() and b"\x1b" not in body:
+        return "utf-8"
+    declared = charset or (_declared_in_text(body) if kind in ("html", "xml") else None)
+    if declared != "utf-8" and _is_utf8_despite(body, declared):
+        return "utf-8"
+    return declared or ("utf-8" if kind in ("json", "ndjson") else None)
 
 
 def _declared_in_text(body: bytes) -> str | None:

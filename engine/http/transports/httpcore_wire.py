@@ -39,7 +39,6 @@ _IDLE_SECONDS = 15.0
 _ALERT_SECONDS = 1.0
 _MAX_PROXY_SECONDS = 10.0
 _MAX_HEADERS = 512
-_MAX_ROUTES = 1000
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 """Methods whose requests say nothing of a body that they lack."""
 _NO_TLS_FAILURES = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLZeroReturnError, ssl.SSLEOFError)
@@ -98,7 +97,6 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         self._resolvers = resolvers
         self._contexts = TlsContexts()
         self._rotation = ProxyRotation()
-        self._proxies: dict[tuple[str, ...], tuple[Proxy, ...]] = {}
         self._slots = asyncio.Semaphore(connections)
         self._idle: OrderedDict[int, Wire] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
@@ -110,7 +108,7 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         url = URL(request.target, encoded=True)
         if not route.proxies:
             return await self._exchange(request, _key_of(url, request, route, None))
-        proxies = self._read_proxies(route.proxies)
+        proxies = tuple(map(read_proxy, route.proxies))
         for proxy, chosen_at in self._rotation.candidates(proxies):
             try:
                 response = await self._exchange(request, _key_of(url, request, route, proxy))
@@ -127,14 +125,6 @@ class HttpcoreWire(httpx.AsyncBaseTransport):
         self._idle.clear()
         if self._closing:
             await asyncio.wait(self._closing, timeout=1.0)
-
-    def _read_proxies(self, written: tuple[str, ...]) -> tuple[Proxy, ...]:
-        proxies = self._proxies.get(written)
-        if proxies is None:
-            if len(self._proxies) >= _MAX_ROUTES:
-                self._proxies.clear()
-            proxies = self._proxies[written] = tuple(map(read_proxy, written))
-        return proxies
 
     async def _exchange(self, request: OutgoingRequest, key: WireKey) -> WireResponse:
         """Send the request and read the head of its response. Raises FetchFailed, ProxyFailed."""
