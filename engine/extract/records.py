@@ -253,7 +253,8 @@ class RecordExtractor:
             yield Scope(page)
             return
         blocks = self.block.all(Scope(page))
-        if any(map(page.markup.mentions, SPANS)) and meets_span(blocks, budget):
+        are_rows = bool(blocks) and getattr(blocks[0], "tag", None) == "tr"
+        if are_rows and any(map(page.markup.mentions, SPANS)) and meets_span(blocks, budget):
             budget.warn(
                 "",
                 "spanned-row",

@@ -3,6 +3,8 @@
 from decimal import Decimal
 
 from engine.append.send.class_host import RowReader
+from engine.model.definition import AppenderDef, DataDef, Field
+from engine.supervise.outputs import output_settings
 
 
 def test_values_have_the_types_of_their_fields() -> None:
@@ -30,3 +32,16 @@ def test_values_have_the_types_of_their_fields() -> None:
         Decimal
     }
     assert [type(value) for value in row["parts"][0]["deep"][0].values()] == [float, int]
+
+
+def test_the_settings_of_an_encoder_name_the_types_of_nested_fields() -> None:
+    size = Field(name="size", selector="i", fields=(Field(name="price", type="decimal"), Field(name="n", type="int")))
+    fields = (size, Field(name="amounts", type="price", all=True), Field(name="amount", type="price"))
+    settings = output_settings(DataDef(name="d", fields=fields), AppenderDef(name="a", type="x.E", kind="encoder"))
+    reader = RowReader(settings["columns"], settings["types"], settings["item_types"])
+    for price in ("2", "2.5"):
+        row = reader.read(
+            f'{{"size":[{{"price":{price},"n":2}}],"amounts":[{{"amount":{price}}}],"amount":{{"amount":{price}}}}}'
+        )
+        assert [type(value) for value in row["size"][0].values()] == [Decimal, int]
+        assert type(row["amounts"][0]["amount"]) is type(row["amount"]["amount"]) is Decimal
