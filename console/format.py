@@ -96,7 +96,9 @@ def format_eta(eta: Eta) -> str:
 
 
 def describe_eta(eta: Eta) -> str:
-    """The same with its bound: `3:12, bound by img.example (delay 0.5 s)`."""
+    """The same with its bound: `3:12, bound by img.example (delay 0.5 s)`, `cannot say: img.example:80 silent 24 s`."""
+    if eta.seconds is None and eta.reason and eta.bound_by != "paused":
+        return f"cannot say: {eta.reason}"
     bound = eta_bound(eta)
     return f"{format_eta(eta)}, bound by {bound}" if bound else format_eta(eta)
 

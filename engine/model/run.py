@@ -89,7 +89,7 @@ class Eta(Struct, frozen=True):
     exact: bool = False
     """Whether no new pages appear; otherwise the estimate is a lower bound."""
     reason: str | None = None
-    """Why that host is slow: its delay or its backoff."""
+    """Why that host is slow: its delay or its backoff. Without seconds: why nobody can say."""
 
 
 NO_ETA = Eta()

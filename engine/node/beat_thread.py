@@ -15,7 +15,7 @@ from engine.node.fetch_loop import FetchLoop
 from engine.node.loading.pool import LoaderPool
 from engine.node.registration import Registration
 from engine.node.tuning import CpuPinner, HeapTrimmer
-from engine.runtime.beat_file import INTERVAL, Beat, BeatWriter, cpu_seconds, resident_bytes
+from engine.runtime.beat_file import INTERVAL, MAX_WAITING, Beat, BeatWriter, cpu_seconds, resident_bytes
 
 _MIN_TICK_LIMIT, _DEADLINE_MARGIN = 10.0, 5.0
 """Seconds a thread may go without a tick: at least 10, and 5 more than a request may take."""
@@ -125,6 +125,7 @@ class NodeBeatThread(threading.Thread):
             now=self._intake.alarm or url,
             now_age=age,
             now_limit=limit,
+            waiting_hosts=tuple(sorted(self._loop.waiting_hosts.items(), key=lambda item: item[1])[:MAX_WAITING]),
         )
         with contextlib.suppress(OSError):  # a full disk may refuse the first record
             self._writer.write(beat)

@@ -31,6 +31,10 @@ class JobRunner(Protocol):
         """Read from the store what these jobs need, all at once; they run soon."""
         ...
 
+    def waiting_hosts(self) -> dict[int, float]:
+        """By host: when the oldest request that waits for its response was sent, in boot-time seconds."""
+        ...
+
     def forget(self, job: LeasedJob) -> None:
         """Free the state of a job, however it ended."""
         ...
@@ -92,6 +96,8 @@ class FetchLoop(threading.Thread):
         self.ticked_at = time.monotonic()
         self.lag = 0.0
         self._oldest: _Slot | None = None
+        self.waiting_hosts: dict[int, float] = {}
+        """As the pipeline said it last."""
 
     @property
     def active_count(self) -> int:
@@ -145,6 +151,7 @@ class FetchLoop(threading.Thread):
             self.ticked_at = time.monotonic()
             self.lag = max(0.0, self.ticked_at - planned)
             self._find_oldest()
+            self.waiting_hosts = self._pipeline.waiting_hosts()
         for slot in self._slots.values():
             slot.task.cancel()
         await self._pipeline.aclose()

@@ -183,6 +183,9 @@ class Pipeline:
         keeps = self._def_cache.keeps_documents(job) if job.kind is JobKind.PAGE else None
         return outcome if keeps is None else outcome.add(DocumentUse(keeps))
 
+    def waiting_hosts(self) -> dict[int, float]:
+        return self._sender.waiting_hosts()
+
     def forget(self, job: LeasedJob) -> None:
         """Free the state of a job, however it ended."""
         self._sender.forget(job)

@@ -18,7 +18,11 @@ INTERVAL = 0.25
 SUPERVISOR_BEAT = "supervisor"
 """Name of the supervisor's beat. Its `now` holds the alarm, readable while no table can be written."""
 
-_RECORD = struct.Struct("<QB?2xIQQQdddQQdd200s")
+MAX_WAITING = 4
+"""Hosts of a node whose waiting requests its beat names."""
+
+_RECORD = struct.Struct(f"<QB?2xIQQQdddQQdd200s{'Qd' * MAX_WAITING}")
+_NO_HOSTS = ((0, 0.0),) * MAX_WAITING
 _CHECKSUM = struct.Struct("<I")
 _NAME = re.compile(rf"[na]\d+|{SUPERVISOR_BEAT}", re.ASCII)
 _MAX_BYTES = 4096
@@ -52,6 +56,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     """Seconds since its oldest request was sent, of which `now` is the URL (node)."""
     now_limit: float = 0.0
     """Seconds that this request may take; 0: no limit (node)."""
+    waiting_hosts: tuple[tuple[int, float], ...] = ()
+    """The hosts that have kept a request waiting longest, and the boot-time second when it was sent (node)."""
 
 
 class BeatWriter:
@@ -80,6 +86,7 @@ class BeatWriter:
             beat.now_age,
             beat.now_limit,
             now,
+            *[part for host in (*beat.waiting_hosts, *_NO_HOSTS)[:MAX_WAITING] for part in host],
         )
         os.pwrite(self._fd, body + _CHECKSUM.pack(zlib.crc32(body)), 0)
 
@@ -96,9 +103,8 @@ def read_beat(path: Path) -> Beat | None:
         return None
     if len(record) != _RECORD.size + _CHECKSUM.size or not _has_checksum(record):
         return None
-    number, state, runs_alone, in_flight, done, failed, rss, cpu, lag, flush_ms, rows, size, age, limit, now = (
-        _RECORD.unpack_from(record)
-    )
+    number, state, runs_alone, in_flight, done, failed, rss, cpu, lag, *rest = _RECORD.unpack_from(record)
+    flush_ms, rows, size, age, limit, now, *waiting = rest
     return Beat(
         number=number,
         state=_STATES[state],
@@ -115,6 +121,7 @@ def read_beat(path: Path) -> Beat | None:
         now=now.rstrip(b"\0").decode("utf-8", "ignore"),
         now_age=age,
         now_limit=limit,
+        waiting_hosts=tuple((host, at) for host, at in zip(waiting[::2], waiting[1::2], strict=True) if host),
     )
 
 

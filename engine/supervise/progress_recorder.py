@@ -28,7 +28,7 @@ class ProgressRecorder:
             self._recorded_at = now
             with contextlib.suppress(DatabaseBusy):
                 self._node_pool.record_beats()
-                self._stats.record()
+                self._stats.record(self._node_pool.waiting_hosts())
                 self._checkpoints.update(is_stopped_early)
 
     def record_end(self) -> None:

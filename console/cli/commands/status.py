@@ -74,7 +74,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "files": view.files,
         "waiting_rows": view.waiting_rows,
         "eta": asdict(view.run.eta if view.run and pid else NO_ETA),
-        "rates": view.run.rates if view.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
+        "rates": view.run.rates if view.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0, "queue_per_s": 0.0},
         "defs_problems": view.defs_problems,
         "defs_saved": view.defs_saved if pid else None,
         "metrics": view.metrics,

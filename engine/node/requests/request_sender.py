@@ -48,6 +48,9 @@ _MIN_REFUSALS = 5
 class _RequestStats(Struct):
     """The costs of one job's requests, and whether an answer was 429 or 503."""
 
+    host: int
+    sent_at: float | None = None
+    """Boot-time seconds; None: no request waits for its response."""
     requests: int = 0
     reserved: int = 0
     responses: int = 0
@@ -138,7 +141,7 @@ class RequestSender:
         host_key = urls.host_key(url)
         jar_mode = self._def_cache.host_rule(job.defs_version, host_key).jar_mode
         part = self._host_part(job, url)
-        stats = self._stats.setdefault(job.lease_key, _RequestStats())
+        stats = self._stats.setdefault(job.lease_key, _RequestStats(job.host))
         if self._group_loaders is not None and (loader := self._group_loaders.find(job)) is not None:
             loaded = await self._load(loader, job, url, request, part, stats)
             if loaded is not None:
@@ -168,7 +171,8 @@ class RequestSender:
             stats.reserved += job.terms.reserved
         await self._host_gates.wait_turn(job, again=stats.requests > 0)
         stats.requests += 1
-        return boottime()
+        stats.sent_at = boottime()
+        return stats.sent_at
 
     def _host_part(self, job: LeasedJob, url: str) -> HostPart:
         """Credentials, headers and cookies that the host's rule adds to one request."""
@@ -190,7 +194,7 @@ class RequestSender:
             stats.changed_sites.add(site_of(urls.host_of(url)))
 
     async def _read_file(self, job: LeasedJob, url: str) -> FetchResponse:
-        stats = self._stats.setdefault(job.lease_key, _RequestStats())
+        stats = self._stats.setdefault(job.lease_key, _RequestStats(job.host))
         if not self._allow_file:
             raise FetchFailed(FILES_NOT_ALLOWED, kind="file", retryable=False)
         stats.requests += 1
@@ -212,7 +216,7 @@ class RequestSender:
         def on_send() -> None:
             nonlocal sent_at
             stats.requests += 1
-            sent_at = boottime()
+            stats.sent_at = sent_at = boottime()
 
         outcome = await self._group_loaders.load(
             loader, job, url, outgoing, self.share(job), again=stats.requests > 0, on_send=on_send
@@ -229,6 +233,7 @@ class RequestSender:
         self, job: LeasedJob, host_key: str, stats: _RequestStats, sent_at: float, response: FetchResponse
     ) -> FetchResponse:
         """Note the costs of a response, and whether it refuses the crawler."""
+        stats.sent_at = None
         stats.responses += 1
         stats.seconds += response.elapsed
         stats.received += response.received
@@ -329,6 +334,14 @@ class RequestSender:
     def take_share(self, job: LeasedJob) -> BodyShare | None:
         """The share of a job that sent a request or read a stored body; the caller must release it."""
         return self._shares.pop(job.lease_key, None)
+
+    def waiting_hosts(self) -> dict[int, float]:
+        """By host: when the oldest request that waits for its response was sent, in boot-time seconds."""
+        waiting: dict[int, float] = {}
+        for stats in self._stats.values():
+            if stats.sent_at is not None:
+                waiting[stats.host] = min(stats.sent_at, waiting.get(stats.host, stats.sent_at))
+        return waiting
 
     def mark_reserved(self, job: LeasedJob) -> None:
         """Note that the next request of the job is already counted."""

@@ -27,7 +27,7 @@ CREATE TABLE runs (
     active_sequences INTEGER NOT NULL DEFAULT 0,   -- sequences with ready or taken jobs to fetch; a trigger counts them
     max_pages        INTEGER,
     takeovers        INTEGER NOT NULL DEFAULT 0,   -- dead nodes whose jobs were requeued
-    rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}',
+    rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0,"queue_per_s":0.0}',
     reextraction     TEXT,                         -- JSON: progress of the search for stale pages; null: none is in progress
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to

@@ -41,6 +41,8 @@ class HostWork(Struct):
     strikes: int = 0
     rest_reason: str | None = None
     """What it answered when its last rest began; None: it has served a page since."""
+    silent: float = 0.0
+    """Seconds since it answered last, or was asked first since then, while requests are in flight."""
 
 
 class Situation(Struct):
@@ -57,12 +59,16 @@ class Situation(Struct):
     """By id."""
     total: int = 0
     """All its pages so far."""
+    waiting: int = 0
+    """Those that have not ended."""
     paused_pages: int = 0
     """Pages of paused sequences and hosts."""
     run_room: float | None = None
     """Requests that the limit of the run still allows."""
     max_time_left: float | None = None
     """Seconds until `max_time`."""
+    deadline: float = 0.0
+    """Seconds that a request may take."""
     disk: str = ""
     """The nearly full disk."""
     nodes: list[NodeRow] = field(default_factory=list)
@@ -94,6 +100,7 @@ def _read_hosts(db: Database, run: Run, situation: Situation) -> None:
         of_host = situation.hosts.setdefault(int(host), HostWork())
         of_host.ended += int(ended)
         situation.total += int(left + ended + other)
+        situation.waiting += int(left)
         if paused:
             situation.paused_pages += int(left)
             continue

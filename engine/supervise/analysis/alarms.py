@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from engine.model.node import KILLED_BY_OPERATOR
-from engine.model.retry_policy import OVERLOAD_STATUSES
 from engine.model.run import Alarm, AlarmLevel, RunState, Stage
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.read.data_warnings import FIELD_WARNINGS
 from engine.store.read.situation import HostWork, Situation
-from engine.store.tables.run import runs
+from engine.store.tables.run import events, runs
+from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import Run
+from engine.supervise.analysis.forecast import is_refusing, is_silent
 
 _AT_WORK = ("READY", "DONE", "STANDBY")
-_OVERLOADS = tuple(f"HTTP {status}" for status in OVERLOAD_STATUSES)
 _MAX_HOSTS_LISTED = 5
 """More hosts with the same trouble are one alarm."""
 _SEVERE_WARNINGS = ("expectation", "all-rejected")
@@ -25,16 +25,21 @@ _OF_SUPERVISOR = (
     "queue-grows",
 )  # fmt: skip
 """Alarms that end with their supervisor, which has its own."""
+_LOGGED = ("host-refused", "host-silent", "queue-grows")
+"""Alarms that no other event tells of."""
 _LATE_BEAT_SECONDS = 1.0
 _REMEMBERED_SECONDS = 60.0
 """How long an alarm of an earlier supervisor may take to come again as the same."""
 
 
-def find_alarms(situation: Situation) -> list[Alarm]:
-    """The alarms of a situation, the worst first."""
+def find_alarms(situation: Situation, queue_growth: float = 0.0) -> list[Alarm]:
+    """The alarms of a situation, the worst first. `queue_growth`: by how many pages a second the queue grows."""
     alarms = [*_run_alarms(situation)]
     if situation.stage is Stage.RUNNING:
         alarms += [*_node_alarms(situation), *_appender_alarms(situation), *_host_alarms(situation)]
+        if queue_growth > 0 and not situation.paused:
+            text = f"the queue grows by {queue_growth:,.0f} pages/s, to {situation.waiting:,}"
+            alarms.append(Alarm("queue-grows", f"{text}: new pages are found faster than pages end"))
     alarms += _defs_alarms(situation)
     alarms += _data_alarms(situation, {alarm.host for alarm in alarms if alarm.code == "host-refused"})
     return sorted(alarms, key=lambda alarm: alarm.level)
@@ -80,8 +85,11 @@ def _appender_alarms(situation: Situation) -> Iterator[Alarm]:
 def _host_alarms(situation: Situation) -> Iterator[Alarm]:
     now = situation.at
     waiting = sorted((host for host in situation.hosts.values() if host.left), key=lambda host: -_rest_of(host, now))
-    refusing = [host for host in waiting if host.rest_reason and host.rest_reason not in _OVERLOADS]
-    resting = [host for host in waiting if host not in refusing and _rest_of(host, now) > 0]
+    silent = [host for host in waiting if is_silent(host, situation)]
+    refusing = [host for host in waiting if is_refusing(host)]
+    resting = [host for host in waiting if not is_refusing(host) and _rest_of(host, now) > 0]
+    silent.sort(key=lambda host: -host.silent)
+    yield from _list_hosts("host-silent", silent, "are silent", lambda host: _describe_silence(host, situation))
     yield from _list_hosts("host-refused", refusing, "refuse the crawler", lambda host: _describe_refusal(host, now))
     yield from _list_hosts("host-resting", resting, "rest", lambda host: _describe_rest(host, now))
 
@@ -96,6 +104,10 @@ def _list_hosts(
         return
     for host in hosts:
         yield Alarm(code, describe(host), level, host=host.key)
+
+
+def _describe_silence(host: HostWork, situation: Situation) -> str:
+    return f"{host.key} is silent: no answer for {host.silent:.0f} s (deadline {situation.deadline:g} s)"
 
 
 def _describe_refusal(host: HostWork, now: float) -> str:
@@ -178,6 +190,9 @@ class AlarmKeeper:
         runs.set_alarms(self._db, self._run, list(self.alarms))
         if ended:
             runs.acknowledge(self._db, self._run, (), ended)
+        now, before = time.time(), {alarm.key for alarm in self._stored or ()}
+        new = [alarm for alarm in self.alarms if alarm.code in _LOGGED and alarm.key not in before]
+        events.add(self._db, self._run, [Event(now, "WARNING", "supervisor", "host", alarm.text) for alarm in new])
 
     def confirm(self) -> None:
         """Call it after the commit of `record`."""

@@ -1,16 +1,35 @@
 """Estimates the end of a run: when the slowest of its hosts, at its own pace, has given its pages."""
 
 from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from engine.model.retry_policy import OVERLOAD_STATUSES
 from engine.model.run import Eta, RunState
 from engine.store.read.situation import HostWork, Situation
 
+_OVERLOADS = tuple(f"HTTP {status}" for status in OVERLOAD_STATUSES)
 _SMOOTHING_SECONDS = 15.0
 """The time constant of a host's pace: a measurement of this age counts a third."""
-_GROWTH_SECONDS, _GROWTH_PAGES = 5.0, 20
+_SETTLED_SECONDS, _SETTLED_PAGES = 5.0, 20
 """New pages within this time, or since so many pages ended, mean that more will come."""
+_GROWTH_SECONDS = 10.0
+"""The queue grows if it did so in both halves of this time."""
+_GROWTH_PAGES, _GROWTH_SHARE = 20, 0.1
+"""The least growth: in pages, and as a share of the pages that ended."""
+
+
+_Estimate = tuple[float, str | None, str | None]
+"""Seconds, what bounds them, and why."""
+
+
+class _Moment(NamedTuple):
+    at: float
+    ended: int
+    total: int
+    waiting: int
 
 
 class _HostPace(Struct):
@@ -20,6 +39,8 @@ class _HostPace(Struct):
     at: float
     active_seconds: float = 0.0
     pages_per_s: float = 0.0
+    peak: float = 0.0
+    """The highest rate so far."""
     rested_seconds: float = 0.0
     rests: int = 0
     is_resting: bool = False
@@ -38,6 +59,8 @@ class _HostPace(Struct):
             # the mean at first, later the last seconds count most
             weight = max(passed / self.active_seconds, min(1.0, passed / _SMOOTHING_SECONDS))
             self.pages_per_s += (pages / passed - self.pages_per_s) * weight
+        if passed > 0:
+            self.peak = max(self.peak, pages / passed)
         self.counted += pages
         self.ended, self.at, self.is_resting = work.ended, now, resting
 
@@ -51,6 +74,11 @@ class _HostPace(Struct):
         rest = self.rested_seconds / self.counted * (self.rests - 1) / self.rests if self.counted and self.rests else 0
         return max(least, work.left / self.pages_per_s) + max(backoff, rest * work.left)
 
+    def least_seconds(self, work: HostWork, now: float) -> float:
+        """Its pages take at least as long, if they come no faster than its fastest so far."""
+        backoff = max(0.0, (work.backoff_until or 0.0) - now)
+        return backoff + work.left * (1 / self.peak if self.peak > 0 else work.delay)
+
 
 class Forecast:
     """Estimates from the situations of one run, in their order."""
@@ -58,7 +86,9 @@ class Forecast:
     def __init__(self) -> None:
         self._paces: dict[int, _HostPace] = {}
         self._run_pace: _HostPace | None = None
-        self._totals: deque[tuple[float, int, int]] = deque()
+        self._moments: deque[_Moment] = deque()
+        self.queue_per_s = 0.0
+        """By how much the queue grows; negative: it shrinks."""
         self.host_etas: dict[int, float] = {}
         """By id: seconds until the pages of a host have ended; only of those with pages left."""
 
@@ -75,49 +105,113 @@ class Forecast:
         if self._run_pace is None:
             self._run_pace = _HostPace(ended, now)
         self._run_pace.update(HostWork(left, ended), now)
-        exact = not self._is_growing(now, ended, work.total) and work.state is not RunState.SEEDING
+        if work.state is RunState.SEEDING:
+            self._moments.clear()
+        settled = self._follow(_Moment(now, ended, work.total, work.waiting)) and work.state is not RunState.SEEDING
         self.host_etas = {}
         if work.paused or (work.paused_pages and not left):
             return Eta(None, "paused", exact=False, reason=work.paused)
         if not left:
-            return Eta(0.0, exact=exact)
-        by_host = {
+            return Eta(0.0, exact=settled)
+        busy = {id_: host for id_, host in work.hosts.items() if host.left}
+        self.host_etas = {
             id_: seconds
-            for id_, host in work.hosts.items()
-            if host.left and (seconds := self._paces[id_].seconds_for(host, now)) is not None
+            for id_, host in busy.items()
+            if not find_hold(host, work) and (seconds := self._paces[id_].seconds_for(host, now)) is not None
         }
-        self.host_etas = by_host
-        estimates = [(seconds, work.hosts[id_]) for id_, seconds in by_host.items()]
-        seconds, last = max(estimates, key=lambda estimate: estimate[0], default=(0.0, None))
-        bound_by, reason = (last.key, _hold_of(last, now)) if last is not None else (None, None)
-        together = self._run_pace.seconds_for(HostWork(left, ended), now)
-        if len(estimates) < sum(1 for host in work.hosts.values() if host.left):
-            # some host has no pace yet: the nodes have not reached it
-            if together is None:
-                return Eta(None, exact=False)
-            if together > seconds:
-                seconds, bound_by, reason = together, "nodes", None
-        if work.run_room is not None and work.run_room < left and together is not None:
+        if (held := _find_held_host(work)) is not None:
+            return Eta(None, held.key, exact=False, reason=find_hold(held, work))
+        if self.is_growing:
+            return Eta(None, exact=False, reason=f"the queue grows by {self.queue_per_s:,.0f} pages/s")
+        if settled and not any(_rest_of(host, now) > 0 for host in busy.values()):
+            seconds, bound_by, reason = self._expect(busy, HostWork(left, ended), now)
+            together, exact = self._run_pace.seconds_for(HostWork(left, ended), now), True
+        else:
+            least = {id_: self._paces[id_].least_seconds(host, now) for id_, host in busy.items()}
+            seconds, bound_by, reason = _find_last(least, busy, now)
+            together, exact = self._run_pace.least_seconds(HostWork(left, ended), now), False
+        if work.run_room is not None and work.run_room < left and together:
             share = together * work.run_room / left
             if share < seconds:
                 seconds, bound_by, reason = share, f"--max-pages {work.max_pages}", None
         if work.max_time_left is not None and work.max_time_left < seconds:
             seconds, bound_by, reason = work.max_time_left, "--max-time", None
+        if not seconds:
+            return Eta(None, exact=False, reason="no page has ended yet")
         return Eta(round(max(0.1, seconds), 1), bound_by, exact, reason)
 
-    def _is_growing(self, now: float, ended: int, total: int) -> bool:
-        self._totals.append((now, ended, total))
-        while len(self._totals) > 1 and self._is_past(self._totals[1], now, ended):
-            self._totals.popleft()
-        return total > self._totals[0][2]
+    def _expect(self, busy: dict[int, HostWork], whole: HostWork, now: float) -> _Estimate:
+        """When the pages will have ended at the present paces; 0 seconds: unknown."""
+        assert self._run_pace is not None
+        seconds, bound_by, reason = _find_last(self.host_etas, busy, now)
+        if len(self.host_etas) < len(busy):
+            # some host has no pace yet: the nodes have not reached it
+            together = self._run_pace.seconds_for(whole, now) or 0.0
+            if not together or together > seconds:
+                return together, "nodes", None
+        return seconds, bound_by, reason
 
-    @staticmethod
-    def _is_past(sample: tuple[float, int, int], now: float, ended: int) -> bool:
-        return now - sample[0] >= _GROWTH_SECONDS and ended - sample[1] >= _GROWTH_PAGES
+    def _follow(self, now: _Moment) -> bool:
+        """Take the next counts; whether no new page has appeared for a while."""
+        moments = self._moments
+        moments.append(now)
+        while len(moments) > 2 and now.at - moments[1].at >= _GROWTH_SECONDS and _has_passed(moments[1], now):
+            moments.popleft()
+        self.queue_per_s = (now.waiting - moments[0].waiting) / max(1.0, now.at - moments[0].at)
+        recent = [moment for moment in moments if now.at - moment.at >= _SETTLED_SECONDS and _has_passed(moment, now)]
+        return now.total == (recent[-1] if recent else moments[0]).total
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether new pages are found faster than pages end, for some time."""
+        first, last = self._moments[0], self._moments[-1]
+        if last.at - first.at < _GROWTH_SECONDS:
+            return False
+        middle = next(moment for moment in self._moments if moment.at - first.at >= (last.at - first.at) / 2)
+        least = max(_GROWTH_PAGES, (last.ended - first.ended) * _GROWTH_SHARE) / 2
+        return min(middle.waiting - first.waiting, last.waiting - middle.waiting) >= least
 
 
-def _hold_of(host: HostWork, now: float) -> str | None:
-    backoff = (host.backoff_until or 0.0) - now
-    if backoff > 0:
-        return f"backoff {backoff:.0f} s"
+def _has_passed(then: _Moment, now: _Moment) -> bool:
+    return now.ended - then.ended >= _SETTLED_PAGES
+
+
+def _find_last(seconds: Mapping[int, float], busy: Mapping[int, HostWork], now: float) -> _Estimate:
+    """The longest of the estimates by host."""
+    last = max(seconds, key=lambda id_: seconds[id_], default=None)
+    return (0.0, None, None) if last is None else (seconds[last], busy[last].key, _describe_limit(busy[last], now))
+
+
+def find_hold(host: HostWork, situation: Situation) -> str | None:
+    """Why nobody can say when a host will serve its pages: it is silent, or rests without a known end."""
+    if is_silent(host, situation):
+        return f"{host.key} silent {host.silent:.0f} s"
+    if host.rest_reason and _rest_of(host, situation.at) > 0 and (host.strikes > 1 or is_refusing(host)):
+        return f"{host.key} rests again and again after {host.rest_reason}"
+    return None
+
+
+def _find_held_host(situation: Situation) -> HostWork | None:
+    """The host with waiting pages that is held longest."""
+    held = [host for host in situation.hosts.values() if host.left and find_hold(host, situation)]
+    return max(held, key=lambda host: (host.silent, host.strikes), default=None)
+
+
+def is_silent(host: HostWork, situation: Situation) -> bool:
+    """Whether it has not answered for half the deadline, with requests in flight."""
+    return 0 < situation.deadline <= 2 * host.silent
+
+
+def is_refusing(host: HostWork) -> bool:
+    """Whether its last rest began with a refusal of the crawler."""
+    return host.rest_reason is not None and host.rest_reason not in _OVERLOADS
+
+
+def _rest_of(host: HostWork, now: float) -> float:
+    return (host.backoff_until or 0.0) - now
+
+
+def _describe_limit(host: HostWork, now: float) -> str | None:
+    if (rest := _rest_of(host, now)) > 0:
+        return f"backoff {rest:.0f} s"
     return f"delay {host.delay:g} s" if host.delay else None

@@ -33,6 +33,10 @@ class _Fall(NamedTuple):
     before: float
     of: int
     """The number of records, or pages, of the window."""
+    overall: float = 0.0
+    """The frequency in the whole run."""
+    since: int | None = None
+    """The page since which the field is empty; None: it is not."""
 
     @property
     def is_drop(self) -> bool:
@@ -82,8 +86,22 @@ class DropDetector:
                 return None  # earlier samples have even less
             share = value / before
             if of and share * of >= MIN_EXPECTED:
-                return _Fall(name, (now.values[name] - value) / of, share, of)
+                overall = now.values[name] / ((now.records if name else now.pages) or 1)
+                if name and now.values[name] == value:
+                    since, share = self._find_end(name, now)
+                    return _Fall(name, 0.0, share, of, overall, since)
+                return _Fall(name, (now.values[name] - value) / of, share, of, overall)
         return None
+
+    def _find_end(self, name: str, now: _Sample) -> tuple[int, float]:
+        """The page since which a field is empty, between two samples by its share before, and that share."""
+        after = next(i for i, sample in enumerate(self._samples) if sample.values.get(name) == now.values[name])
+        last, before = self._samples[after], self._samples[max(0, after - 1)]
+        share = before.values.get(name, 0) / (before.records or 1)
+        records = (last.records - before.records) / max(1, last.pages - before.pages)
+        filled = now.values[name] - before.values.get(name, 0)
+        pages = round(filled / (share * records)) if share and records else last.pages - before.pages
+        return min(last.pages, before.pages + pages) + 1, share or now.values[name] / last.records
 
 
 class HealthWatch:
@@ -104,7 +122,7 @@ class HealthWatch:
                 drops |= {key: drop._replace(ended=True) for key, drop in drops.items() if drop.data_def == data_def}
             for fall in detector.update(counts):
                 key = (data_def, fall.name)
-                if fall.is_drop and (key not in drops or drops[key].ended):
+                if fall.is_drop:
                     drops[key] = Drop(data_def, fall.name, _describe(data_def, fall), False)
                 elif not fall.is_drop and key in drops:
                     drops[key] = drops[key]._replace(ended=True)
@@ -120,7 +138,6 @@ def _sample(data_def: DataDefHealth) -> _Sample:
 def _describe(data_def: str, fall: _Fall) -> str:
     if not fall.name:
         return f"{data_def} gave {fall.before:.3g} rows a page, and {fall.now:.3g} on the last {fall.of:,} pages"
-    return (
-        f"{data_def}.{fall.name} was filled in {fall.before:.0%} of the records, and in {fall.now:.0%} of the last"
-        f" {fall.of:,}"
-    )
+    now = f"is empty since page {fall.since:,}" if fall.since else f"in {fall.now:.0%} of the last {fall.of:,}"
+    text = f"{data_def}.{fall.name} was filled in {fall.before:.0%} of the records, and {now}"
+    return f"{text}; {fall.overall:.0%} in all"

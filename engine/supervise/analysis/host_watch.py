@@ -1,7 +1,7 @@
-"""Follows how fast hosts answer: p50 and p95 of the last minute, p50 of each interval."""
+"""Follows how hosts answer: p50 and p95 of the last minute, p50 of each interval, and their silence."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -46,12 +46,54 @@ class _HostLatency(Struct):
         return len(self.recent) == _INTERVALS and not any(self.recent)
 
 
+class _Silence(Struct):
+    """A host that keeps a request waiting."""
+
+    since: float
+    """When it answered last, or was asked first since then."""
+    sent_at: float
+    """Of the request that waits."""
+    seen_at: float
+
+
+class SilenceWatch:
+    """Follows since when hosts are silent. All times are boot-time seconds."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._silences: dict[int, _Silence] = {}
+
+    def update(self, waiting: Mapping[int, float], answered: Collection[int], now: float) -> None:
+        """`waiting`: by host, when its oldest request in flight was sent. `answered`: hosts that answered just now."""
+        for host in [host for host, silence in self._silences.items() if host not in waiting]:
+            if self._has_ended(self._silences[host], now):
+                del self._silences[host]
+        for host, sent_at in waiting.items():
+            silence = self._silences.get(host)
+            if silence is None or (sent_at != silence.sent_at and self._has_ended(silence, sent_at)):
+                silence = self._silences[host] = _Silence(sent_at, sent_at, now)
+            silence.sent_at, silence.seen_at = sent_at, now
+        for host in answered:
+            if host in self._silences:
+                self._silences[host].since = now
+
+    def seconds(self, host: int, now: float) -> float:
+        """How long the host is silent."""
+        silence = self._silences.get(host)
+        return now - silence.since if silence is not None else 0.0
+
+    def _has_ended(self, silence: _Silence, now: float) -> bool:
+        """Whether the request that waited got an answer; False: it reached its deadline."""
+        return min(now, silence.seen_at + _FLUSH_LATENESS) - silence.sent_at < self._deadline * 0.9
+
+
 class HostWatch:
     """Measures the hosts of one run. Its cost grows with the hosts that answered in the last minute."""
 
-    def __init__(self, db: Database, run: int) -> None:
+    def __init__(self, db: Database, run: int, deadline: float) -> None:
         self._db = db
         self._run = run
+        self.silences = SilenceWatch(deadline)
         self._hosts: dict[int, _HostLatency] = {}
         self._read_at = self._interval_at = boottime()
         for host, histogram in host_speeds.list_measured(db, run, 0.0, self._read_at).items():
@@ -59,12 +101,16 @@ class HostWatch:
         self._since_sample: _Histogram = {}
         self._silent: set[int] = set()
 
-    def measure(self) -> list[HostSpeed]:
-        """The hosts that answered since the last call; every five seconds all that answered in the last minute."""
+    def measure(self, waiting: Mapping[int, float]) -> list[HostSpeed]:
+        """The hosts that answered since the last call; every five seconds all that answered in the last minute.
+
+        `waiting`: by host, when its oldest request in flight was sent.
+        """
         now = boottime()
         measured = host_speeds.list_measured(self._db, self._run, self._read_at - _FLUSH_LATENESS, now)
         self._read_at = now
         changed = [host for host, histogram in measured.items() if self._take(host, histogram)]
+        self.silences.update(waiting, changed, now)
         if now - self._interval_at >= _INTERVAL_SECONDS:
             self._interval_at = now
             for of_host in self._hosts.values():

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
+from types import MappingProxyType
 
 from engine.model.host import count_by_class
 from engine.model.job import JobKind
@@ -87,12 +88,15 @@ class RunStats:
         self._keeper = AlarmKeeper(db, run)
         self._eta = NO_ETA
         self._next_judgement = 0.0
-        self._host_watch = HostWatch(db, run)
+        self._host_watch = HostWatch(db, run, settings.deadline)
         self._recorded_etas: dict[int, float] = {}
         self._last_answers = self._read_answers()
 
-    def record(self) -> None:
-        """Record the time and the rates since the last call. Raises DatabaseBusy; the next call covers it."""
+    def record(self, waiting_hosts: Mapping[int, float] = MappingProxyType({})) -> None:
+        """Record the time and the rates since the last call. Raises DatabaseBusy; the next call covers it.
+
+        `waiting_hosts`: by id, when the oldest request in flight was sent.
+        """
         now, run = time.monotonic(), self._run
         pages, row_count = self._read_totals()
         elapsed = max(1e-3, now - self._recorded_at)
@@ -100,10 +104,11 @@ class RunStats:
             "pages_per_s": round(max(0, pages - self._page_count) / elapsed, 2),
             "rows_per_s": round(max(0, row_count - self._row_count) / elapsed, 2),
         }
-        speeds = self._host_watch.measure()
+        speeds = self._host_watch.measure(waiting_hosts)
         answers = self._last_answers if self._sampled_recently(now) else self._read_answers()
         sample = self._next_sample(now, pages, row_count, answers)
         stage = self._judge(now)
+        rates["queue_per_s"] = round(self._forecast.queue_per_s, 2)
         etas = self._longest_etas() if stage is Stage.RUNNING else {}
         with self._db.transaction():
             runs.add_time(self._db, run, elapsed, rates, self._eta)
@@ -137,9 +142,12 @@ class RunStats:
             current = situation.read(self._db, run)
             limit = self._settings.max_time
             current.max_time_left = None if limit is None else max(0.0, limit - (now - self._started_at))
-            current.disk = self._disk.alarm
+            current.disk, current.deadline = self._disk.alarm, self._settings.deadline
+            for id_, host in current.hosts.items():
+                host.silent = round(self._host_watch.silences.seconds(id_, current.at), 1) if host.left else 0.0
             self._eta = self._forecast.estimate(current)
-            self._keeper.update(find_alarms(current))
+            growth = self._forecast.queue_per_s if self._forecast.is_growing else 0.0
+            self._keeper.update(find_alarms(current, growth))
             self._next_judgement = now + (time.monotonic() - now) / _COST_SHARE
         return run.stage
 

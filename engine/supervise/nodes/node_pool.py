@@ -218,6 +218,14 @@ class NodePool:
                 return True
         return False
 
+    def waiting_hosts(self) -> dict[int, float]:
+        """By host: when the oldest request of all nodes that waits for its response was sent, in boot-time seconds."""
+        waiting: dict[int, float] = {}
+        for child in self.nodes:
+            for host, sent_at in child.heartbeat.beat.waiting_hosts if child.heartbeat.beat is not None else ():
+                waiting[host] = min(sent_at, waiting.get(host, sent_at))
+        return waiting
+
     def record_beats(self) -> None:
         now = time.monotonic()
         with self._db.transaction():

@@ -25,6 +25,9 @@ class FakePipeline:
     def prepare(self, jobs: Sequence[LeasedJob]) -> None:
         pass
 
+    def waiting_hosts(self) -> dict[int, float]:
+        return {}
+
     def forget(self, job: LeasedJob) -> None:
         pass
 

@@ -1,0 +1,161 @@
+"""The estimate of a run's end is a function of its situations: exact, a lower bound, or none with a reason."""
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.model.run import Eta, RunState
+from engine.store.read.situation import HostWork, Situation
+from engine.supervise.analysis.alarms import find_alarms
+from engine.supervise.analysis.forecast import Forecast
+
+
+class Crawl:
+    """A run in steps of a second: what happens to its hosts in each."""
+
+    def __init__(self, *hosts: HostWork, deadline: float = 30.0, **changes) -> None:
+        self.now = 1_000.0
+        self.hosts = dict(enumerate(hosts))
+        self.forecast = Forecast()
+        self.changes = {"deadline": deadline, **changes}
+        self.total = sum(int(host.left) + host.ended for host in hosts)
+
+    def judge(self) -> tuple[Eta, list[str]]:
+        waiting = sum(int(host.left) for host in self.hosts.values())
+        hosts = {
+            id_: HostWork(*(getattr(host, name) for name in HostWork.__struct_fields__))
+            for id_, host in self.hosts.items()
+        }
+        situation = Situation(self.now, hosts=hosts, total=self.total, waiting=waiting, **self.changes)
+        eta = self.forecast.estimate(situation)
+        growth = self.forecast.queue_per_s if self.forecast.is_growing else 0.0
+        return eta, [alarm.code for alarm in find_alarms(situation, growth)]
+
+    def run(self, seconds: int, step: Callable[["Crawl"], None]) -> tuple[Eta, list[str]]:
+        for _ in range(seconds):
+            self.now += 1
+            step(self)
+            judged = self.judge()
+        return judged
+
+    def end(self, host: int, pages: int, found: int = 0) -> None:
+        self.hosts[host].ended += pages
+        self.hosts[host].left += found - pages
+        self.total += found
+
+
+def host(name: str, left: float, **changes) -> HostWork:
+    return HostWork(left, 0, f"{name}:80", **changes)
+
+
+def test_a_steady_crawl_has_an_exact_estimate_and_no_alarm() -> None:
+    eta, alarms = Crawl(host("a", 400)).run(20, lambda crawl: crawl.end(0, 10))
+    assert (eta.exact, eta.bound_by, alarms) == (True, "a:80", [])
+    assert eta.seconds == pytest.approx(20, abs=2)
+
+
+def test_a_host_that_hangs_has_none_and_the_reason_stands_in_its_place() -> None:
+    crawl = Crawl(host("a", 400), host("b", 400))
+
+    def hang(crawl: Crawl) -> None:
+        crawl.end(0, 10)
+        crawl.hosts[1].silent += 1
+
+    eta, alarms = crawl.run(14, hang)
+    assert alarms == []
+    eta, alarms = crawl.run(10, hang)
+    assert eta == Eta(None, "b:80", False, "b:80 silent 24 s")
+    assert alarms == ["host-silent"]
+    crawl.hosts[1].silent = 0.0
+    eta, alarms = crawl.run(1, lambda crawl: crawl.end(1, 10))
+    assert (eta.seconds is not None, alarms) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "strikes", "known", "code"),
+    [
+        ("HTTP 429", 1, True, "host-resting"), ("HTTP 503", 3, False, "host-resting"),
+        ("HTTP 403", 1, False, "host-refused"), ("challenge (cf-mitigated: challenge)", 1, False, "host-refused"),
+    ],
+)  # fmt: skip
+def test_a_host_that_rests_is_a_lower_bound_or_none(reason: str, strikes: int, known: bool, code: str) -> None:
+    crawl = Crawl(host("a", 400), host("b", 40, delay=0.1))
+    crawl.run(20, lambda crawl: crawl.end(0, 10))
+    crawl.hosts[1].backoff_until, crawl.hosts[1].strikes, crawl.hosts[1].rest_reason = crawl.now + 60, strikes, reason
+    eta, alarms = crawl.run(1, lambda crawl: crawl.end(0, 10))
+    assert (eta.exact, eta.bound_by, alarms) == (False, "b:80", [code])
+    assert (eta.seconds is not None) is known
+    if known:
+        assert 60 <= eta.seconds <= 65
+    else:
+        assert reason in eta.reason
+
+
+def test_a_queue_that_grows_faster_than_it_drains_is_said() -> None:
+    crawl = Crawl(host("a", 485))
+    eta, alarms = crawl.run(30, lambda crawl: crawl.end(0, 10, found=150))
+    assert eta == Eta(None, None, False, "the queue grows by 140 pages/s")
+    assert alarms == ["queue-grows"]
+    eta, alarms = crawl.run(15, lambda crawl: crawl.end(0, 100))
+    assert alarms == []
+    assert eta.exact
+
+
+@pytest.mark.parametrize("added", [5_000, 60])
+def test_pages_that_an_operator_adds_at_once_are_no_growth(added: int) -> None:
+    crawl = Crawl(host("a", 400))
+    crawl.run(12, lambda crawl: crawl.end(0, 10))
+    crawl.end(0, 0, found=added)
+    judged = [crawl.run(1, lambda crawl: crawl.end(0, 2))[1] for _ in range(20)]
+    assert judged == [[]] * 20
+
+
+def test_seeding_and_a_pause_are_no_growth() -> None:
+    crawl = Crawl(host("a", 400), state=RunState.SEEDING)
+    assert crawl.run(30, lambda crawl: crawl.end(0, 10, found=500))[1] == []
+    crawl.changes["state"] = RunState.READY
+    assert crawl.run(9, lambda crawl: crawl.end(0, 10))[1] == []
+    crawl.changes["paused"] = "operator"
+    eta, alarms = crawl.run(60, lambda crawl: None)
+    assert (eta, alarms) == (Eta(None, "paused", False, "operator"), [])
+
+
+def test_a_lower_bound_is_never_above_the_truth_while_ten_hosts_start_slowly() -> None:
+    crawl = Crawl(*[host(f"h{number}", 100) for number in range(10)])
+    truth, seen = 41, []
+
+    def step(crawl: Crawl) -> None:
+        begun = min(10, int(crawl.now - 1_000) // 2)
+        for number in range(begun):
+            left = int(crawl.hosts[number].left)
+            if left:
+                crawl.end(number, min(4, left), found=1 if crawl.now < 1_020 else 0)
+
+    while any(one.left for one in crawl.hosts.values()):
+        eta, _ = crawl.run(1, step)
+        seen.append((crawl.now - 1_000, eta))
+    truth = crawl.now - 1_000
+    above = [(at, eta) for at, eta in seen if eta.seconds and not eta.exact and at + eta.seconds > truth + 1]
+    assert above == []
+
+
+def test_a_slow_tail_and_limits_bound_the_end() -> None:
+    crawl = Crawl(host("a", 300), host("b", 40, delay=2.0))
+
+    def step(crawl: Crawl) -> None:
+        if crawl.hosts[0].left:
+            crawl.end(0, 10)
+        if int(crawl.now) % 2 == 0:
+            crawl.end(1, 1)
+
+    eta, alarms = crawl.run(20, step)
+    assert (eta.bound_by, eta.reason, eta.exact, alarms) == ("b:80", "delay 2 s", True, [])
+    assert eta.seconds == pytest.approx(60, abs=6)
+    crawl.changes |= {"run_room": 50, "max_pages": 300}
+    assert crawl.run(1, step)[0].bound_by == "--max-pages 300"
+    crawl.changes |= {"max_time_left": 3.0}
+    assert crawl.run(1, step)[0].bound_by == "--max-time"
+
+
+def test_without_a_page_that_ended_nobody_can_say() -> None:
+    assert Crawl(host("a", 100)).run(3, lambda crawl: None)[0] == Eta(None, None, False, "no page has ended yet")

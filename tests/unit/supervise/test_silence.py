@@ -1,0 +1,41 @@
+"""A host is silent while it keeps requests waiting and answers none, over attempts that reach their deadline."""
+
+from engine.supervise.analysis.host_watch import SilenceWatch
+
+
+def test_a_hanging_host_is_silent_over_its_attempts_until_it_answers() -> None:
+    watch = SilenceWatch(30.0)
+    for now in range(30):
+        watch.update({1: 0.0}, (), float(now))
+    assert watch.seconds(1, 29.0) == 29.0
+    for now in (30.0, 31.0):
+        watch.update({}, (), now)  # its job waits for its second attempt
+    for now in range(32, 45):
+        watch.update({1: 32.0}, (), float(now))
+    assert watch.seconds(1, 44.0) == 44.0
+    watch.update({1: 32.0}, {1}, 45.0)
+    assert watch.seconds(1, 45.0) == 0.0
+    watch.update({}, (), 46.0)
+    assert watch.seconds(1, 46.0) == 0.0
+
+
+def test_a_host_that_answers_is_never_silent_for_long() -> None:
+    watch = SilenceWatch(30.0)
+    for now in range(100):
+        watch.update({1: now - now % 4.0, 2: float(now)}, (), float(now))
+        assert watch.seconds(1, float(now)) <= 4.0
+        assert watch.seconds(2, float(now)) == 0.0
+
+
+def test_one_request_that_hangs_beside_others_that_are_answered_is_no_silence() -> None:
+    watch = SilenceWatch(30.0)
+    for now in range(30):
+        watch.update({1: 0.0}, {1}, float(now))
+        assert watch.seconds(1, float(now)) == 0.0
+
+
+def test_refused_connections_are_no_silence() -> None:
+    watch = SilenceWatch(2.0)
+    for now in range(20):
+        watch.update({1: float(now)} if now % 2 else {}, (), now + 0.5)
+        assert watch.seconds(1, now + 0.5) <= 0.5
