@@ -13,8 +13,9 @@ MAX_WAL_BYTES = 16_000_000
 HOLD_BYTES = 32_000_000
 """Seeding waits while a log is larger: it writes faster than anything else."""
 _BUSY_SECONDS = 0.1
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
-"""Seconds between two attempts: the pause doubles while they fail, since writers wait during each of them."""
+_FIRST_PAUSE, _FULL_PAUSE, _LONGEST_PAUSE = 0.25, 1.0, 10.0
+"""Seconds between two attempts: the pause doubles while they fail, since writers wait during each of them.
+A log that holds up seeding is tried once a second."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class _WatchedLog:
         if size <= self._max_bytes or self._empty():
             self._pause = _FIRST_PAUSE
             return
-        self._retry_at = now + self._pause
+        self._retry_at = now + (min(self._pause, _FULL_PAUSE) if size > self._hold_bytes else self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         if size > self._hold_bytes and self._pause == _LONGEST_PAUSE and not self._warned:
             self._warned = True
