@@ -16,6 +16,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, create_databases
 from engine.store.tables.run import runs, supervisors
+from engine.store.transactions.retry import retry_message
 from engine.supervise.commands import COMMAND_NAMES, CommandHandlers
 from engine.supervise.nodes.appender_process import AppenderProcess
 from engine.supervise.nodes.node_pool import NodePool
@@ -105,6 +106,10 @@ def console(tmp_path: Path) -> Iterator[Console]:
         ("scale", '{"count": 1, "most": 257}', "1-257 nodes: the count must be between 1 and 256"),
         ("scale", '{"count": 4, "most": 1}', "the least is above the most; write 1-4"),
         ("scale", '{"count": 1, "most": "4"}', "most must be a whole number"),
+        ("host", '{"host": "a", "delay": 1e18}', "between 0 and 86,400 seconds"),
+        ("host", '{"host": "a", "delay": -0.5}', "between 0 and 86,400 seconds"),
+        ("host", '{"host": "a", "concurrency": 5000000}', "between 1 and 1,000"),
+        ("host", '{"host": "a", "concurrency": 0}', "between 1 and 1,000"),
         ("drain", "[]", "not a JSON object"),
         ("drain", "{}", "lacks the argument node"),
         ("drain", '{"node": ["n1"]}', "node must be text"),
@@ -138,6 +143,13 @@ def test_a_valid_row_is_carried_out(console: Console) -> None:
     assert console.send("pause", "{}")[0] == "DONE"
     assert console.send("kill", "{}") == ("DONE", "the run is killed", ["killed by command"])
     assert console.send("drain", '{"node": "n9"}')[:2] == ("REFUSED", "no node 'n9'; running: none")
+
+
+def test_one_is_said_as_one(console: Console) -> None:
+    assert console.send("scale", '{"count": 1}')[1] == "1 runner: 1 started, 0 retired"
+    assert console.send("cancel", "{}")[1] == "cancelling; 0 jobs in flight have 1 s to finish"
+    assert retry_message(1) == "1 job is READY again"
+    assert retry_message(12_000) == "12,000 jobs are READY again"
 
 
 def test_many_rows_are_handled_over_several_ticks(console: Console) -> None:

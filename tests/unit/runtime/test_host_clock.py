@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from engine.model import bounds
 from engine.runtime import host_clock
 from engine.runtime.clock import boottime
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
@@ -73,6 +74,15 @@ def test_two_processes_never_send_closer_than_the_delay(path: Path) -> None:
     times = sorted([*mine, *receiving.recv()])
     other.join()
     assert times[-1] - times[0] >= 19 * 0.02 - 0.01, "none was sent too soon, whatever the processor did meanwhile"
+
+
+@pytest.mark.parametrize("delay", [7_201.0, 40_000.0, bounds.DELAY.le])
+def test_the_longest_delay_that_is_allowed_is_shared(path: Path, delay: float) -> None:
+    other = Other(path, "a", lambda clock: clock.reserve(clock.find(HOST), delay))
+    assert other.result == 0.0
+    clock = HostClock(path, "b")
+    assert clock.reserve(clock.find(HOST), delay) > boottime() + delay - 60
+    other.kill()
 
 
 def test_a_slot_is_held_by_one_process_and_freed_by_its_death(path: Path) -> None:
