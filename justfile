@@ -66,7 +66,7 @@ cover:
 lock:
     pip freeze --exclude-editable | grep -v '^crawl-console' > constraints.txt
 
-# redraw the golden screens of the console; check the difference
+# redraw the golden screens of the console; check the difference, then `just shots`
 snap:
     SNAP=1 pytest tests/console/test_golden.py
 

@@ -1,69 +1,82 @@
-"""Takes the screenshots of the docs from a running demo crawl: `just shots`."""
+"""Takes the pictures of the docs from a crawl of the demo's town: `just shots`.
+
+Each picture notes which golden screen it belongs to, and its hash: `test_pictures.py` finds pictures of screens that
+have changed since.
+"""
 
 import asyncio
 import contextlib
-import re
+import hashlib
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from console.cli.commands.demo import demo_defs
 from console.tui.app import Console
 from console.tui.config import Config
 from console.tui.options import ConsoleOptions
 from console.tui.state.control import ControlClient
 from console.tui.state.source import DataSource
 from engine.supervise.lock import read_holder
+from tests.console.pictures import draw_screen
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screens"
-SHOTS = (
-    ("nodes", (160, 48), ()),
-    ("narrow", (80, 24), ()),
-    ("hosts", (120, 20), ("3",)),
-    ("failed", (120, 24), ("4",)),
-    ("kill", (100, 24), ("space", "X")),
-)
+GOLDEN = Path(__file__).with_name("golden")
+SHOTS = {
+    "nodes": ((160, 48), (), "nodes-160x48"),
+    "narrow": ((80, 24), (), "nodes-80x24"),
+    "hosts": ((120, 20), ("3",), "hosts-120x40"),
+    "failed": ((120, 24), ("4",), "failed-120x40"),
+    "kill": ((100, 24), ("space", "X"), "kill-80x24"),
+}
+"""By picture: the size, the keys, and the golden screen that shows the same."""
+_CRAWL_SECONDS = 25.0
+"""Before the first picture: the town's mistakes are noticed by then."""
+_POLL_SECONDS = 3.0
 
 
-async def take_shots(data: Path) -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for name, size, keys in SHOTS:
-        config = Config(data / "config")
-        app = Console(
-            ConsoleOptions(data=data, defs=demo_defs(), hertz=4, config=config),
-            DataSource(data),
-            ControlClient(data),
-        )
+def describe(name: str) -> str:
+    """The note of a picture: the golden screen that it belongs to, as that is now."""
+    golden = SHOTS[name][2]
+    digest = hashlib.sha256((GOLDEN / f"{golden}.txt").read_bytes()).hexdigest()
+    return f"crawl-console demo: {name}. Drawn by `just shots` with {golden} {digest[:16]}"
+
+
+async def take_shots(data: Path, defs: Path) -> None:
+    for name, (size, keys, _) in SHOTS.items():
+        options = ConsoleOptions(data=data, defs=defs, hertz=4, config=Config(data / "config"))
+        app = Console(options, DataSource(data), ControlClient(data))
         async with app.run_test(size=size) as pilot:
-            await asyncio.sleep(5 if name == "nodes" else 2)
-            for key in keys:
-                await pilot.press(key)
+            await asyncio.sleep(_POLL_SECONDS)
+            await pilot.press(*keys)
             await asyncio.sleep(1)
-            svg = app.export_screenshot(title="crawl-console demo")
-        svg = re.sub(r"\s*@font-face \{.*?\}", "", re.sub(r"terminal-\d+", "terminal-0", svg), flags=re.DOTALL)
-        (FOLDER / f"{name}.svg").write_text(svg, "utf-8")
+            picture = draw_screen(app.screen._compositor.render_strips(), describe(name))
+        (FOLDER / f"{name}.svg").write_text(picture, "utf-8")
         print(FOLDER / f"{name}.svg")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "tea" / "data"
+        shop = Path(folder) / "tea"
+        shop.mkdir()
         crawl = subprocess.Popen(
             [
-                *(sys.executable, "-m", "console", "demo", "--no-ui", "--data", str(data), "--pages", "9000"),
-                *("--latency", "60", "--errors", "4", "--set", "max_attempts=1", "--set", "nodes=4"),
-                *("--set", "backups=1"),
+                *(sys.executable, "-m", "console", "demo", "--town", "--no-ui", "--pages", "6000", "--latency", "60"),
+                *("--errors", "2", "--set", "max_attempts=1", "--set", "nodes=3", "--set", "backups=1"),
             ],
-            stderr=subprocess.DEVNULL,
-        )
+            stderr=subprocess.DEVNULL, cwd=shop,
+        )  # fmt: skip
         try:
-            while (holder := read_holder(data)) is None or not holder.run:
+            while (holder := read_holder(shop / "data")) is None or not holder.run:
                 time.sleep(0.1)
-            time.sleep(2)
-            asyncio.run(take_shots(data))
+            time.sleep(_CRAWL_SECONDS)
+            os.chdir(shop)
+            [defs] = [path for path in shop.iterdir() if path.is_dir() and (path / "shop.yml").is_file()]
+            asyncio.run(take_shots(shop / "data", defs))
         finally:
+            os.chdir("/")
             crawl.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 crawl.wait(30)
