@@ -23,6 +23,7 @@ _PLAIN = str.maketrans(
     }
 )  # fmt: skip
 """Other forms of marks, minus and percent signs."""
+_FOREIGN = regex.compile(r"(?V1)[\p{Nd}--[0-9]]|\p{Cf}")
 _MARKS = f".,{_DECIMAL}{_GROUP}"
 _START = re.compile(rf"(?<![^\W\d_])(?<![.,{_DECIMAL}])[.,{_DECIMAL}][0-9]|[0-9]")
 """A digit, with a mark before it that does not belong to a word such as `Rs.`"""
@@ -87,7 +88,8 @@ class PriceReader:
             is_lone_mark = False
         digits = re.sub("[^0-9]", "", whole) or "0"
         amount = Decimal(f"{digits}.{decimals}" if decimals else digits)
-        if amount and _is_negative(before, after, _to_plain(currency or ""), has_decimals=bool(decimals)):
+        is_signed = "-" in plain or "(" in plain
+        if is_signed and amount and _is_negative(before, after, _to_plain(currency or ""), has_decimals=bool(decimals)):
             amount = amount.copy_negate()
         return Price(amount, currency, is_lone_mark and not _NO_CENTS.match(after))
 
@@ -140,7 +142,5 @@ def _is_negative(before: str, after: str, currency: str, *, has_decimals: bool) 
 def _to_plain(text: str) -> str:
     """The text with plain digits, marks and blanks, without invisible characters."""
     if not text.isascii():
-        text = "".join(
-            [str(unicodedata.decimal(c, c)) for c in text.translate(_PLAIN) if unicodedata.category(c) != "Cf"]
-        )
+        text = _FOREIGN.sub(lambda found: str(unicodedata.decimal(found[0], "")), text.translate(_PLAIN))
     return " ".join(text.replace("`", _GROUP).split())
