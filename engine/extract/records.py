@@ -91,7 +91,7 @@ class RecordExtractor:
         self._readers = tuple(FieldReader(field, converters=converters) for field in fields)
         self._reads = tuple((reader.name, reader.read_value) for reader in self._readers)
         self.record_fields = tuple(field.name for field in fields if field.value is None and field.scope is None)
-        self._counted_fields = tuple(field.name for field in fields if field.value is None)
+        self.read_fields = tuple(field.name for field in fields if field.value is None)
         self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
         """Fields with a default, which pages may lack."""
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
@@ -155,7 +155,7 @@ class RecordExtractor:
         budget = Budget(page, context, patience, self._data_def.name)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
-        missing = dict.fromkeys(self._counted_fields, 0)
+        missing = dict.fromkeys(self.read_fields, 0)
         filtered = 0
         record_links = self._record_links.begin(budget) if self._record_links else None
         if self._compile_error:

@@ -23,6 +23,7 @@ from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.row.rows import RejectedRecords
 from engine.store.tables.run.events import Event, Level
+from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions.logins import LoginNews
 
 _MAX_REJECTION_EVENTS = 5
@@ -37,11 +38,13 @@ class OutcomeBuilder:
         *,
         source: str,
         max_attempts: int,
+        max_repeats: int | None = None,
         find_retry_rule: Callable[[int, str], RetryRule] = lambda *_: NO_RETRY_RULE,
     ) -> None:
         """`find_retry_rule`: of the host of a URL, by a version of the defs."""
         self._source = source
         self._max_attempts = max_attempts
+        self._max_repeats = max_repeats
         self._find_retry_rule = find_retry_rule
 
     def classify(self, job: LeasedJob, url: str, status: int) -> StatusClass:
@@ -87,6 +90,8 @@ class OutcomeBuilder:
         )
         # a re-extraction is not counted again
         outcome.stats.noindex = extraction.noindex and job.extraction.page_job is None
+        if extraction.digest and job.kind is JobKind.PAGE and job.request.body is None:
+            outcome.add(PageSeen(extraction.digest, self._max_repeats))
         if extraction.new_warnings is not None:
             outcome.add(extraction.new_warnings)
         if extraction.rejected_counts:

@@ -92,7 +92,10 @@ class Pipeline:
         self._page_extractor = page_extractor
         self._revalidation = revalidation = Revalidation(def_cache, db_access)
         self._outcomes = outcomes = OutcomeBuilder(
-            source=source, max_attempts=settings.max_attempts, find_retry_rule=def_cache.retry_rule
+            source=source,
+            max_attempts=settings.max_attempts,
+            max_repeats=settings.max_repeats,
+            find_retry_rule=def_cache.retry_rule,
         )
         self._sender = sender = RequestSender(
             fetcher=fetcher,

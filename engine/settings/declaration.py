@@ -135,6 +135,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Memory of an extraction process."""
     max_links: Annotated[int, bounds.LINKS] = 50_000
     """Links followed from one page."""
+    max_repeats: Annotated[int, bounds.POSITIVE_COUNT] | None = None
+    """Pages in a row that give the same, after which the next ones are skipped."""
     cpu_affinity: Literal["auto", "off"] = "auto"
     """`auto`: keep a node's threads on one CPU while it is not contended."""
     max_pages: Annotated[int, bounds.POSITIVE_COUNT] | None = None

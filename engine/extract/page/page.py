@@ -132,6 +132,11 @@ class Page:
         self.warnings.setdefault((data_def, field, code), PageWarning(data_def, field, code, text))
 
     @property
+    def utf8(self) -> bytes:
+        """The document in UTF-8; empty once the text of a huge page was dropped."""
+        return self._utf8
+
+    @property
     def text(self) -> str:
         """The document as written; a new copy each time."""
         return self._utf8.decode()

@@ -1,7 +1,8 @@
-"""Reads the blocks of a page in a series: whether there are any, and a digest to find repeats."""
+"""Digests of what a page gives, to find repeats: of its blocks in a series, and of all its text."""
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from engine.extract.select.node_value import SelectedNode
 
 _PARTS_AT_ONCE = 1_000
+_MAX_MISSES = 20
+_UNSEEN = re.compile(rb"<(script|style)")
 
 
 def read_blocks(
@@ -53,6 +56,41 @@ def read_blocks(
         for link in links:
             digest.update(link.key)
     return PageBlocks(present, digest.hexdigest())
+
+
+def read_digest(page: Page, values: Sequence[Any]) -> int:
+    """A positive number for the text of a page, without scripts and styles, and the values of its records."""
+    body = page.tree.body if page.tree is not None else None
+    text = page.utf8 if body is None else "".join(_shown_texts(page, body.text())).encode("utf-8", "replace")
+    digest = hashlib.blake2b(text, digest_size=8)
+    digest.update(_json_bytes(values))
+    return (int.from_bytes(digest.digest()) >> 1) or 1
+
+
+def _shown_texts(page: Page, text: str) -> Iterator[str]:
+    """The pieces of a page's text between those of its scripts and styles, in time that grows with the page alone."""
+    done = misses = 0
+    for unseen in _unseen_texts(page):
+        at = text.find(unseen, done)
+        if at >= 0:
+            yield text[done:at]
+            done = at + len(unseen)
+        elif (misses := misses + 1) > _MAX_MISSES:  # a parser may have moved them
+            break
+    yield text[done:]
+
+
+def _unseen_texts(page: Page) -> Iterator[str]:
+    """The texts of scripts and styles of the body, in the order of the page."""
+    lower = page.markup.lower
+    end = max(lower.find(b"</head"), lower.find(b"<body"), 0)
+    while match := _UNSEEN.search(lower, end):
+        start = lower.find(b">", match.end()) + 1
+        end = lower.find(b"</" + match[1], start)
+        if not start or end < 0:
+            return
+        if end > start:
+            yield page.utf8[start:end].decode("utf-8", "replace")
 
 
 def _text_of(node: "SelectedNode") -> bytes:

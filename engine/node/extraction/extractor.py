@@ -187,6 +187,7 @@ class PageExtractor:
             answer.replaced_by,
             answer.refresh_to,
             new_warnings=_new_warnings(compiled, answer.warnings),
+            digest=answer.digest,
         )
 
     async def _extract_elsewhere(
@@ -288,6 +289,7 @@ class PageExtractor:
             replaced_by=extracted.replaced_by,
             refresh_to=extracted.refresh_to,
             new_warnings=_new_warnings(compiled, extracted.warnings),
+            digest=extracted.digest,
         )
 
     def _children(

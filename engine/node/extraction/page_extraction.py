@@ -21,7 +21,7 @@ from engine.extract.page.refresh import find_refresh
 from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.extract.select.login_check import is_logged_out
-from engine.extract.select.page_blocks import read_blocks
+from engine.extract.select.page_blocks import read_blocks, read_digest
 from engine.http.decode import content_type_at, decode, is_binary, is_pdf, is_xml_type, sent_codec
 from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
@@ -80,6 +80,8 @@ class ExtractedPage(Struct):
     """The canonical URL for which the page is skipped, `REPEATED`, `LOGGED_OUT`, or empty."""
     refresh_to: str = ""
     """The URL to which the page leads by itself: its own, or the one for which it is skipped; empty: it stays."""
+    digest: int = 0
+    """A number for the text of the page and its fields, without those with a `value`; 0: unknown."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -126,6 +128,7 @@ def apply_data_defs(
         name = data_defs[0][0].name
         text = f"{name}: pages are JSON, and their type is {quote_text(page.wrong_type)}; they are read as JSON"
         page.warn(name, "", "json-type", text)
+    given: list[list[Any]] = []
     leads_on = context.until_empty or any(extractor.next_page is not None for extractor, _ in data_defs)
     values: list[list[Any]] = []
     stop_at = None if patience is None else time.monotonic() + patience
@@ -148,6 +151,7 @@ def apply_data_defs(
         dropped += extraction.dropped_links
         if leads_on and extractor.block is not None:
             values += [[row.get(name) for name in extractor.record_fields] for row in extraction.rows]
+        given += [[row.get(name) for name in extractor.read_fields] for row in extraction.rows]
         if wants_rows:
             rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
             rejected += extraction.rejected
@@ -172,6 +176,7 @@ def apply_data_defs(
         tuple(results), faults=tuple(page.faults), warnings=tuple(page.warnings.values()),
         blocks=blocks if context.until_empty else None,
         refresh_to=refresh_to,
+        digest=read_digest(page, given),
     )  # fmt: skip
 
 

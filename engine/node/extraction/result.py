@@ -51,6 +51,8 @@ class PageExtraction(Struct):
     """Rows that wait for files, whose jobs are among the children."""
     new_warnings: NewWarnings | None = None
     """Doubts about values."""
+    digest: int = 0
+    """As in `ExtractedPage`."""
 
 
 class SitemapUrls(Struct, frozen=True):

@@ -138,6 +138,8 @@ class _PageFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As in `ExtractedPage`."""
     refresh_to: str = ""
     """As in `ExtractedPage`."""
+    digest: Annotated[int, Meta(ge=0, le=MAX_INTEGER)] = 0
+    """As in `ExtractedPage`."""
 
 
 class PageAnswer(_PageFields, frozen=True, kw_only=True):
@@ -257,6 +259,7 @@ def encode_page(
         blocks=extracted.blocks,
         replaced_by=extracted.replaced_by,
         refresh_to=extracted.refresh_to,
+        digest=extracted.digest,
     )
     return encode(header, b"".join((*[packed for _, _, packed, _ in rows], urls, details, keys)))
 

@@ -167,6 +167,17 @@ CREATE INDEX sequences_absent ON sequences(run) WHERE absent > 0;
 CREATE INDEX sequences_extract ON sequences(run) WHERE kind = 'extract';
 CREATE INDEX sequences_stopped ON sequences(run) WHERE paused = 2;
 
+CREATE TABLE page_repeats (                         -- pages of a sequence that give the same, in a row
+    sequence        INTEGER PRIMARY KEY REFERENCES sequences(id),
+    digest          INTEGER NOT NULL,              -- of what the last page gave: its text and fields
+    pages           INTEGER NOT NULL,              -- that have given it in a row
+    pattern         TEXT NOT NULL,                 -- of their URLs
+    longest         INTEGER NOT NULL,              -- row that is worth a warning; 0: none
+    longest_pattern TEXT NOT NULL,
+    skipped         INTEGER NOT NULL               -- pages beyond max_repeats
+);
+CREATE INDEX page_repeats_found ON page_repeats(sequence) WHERE longest > 0;
+
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),

@@ -11,7 +11,7 @@ from engine.store.db.connector import Database
 from engine.store.tables.job import sequences
 from engine.store.tables.row import health
 from engine.store.tables.row.health import DataDefHealth
-from engine.store.tables.run import runs
+from engine.store.tables.run import page_repeats, runs
 from engine.store.tables.run.runs import Baseline, Run
 
 _HOSTS = """
@@ -78,6 +78,10 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         warnings.append(DataWarning(code, text, drop.data_def, ended=drop.ended, subject=drop.field or None))
     for key, *counters in db.all(_HOSTS, (run.seq,)):
         warnings += _of_host(str(key), *map(int, counters))
+    for host, group, pattern, pages, skipped in page_repeats.list_found(db, run.seq):
+        text = f"{pages:,} pages of {host} in a row gave the same text and fields: {pattern}"
+        text += f"; max_repeats skipped {skipped:,}" if skipped else ""
+        warnings.append(DataWarning("repeated-pages", text, host=host, subject=group))
     for group, name in runs.list_empty_seeds(db, run.seq):
         warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}", subject=name))
     if failed := sequences.count(db, run.seq, "failed", kind=JobKind.SITEMAP):

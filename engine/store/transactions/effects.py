@@ -19,8 +19,9 @@ from engine.store.tables.row.files import DownloadedFile
 from engine.store.tables.row.health import NewWarnings, PageCounts
 from engine.store.tables.row.held_rows import HeldRows
 from engine.store.tables.row.rows import NewRows, RejectedRecords
-from engine.store.tables.run import events
+from engine.store.tables.run import events, page_repeats
 from engine.store.tables.run.events import Event
+from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions import children, logins, placement, release, robots, statistics, supersede
 from engine.store.transactions.logins import LoginNews
 from engine.store.transactions.release import EndedFile
@@ -36,6 +37,7 @@ SETTLERS: tuple[Settler, ...] = (
     placement.settle_guarded,
     logins.settle,
     robots.settle,
+    page_repeats.settle,
     supersede.settle_outdated,
     supersede.settle_carried,
     supersede.settle_reextracted,
@@ -59,6 +61,7 @@ WRITERS: dict[type[Effect], Writer] = {
     FailedSteps: supersede.write_failed_steps,
     Outdated: supersede.write_outdated,
     Children: children.write,
+    PageSeen: page_repeats.write,
     DownloadedFile: files.write,
     HeldRows: release.write_held,
     EndedFile: release.write_ended,

@@ -18,6 +18,7 @@ from engine.store.tables.job.linked_jobs import ChildJob, Children
 from engine.store.tables.job.step_values import PluginRun
 from engine.store.tables.outcome import Commit, JobOutcome
 from engine.store.tables.run import nodes
+from engine.store.tables.run.page_repeats import PageSeen
 from engine.store.transactions import children, supersede
 from engine.store.transactions.lease import (
     Lease,
@@ -77,10 +78,10 @@ def lease_next_page(
 def leads_to_one_page(outcome: JobOutcome) -> bool:
     """Whether its page leads to one further page, as those of a series do, and to nothing else.
 
-    False if that page needs what the commit of this one writes: shared cookies, values that plugin steps stored,
-    or the next send time of its host.
+    False if that page needs what the commit of this one decides or writes: whether this one is skipped, shared
+    cookies, values that plugin steps stored, or the next send time of its host.
     """
-    found, plugins = outcome.find(Children), outcome.find(PluginRun)
+    found, plugins, seen = outcome.find(Children), outcome.find(PluginRun), outcome.find(PageSeen)
     return (
         found is not None
         and len(found.jobs) == 1
@@ -90,6 +91,7 @@ def leads_to_one_page(outcome: JobOutcome) -> bool:
         and found.later is None
         and outcome.find(CookiesChanged) is None
         and (plugins is None or not plugins.stored_values)
+        and (seen is None or seen.max_repeats is None)
         and not outcome.job.terms.delay
     )
 

@@ -1,0 +1,140 @@
+"""Writes `page_repeats`: pages of a group and host that give the same, one after another."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from engine.errors import plural
+from engine.model.job import JobState
+from engine.store.db.connector import Database, id_list
+from engine.store.tables.job.linked_jobs import Children
+from engine.store.tables.job.step_values import PluginRun
+from engine.store.tables.outcome import Commit, Effect, JobOutcome
+from engine.store.tables.row.health import NewWarnings, PageCounts
+from engine.store.tables.row.held_rows import HeldRows
+from engine.store.tables.row.rows import NewRows, RejectedRecords
+from engine.store.tables.run.events import Event
+
+WARNING_PAGES = 10
+"""So many pages in a row are worth a warning."""
+_READ = """
+SELECT p.sequence, p.digest, p.pages, p.pattern, p.longest, p.longest_pattern, p.skipped
+FROM json_each(?) i CROSS JOIN page_repeats p ON p.sequence = i.value
+"""
+_WRITE = """
+INSERT INTO page_repeats (sequence, digest, pages, pattern, longest, longest_pattern, skipped) {values}
+ON CONFLICT (sequence) DO UPDATE SET digest = excluded.digest, pages = excluded.pages, pattern = excluded.pattern,
+    longest = excluded.longest, longest_pattern = excluded.longest_pattern, skipped = excluded.skipped
+"""
+_FOUND = """
+SELECT h.key, s.grp, p.longest_pattern, p.longest, p.skipped FROM page_repeats p
+JOIN sequences s ON s.id = p.sequence JOIN hosts h ON h.id = s.host
+WHERE p.longest > 0 AND s.run = ? ORDER BY p.sequence
+"""
+_DROPPED = (NewRows, HeldRows, PageCounts, NewWarnings, RejectedRecords, Children, Event)
+"""Effects that a skipped page does not have."""
+
+
+class PageSeen(Effect):
+    """What a page gave, as one number; and after how many pages in a row that gave it the next ones are skipped."""
+
+    digest: int
+    max_repeats: int | None = None
+
+
+class _Row(Struct):
+    """The last pages of a sequence."""
+
+    digest: int = 0
+    pages: int = 0
+    """How many in a row have given that."""
+    pattern: str = ""
+    longest: int = 0
+    """The longest row that is worth a warning; 0: none was."""
+    longest_pattern: str = ""
+    skipped: int = 0
+
+    def add(self, seen: PageSeen, url: str) -> bool:
+        """Count a page; whether it is skipped."""
+        is_same = self.pages > 0 and seen.digest == self.digest
+        self.pattern = widen_pattern(self.pattern, url) if is_same else url
+        self.digest, self.pages = seen.digest, self.pages + 1 if is_same else 1
+        is_skipped = seen.max_repeats is not None and self.pages > seen.max_repeats
+        self.skipped += is_skipped
+        if self.pages >= self.longest and (is_skipped or self.pages >= WARNING_PAGES):
+            self.longest, self.longest_pattern = self.pages, self.pattern
+        return is_skipped
+
+
+def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
+    """Skip pages beyond `max_repeats`: they give no rows and lead nowhere."""
+    made = [(outcome, seen) for outcome, seen in _find(outcomes) if seen.max_repeats is not None]
+    rows = _read(commit.db, made) if made else {}
+    for outcome, seen in made:
+        if rows[outcome.job.sequence].add(seen, outcome.job.url):
+            outcome.state = JobState.SKIPPED
+            outcome.reason = f"the same as the {plural(seen.max_repeats or 0, 'page')} before it (max_repeats)"
+            kept = [effect for effect in outcome.effects if not isinstance(effect, _DROPPED)]
+            told = Event(
+                time.time(), "INFO", "store", "page", f"SKIPPED: {outcome.reason}  {outcome.job.url}", outcome.job.id
+            )
+            outcome.effects = (*(PluginRun({}) if isinstance(one, PluginRun) else one for one in kept), told)
+    return ()
+
+
+def write(commit: Commit, made: Sequence[tuple[JobOutcome, PageSeen]]) -> None:
+    """Count pages that were accepted, in their order."""
+    accepted = _find([outcome for outcome, _ in made])
+    rows = _read(commit.db, accepted)
+    for outcome, seen in accepted:
+        rows[outcome.job.sequence].add(seen, outcome.job.url)
+    commit.db.execute_values(
+        _WRITE,
+        [
+            (sequence, row.digest, row.pages, row.pattern, row.longest, row.longest_pattern, row.skipped)
+            for sequence, row in rows.items()
+        ],
+    )
+
+
+def list_found(db: Database, run: int) -> list[tuple[Any, ...]]:
+    """Host, group, pattern of URLs, pages in a row, and skipped ones, wherever that is worth a warning."""
+    return db.all(_FOUND, (run,))
+
+
+def widen_pattern(pattern: str, url: str) -> str:
+    """A pattern that fits both: `*` stands for the parts of path and query that differ."""
+    path, _, query = pattern.partition("?")
+    other_path, _, other_query = url.partition("?")
+    path = _widen(path.split("/"), other_path.split("/"), "/")
+    query = _widen(query.split("&"), other_query.split("&"), "&")
+    return f"{path}?{query}" if query else path
+
+
+def _widen(parts: Sequence[str], others: Sequence[str], separator: str) -> str:
+    if len(parts) == len(others):
+        return separator.join([_widen_part(*pair) for pair in zip(parts, others, strict=True)])
+    same = next((at for at, pair in enumerate(zip(parts, others, strict=False)) if pair[0] != pair[1]), None)
+    kept = parts[: min(len(parts), len(others)) if same is None else same]
+    return separator.join([*kept, "*"])
+
+
+def _widen_part(part: str, other: str) -> str:
+    if part == other:
+        return part
+    name, equals, _ = part.partition("=")
+    return f"{name}=*" if equals and other.startswith(f"{name}=") else "*"
+
+
+def _find(outcomes: Sequence[JobOutcome]) -> list[tuple[JobOutcome, PageSeen]]:
+    """The pages that are done, or are skipped as repeats."""
+    found = [(outcome, outcome.find(PageSeen)) for outcome in outcomes]
+    return [(o, seen) for o, seen in found if seen is not None and o.state in (JobState.DONE, JobState.SKIPPED)]
+
+
+def _read(db: Database, made: Sequence[tuple[JobOutcome, PageSeen]]) -> dict[int, _Row]:
+    sequences = sorted({outcome.job.sequence for outcome, _ in made})
+    stored = {int(sequence): _Row(*rest) for sequence, *rest in db.all(_READ, (id_list(sequences),))}
+    return {sequence: stored.get(sequence, _Row()) for sequence in sequences}
