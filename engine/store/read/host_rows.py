@@ -23,9 +23,9 @@ FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ? ORDER BY h
 """
 _RUNNING = f"""
 SELECT total(min(taken, concurrency)) FROM (
-    SELECT {hosts.EFFECTIVE_CONCURRENCY} AS concurrency,
-        (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract') AS taken
-    FROM hosts h WHERE h.run = ?)
+    SELECT total(s.taken) AS taken, {hosts.EFFECTIVE_CONCURRENCY} AS concurrency
+    FROM sequences s CROSS JOIN hosts h ON h.id = s.host
+    WHERE s.run = ? AND s.taken > 0 AND s.kind <> 'extract' GROUP BY s.host)
 """
 
 
