@@ -45,7 +45,9 @@ MIN_FAILED = 5
 """Such answers of a host below which their share says little, unless no page succeeded."""
 
 FIELD_WARNINGS = ("empty-field", "dropped-field", "less-filled")
-"""Codes whose subject is a field."""
+"""Codes about how often a field was filled."""
+VALUE_WARNINGS = ("digits-left", "guessed-group")
+"""Codes about the values of a field."""
 
 
 class DataWarning(Struct, frozen=True):

@@ -9,7 +9,7 @@ from engine.model.node import KILLED_BY_OPERATOR
 from engine.model.run import Alarm, AlarmLevel, RunState, Stage
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
-from engine.store.read.data_warnings import FIELD_WARNINGS
+from engine.store.read.data_warnings import FIELD_WARNINGS, VALUE_WARNINGS
 from engine.store.read.situation import HostWork, Situation
 from engine.store.tables.run import events, runs
 from engine.store.tables.run.events import Event
@@ -142,7 +142,7 @@ def _data_alarms(situation: Situation, refusing: set[str | None]) -> Iterator[Al
     for one in situation.warnings:
         if one.ended or (one.code == "blocked" and one.host in refusing):
             continue
-        is_field = one.code in FIELD_WARNINGS
+        is_field = one.code in (*FIELD_WARNINGS, *VALUE_WARNINGS)
         yield Alarm(
             one.code, one.text, "bad" if one.code in _SEVERE_WARNINGS else "warn", host=one.host, data_def=one.data_def,
             field=one.subject if is_field else None, subject=None if is_field else one.subject,

@@ -122,3 +122,9 @@ def test_alarms_of_processes_and_hosts_end_with_their_supervisor():
     assert [alarm.code for alarm in ended] == ["jobs-ready", "empty-field"]
     done = without_supervisor(kept, run(state="DONE", stage=Stage.SHUTDOWN_COMPLETE))
     assert [alarm.code for alarm in done] == ["empty-field"]
+
+
+def test_a_doubt_about_a_value_names_its_field():
+    doubt = DataWarning("digits-left", "book.price: `match` …", "book", subject="price")
+    [alarm] = find_alarms(Situation(1_000.0, warnings=[doubt]))
+    assert (alarm.code, alarm.level, alarm.data_def, alarm.field) == ("digits-left", "warn", "book", "price")
