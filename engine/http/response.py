@@ -23,8 +23,9 @@ _ASCII = "".join(map(chr, range(128)))
 REDACTED = "[not stored]"
 """Stands for a value that is not stored."""
 _COOKIE_HEADERS = frozenset({"set-cookie", "set-cookie2"})
-_URL_HEADERS = frozenset({"location", "content-location", "refresh", "link"})
-_SECRET_HEADERS = _COOKIE_HEADERS | _URL_HEADERS | frozenset(
+_WHOLE_URLS = frozenset({"location", "content-location"})
+_URL_HEADERS = frozenset({"refresh", "link"})
+_SECRET_HEADERS = _COOKIE_HEADERS | _WHOLE_URLS | _URL_HEADERS | frozenset(
     {"authorization", "proxy-authorization", "authentication-info", "proxy-authentication-info", "cookie",
      "x-auth-token", "x-csrf-token", "x-xsrf-token", "x-amz-security-token"}
 )  # fmt: skip
@@ -102,6 +103,8 @@ def redact_headers(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str
 def _redact_value(name: str, value: str) -> str:
     if name not in _SECRET_HEADERS:
         return value
+    if name in _WHOLE_URLS:
+        return urls.without_credentials(value)
     if name in _URL_HEADERS:
         return _USERINFO.sub(r"\1", value)
     if name in _COOKIE_HEADERS:

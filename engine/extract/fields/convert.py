@@ -170,7 +170,7 @@ def _check_date_length(text: str) -> None:
 def _url(text: str, base: str) -> str:
     joined = urls.join(base, text, keep_fragment=True)
     if joined is None:
-        raise ValueError(f"{quote_text(text)} is not a URL")
+        raise ValueError(f"{quote_text(urls.without_credentials(text))} is not a URL")
     return joined
 
 

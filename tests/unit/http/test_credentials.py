@@ -128,3 +128,13 @@ def test_secret_values_of_response_headers_are_not_stored() -> None:
 def test_headers_without_secrets_are_stored_as_they_are() -> None:
     headers = (("content-type", "text/html"), ("server", "x"))
     assert redact_headers(headers) is headers
+
+
+@pytest.mark.parametrize(
+    "start", ["http://", "//", "http:/", "HTTPS:", "http:\\\\", "htp://", "url: http://", "http://u:a/"]
+)
+def test_a_location_that_does_not_parse_shows_no_password(start: str) -> None:
+    written = f"{start}u:secret@h.example:99999/x"
+    headers = (("location", written), ("content-location", written), ("refresh", "0;url=http:/u:secret@h/"))
+    assert "secret" not in str(redact_headers(headers))
+    assert redact_headers((("location", "/users/@me"),)) == (("location", "/users/@me"),)

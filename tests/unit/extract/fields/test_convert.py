@@ -93,6 +93,13 @@ def test_invalid_texts_are_rejected_with_a_short_reason(kind: FieldType, text: s
     assert 10 < len(str(error.value)) < 250
 
 
+@pytest.mark.parametrize("text", ["http://u:secret@h:99999/", "//u:secret@[::1/", "http://u:a/secret@h/"])
+def test_an_invalid_url_is_quoted_without_its_password(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a URL") as error:
+        convert("url", text)
+    assert "secret" not in str(error.value)
+
+
 @pytest.mark.parametrize("digits", ["19.90", "0.10", "-007.500", "1e3", "12345678901234567890.123456789"])
 def test_decimals_keep_their_digits(digits: str) -> None:
     result = convert("decimal", digits)
