@@ -131,9 +131,9 @@ def url_problem(url: str) -> str | None:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", bare)
     if is_file_url(bare):
         return None if resolve(bare, None) is not None else f"'{shown}' is not a URL"
+    if re.match(r"(?!https?:)[^:/]+:[0-9]+(/|$)", bare, re.IGNORECASE):
+        return f"'{shown}' has no scheme; write `http://{shown}`"
     if scheme and scheme.group(1).lower() not in ("http", "https"):
-        if re.match(r"[^:/]+:[0-9]+(/|$)", bare):
-            return f"'{shown}' has no scheme; write `http://{shown}`"
         return f"'{scheme.group(1)}:' URLs are not supported; use http: or https:"
     if not bare or join("http://base.example/", bare) is None:
         return f"'{shown}' is not a URL"

@@ -102,7 +102,18 @@ def test_a_seed_that_gives_no_job_says_why(
     assert "locator" not in error
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8765/x", "shop.example/x", "www.shop.example"])
+@pytest.mark.parametrize("base", ["", 'baseUrl: "http://b/"\n'])
+@pytest.mark.parametrize("url", ["127.0.0.1:8765/x", "localhost:80", "shop.example:8080/a?b"])
+def test_a_locator_of_host_and_port_lacks_its_scheme(
+    capsys: pytest.CaptureFixture[str], folder: Path, url: str, base: str
+) -> None:
+    (folder / "defs" / "shop.yml").write_text(base + DEFS.replace("http://a/", url))
+    code, _, error = invoke(capsys, "check")
+    assert code == 2
+    assert f"bad-url `url`: '{url}' has no scheme; write `http://{url}`" in error
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1/x", "shop.example/x", "www.shop.example"])
 def test_a_locator_without_a_scheme_says_so(capsys: pytest.CaptureFixture[str], folder: Path, url: str) -> None:
     (folder / "defs" / "shop.yml").write_text(DEFS.replace("http://a/", url))
     code, _, error = invoke(capsys, "run", "--no-ui")
