@@ -116,3 +116,13 @@ async def test_new_alarms_ring_and_notify_on_request(tmp_path, asked):
         assert rung == [True] * asked
         assert len(sent) == int(asked)
         assert all("a·]:80 rests" in text and text.count("\x1b") == 1 for text in sent)
+
+
+async def test_failed_says_so_while_a_host_refuses_every_page(tmp_path):
+    source = FakeSource()
+    source.jobs_ = []
+    refuses = Alarm("host-refused", "b:80 refuses the crawler: HTTP 403", "bad", host="b:80")
+    source.current = snapshot(alarms=[refuses])
+    async with open_console(tmp_path, source=source, screen="failed", size=(120, 40)) as console:
+        await console.until(lambda: "but b:80 refuses the crawler: HTTP 403" in console.screen())
+        assert "✓ nothing failed" not in console.screen()

@@ -25,6 +25,7 @@ COMMANDS = {
     "stop": ("control:stop", "Skip what waits in one sequence."),
     "seed": ("jobs:seed", "Add URLs to a group of the latest run."),
     "jobs": ("jobs:jobs", "List the jobs of the latest run."),
+    "job": ("job:job", "Show one job in full."),
     "retry": ("jobs:retry", "Requeue failed jobs of the latest run."),
     "exclude": ("jobs:exclude", "Take queued jobs out of the latest run."),
     "results": ("results:results", "Show what your own steps reported of pages."),

@@ -50,8 +50,9 @@ class FailedView(View):
         groups = self.take_data(poll)
         if groups is not None:
             delayed = poll.snapshot.delayed
-            retried = f"✓ nothing failed for good; {plural(delayed, 'page')} will be tried again" if delayed else ""
-            self.table.empty_text = retried
+            refused = [alarm.text for alarm in poll.snapshot.alarms if alarm.code == "host-refused"]
+            text = f"✓ nothing failed for good; {plural(delayed, 'page')} will be tried again" if delayed else ""
+            self.table.empty_text = f"! nothing failed for good yet, but {'; '.join(refused)}" if refused else text
             self.table.show([_group_row(group) for group in groups])
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:

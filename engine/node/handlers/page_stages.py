@@ -1,6 +1,6 @@
 """The stages of a page that is there: its status, body, extraction, login, canonical URL, files."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from engine.http.response import redact_headers
 from engine.model.job import JobKind, JobState, LeasedJob
@@ -31,6 +31,8 @@ class JudgeStatus(Struct, frozen=True):
     revalidation: Revalidation
     login_guard: LoginGuard
     outcomes: OutcomeBuilder
+    kept_refusals: set[tuple[int, str]] = field(default_factory=set)
+    """The hosts and reasons of refusals whose answer is kept."""
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
         response, chain, request = page.response, page.chain, job.request
@@ -41,7 +43,10 @@ class JudgeStatus(Struct, frozen=True):
                 fetched_at=page.fetched_at, headers=redact_headers(response.headers), body=Body(response.take_body()),
             )  # fmt: skip
             if response.refusal is not None:
-                return _keep_answer(self.outcomes.refused(job, page.url, response), page.document)
+                refusal, outcome = (job.host, response.refusal), self.outcomes.refused(job, page.url, response)
+                is_new = refusal not in self.kept_refusals
+                self.kept_refusals.add(refusal)
+                return _keep_answer(outcome, page.document, is_new=is_new)
         is_part = page.status == 206 and self.sender.asks_for_part(job, page.url, request)
         match "ok" if is_part else self.outcomes.classify(job, page.url, page.status):
             case "ok":
@@ -161,9 +166,9 @@ class Finish(Struct, frozen=True):
         )  # fmt: skip
 
 
-def _keep_answer(outcome: JobOutcome, document: NewDocument) -> JobOutcome:
-    """Add the beginning of the answer to a FAILED outcome, for people to read: no job uses it."""
-    if outcome.state is JobState.FAILED:
+def _keep_answer(outcome: JobOutcome, document: NewDocument, *, is_new: bool = False) -> JobOutcome:
+    """Add the beginning of the answer to a FAILED outcome, or of a new refusal, for people to read: no job uses it."""
+    if outcome.state is JobState.FAILED or is_new:
         document.keys, document.body = (), Body(document.body.read()[:_MAX_ANSWER_KEPT])
         outcome.add(document)
     return outcome

@@ -28,7 +28,7 @@ FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value
 """
 
 
-class HostWork(Struct):
+class HostWork(Struct, omit_defaults=True):
     """The pages of a host; what follows `ended` is read only of hosts with pages left."""
 
     left: float = 0.0
@@ -45,7 +45,7 @@ class HostWork(Struct):
     """Seconds since it answered last, or was asked first since then, while requests are in flight."""
 
 
-class Situation(Struct):
+class Situation(Struct, omit_defaults=True):
     """A run at a moment. It can be stored as JSON, to be judged again."""
 
     at: float

@@ -149,6 +149,21 @@ async def test_a_page_with_content_goes_on_with_its_document() -> None:
     assert (refused.state, refused.stats.blocked) == (JobState.READY, True)
 
 
+async def test_the_first_answer_of_each_refusal_is_kept_up_to_64_kb() -> None:
+    stage = judge()
+
+    async def kept(refusal: str, job: LeasedJob = JOB) -> NewDocument | None:
+        page = page_of(403, refusal=refusal)
+        page.response.body = b"x" * 100_000
+        return (await run(stage, page, job)).find(NewDocument)
+
+    first = await kept("HTTP 403")
+    assert (first.keys, first.body.size, first.status) == ((), 65_536, 403)
+    assert await kept("HTTP 403") is None
+    assert await kept("challenge (cf-mitigated: challenge)") is not None
+    assert await kept("HTTP 403", change(JOB, host=JOB.host + 1)) is not None
+
+
 @pytest.mark.parametrize("job", [JOB, EXTRACT], ids=["page", "re-extraction"])
 async def test_a_stored_body_is_read_within_the_budget(job: LeasedJob) -> None:
     budget = ByteBudget(capacity=2_000_000, largest=1_000_000)

@@ -1,0 +1,131 @@
+"""The command `job`: shows one job in full, or the body of its document."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec.structs import asdict
+
+from console.cli.options import Number, common_options, object_option
+from console.cli.output import open_stdout, write_json, write_lines
+from console.format import format_date_time, format_size, plural
+from engine.errors import UsageError
+from engine.urls import without_credentials
+
+if TYPE_CHECKING:
+    from engine.store.read.browse import JobDetail
+
+
+@click.command()
+@click.argument("job", metavar="ID", type=Number())
+@click.option("--body", is_flag=True, help="Write the body of its document as it was received.")
+@object_option
+@common_options("data")
+def job(job: int, body: bool, as_json: bool, data: Path) -> int:
+    """Show one job in full: what it asks for, its attempts, events, document and rows."""
+    from msgspec.structs import replace
+
+    from console.client import explain_waits, open_latest_run
+    from engine.store.db.connector import Database
+    from engine.store.db.file_header import PAGES
+    from engine.store.read.browse import get_detail
+
+    if body and as_json:
+        raise UsageError("--body and --json exclude each other", "Use one of them.")
+    with open_latest_run(data) as (db, _):
+        pages = Database.open(data / PAGES, read_only=True)
+        try:
+            detail = get_detail(db, job, pages=pages)
+        finally:
+            pages.close()
+        if detail is None:
+            raise UsageError(f"{data}: no job {job}", "`crawl-console jobs` lists the ids of jobs.")
+        detail = replace(detail, why=explain_waits(db, detail.run, [detail.line]).get(job))
+    if body:
+        _write_body(data, detail)
+    elif as_json:
+        write_json(_as_dict(detail))
+    else:
+        write_lines(*_lines(detail))
+    return 0
+
+
+def _write_body(data: Path, detail: "JobDetail") -> None:
+    from engine.store.pages.documents import PageStore
+
+    if detail.page is None:
+        raise UsageError(f"job {detail.line.id} has no document", "It got no answer, or its answer was not kept.")
+    store = PageStore(data, read_only=True)
+    try:
+        text = store.read(detail.page.id)
+    finally:
+        store.close()
+    if text is None:
+        raise UsageError(f"the body of job {detail.line.id} was deleted", "`documents: false` keeps no bodies.")
+    open_stdout().write(text)
+    sys.stdout.flush()
+
+
+def _request_headers(detail: "JobDetail") -> dict[str, str]:
+    from engine.model.host import SAFE_HEADERS
+
+    return {name: value if name.lower() in SAFE_HEADERS else "·····" for name, value in detail.request.headers}
+
+
+def _as_dict(detail: "JobDetail") -> dict[str, Any]:
+    """The object of `--json`: the keys of `jobs --json`, and what else is known of the job."""
+    from console.client import job_as_dict
+    from engine.model.link import Carried
+
+    request, page = detail.request, detail.page
+    return {
+        **job_as_dict(detail.line),
+        "why": detail.why,
+        "request": {"method": request.method, "headers": _request_headers(detail), "body": request.body},
+        "locator": detail.locator,
+        "found_on": [without_credentials(one.url) for one in detail.lineage.ancestors],
+        "carried": dict(Carried.from_json(detail.carried).values),
+        "defs_version": detail.defs,
+        "document": page and {**asdict(page), "url": without_credentials(page.url), "headers": dict(page.headers)},
+        "events": [{"at": e.at, "level": e.level, "source": e.source, "text": e.text} for _, e in detail.events],
+        "rows": [{"id": id_, "data_def": name, "row": _to_value(text)} for id_, name, text in detail.rows],
+        "results": [one._asdict() for one in detail.results],
+    }
+
+
+def _to_value(text: str) -> Any:
+    import orjson
+
+    return orjson.loads(text)
+
+
+def _lines(detail: "JobDetail") -> Iterator[str]:
+    line, page = detail.line, detail.page
+    reason = f": {line.reason}" if line.reason else ""
+    yield f"job {line.id}  {line.state}{reason}"
+    yield f"  {detail.request.method} {without_credentials(line.url)}"
+    if line.target:
+        yield f"  redirected to {without_credentials(line.target)}"
+    for name, value in _request_headers(detail).items():
+        yield f"    {name}: {value}"
+    if detail.request.body:
+        yield f"    {detail.request.body}"
+    attempts = f"{plural(line.attempts, 'attempt')}, {line.crashes} crashes"
+    yield f"  {line.kind} of {line.group} on {line.host}, depth {line.depth}, {attempts}"
+    for ancestor in detail.lineage.ancestors:
+        yield f"  found on {without_credentials(ancestor.url)}"
+    if detail.why:
+        yield f"  waits: {detail.why}"
+    if page is None:
+        yield "  no document"
+    else:
+        fetched = f"{format_size(page.size)}B, fetched {format_date_time(page.fetched_at)}"
+        yield f"  document {page.status} {page.content_type} {fetched}; --body writes it"
+        for name, value in page.headers:
+            yield f"    {name}: {value}"
+    for _, event in detail.events:
+        yield f"  {format_date_time(event.at)} {event.level:<7} {event.source:<10} {event.text}"
+    for _, data_def, text in detail.rows:
+        yield f"  row of {data_def}: {text}"
