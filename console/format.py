@@ -18,6 +18,7 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 _UNITS = ("", "k", "M", "G", "T")
 _MAX_DAYS_AGO = 30
 _URL = re.compile(r"https?://\S*[^\s;,:]")
+_MIN_URL, _MIN_BEFORE = 27, 10
 
 
 def format_count(number: float) -> str:
@@ -186,8 +187,12 @@ def shorten_line(text: str, width: int) -> str:
     match = _URL.search(text)
     if match is None:
         return text
-    rest = len(text) - len(match[0])
-    return text[: match.start()] + shorten_url(short_url(match[0]), max(20, width - rest)) + text[match.end() :]
+    before, after = text[: match.start()], text[match.end() :]
+    url = shorten_url(short_url(match[0]), max(_MIN_URL, width - len(before) - len(after)))
+    room = width - len(url) - len(after)
+    if len(before) > room > _MIN_BEFORE:  # what is said of the URL gives way to it
+        before = before[: room - 3].rstrip() + "…  "
+    return before + url + after
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:

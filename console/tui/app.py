@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
-from textual.filter import LineFilter
+from textual.filter import LineFilter, NoColor
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
@@ -20,7 +20,7 @@ from console.client import list_alarms
 from console.format import plural
 from console.sanitize import clean
 from console.tui.actions import Actions
-from console.tui.bindings import fallback_bindings, key_labels, key_to_press, resolve_keymap
+from console.tui.bindings import KEYS, fallback_bindings, key_label, key_to_press, resolve_keymap
 from console.tui.config import Config, save_state
 from console.tui.desktop import DesktopActions
 from console.tui.frame import Frame
@@ -156,7 +156,8 @@ class Console(App[int], inherit_bindings=False):
         return MainScreen(id="_default")
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [*super().get_line_filters(), *self._ascii_filters]
+        no_ground = [NoColor()] if self.no_color else []  # else Textual paints greys
+        return [*super().get_line_filters(), *no_ground, *self._ascii_filters]
 
     def compose(self) -> ComposeResult:
         yield from self._frame.widgets()
@@ -315,7 +316,8 @@ class Console(App[int], inherit_bindings=False):
         self.push_screen(dialog, on_answer)
 
     def show_keys(self) -> None:
-        self.push_screen(KeyPanel(key_labels(self.options.config.keys, ascii_only=self.options.ascii_only)))
+        keys, ascii_only = self.options.config.keys, self.options.ascii_only
+        self.push_screen(KeyPanel({key.id: key_label(key.id, keys, ascii_only=ascii_only) for key in KEYS}))
 
     def show_palette(self) -> None:
         from console.tui.screens.palette import palette_commands

@@ -46,7 +46,7 @@ KEYS: tuple[Key, ...] = (
     Key("filter", "slash", "/", "filter: regex !x host:x", VIEW),
     Key("palette", "colon,ctrl+p", ":", "command palette", VIEW),
     Key("help", "question_mark", "?", "keys", VIEW),
-    Key("sort", "s", "s", "sort by next column", VIEW),
+    Key("sort", "s", "s", "sort: then a column's letter", VIEW),
     Key("reverse", "S", "S", "reverse the order", VIEW),
     Key("columns", "vertical_line", "|", "choose the columns", VIEW),
     Key("zoom", "z", "z", "zoom this pane", VIEW),
@@ -78,7 +78,7 @@ KEYS: tuple[Key, ...] = (
     Key("reload", "ctrl+r", "^r", "reload the defs", ACT),
     Key("follow", "f", "f", "follow the log", LOG),
     Key("wrap", "w", "w", "wrap or cut long lines", LOG),
-    Key("fold", "equals_sign", "=", "fold repeated lines, or not", LOG),
+    Key("fold", "equals_sign", "=", "trouble alone, or all lines", LOG),
     Key("next_match", "n", "n", "next match", LOG),
     Key("previous_match", "N", "N", "previous match", LOG),
     Key("level", "L", "L", "minimum log level", LOG),
@@ -137,10 +137,13 @@ def key_to_press(key_id: str, user_keys: Mapping[str, str]) -> str | None:
     return None if keys == _UNBOUND else keys.split(",")[0]
 
 
-def key_labels(user_keys: Mapping[str, str], *, ascii_only: bool) -> dict[str, str]:
-    """Labels that differ from the table's, by key id."""
-    labels = {key.id: ASCII_KEY_LABELS[key.label] for key in KEYS if ascii_only and key.label in ASCII_KEY_LABELS}
-    return {**labels, **user_keys}
+def key_label(key_id: str, user_keys: Mapping[str, str], *, ascii_only: bool = False) -> str:
+    """How a key is shown: the user's first key for it; empty if all its keys moved to other actions."""
+    keys = resolve_keymap(user_keys).get(key_id)
+    if keys is None:
+        label = KEYS_BY_ID[key_id].label
+        return ASCII_KEY_LABELS.get(label, label) if ascii_only else label
+    return "" if keys == _UNBOUND else _character(keys.split(",")[0]).replace("ctrl+", "^")
 
 
 def _character(key: str) -> str:

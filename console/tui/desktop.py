@@ -31,17 +31,37 @@ class DesktopActions:
             self._app.show_toast("only http and https URLs can be opened", "warning")
             return
         if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            self._app.show_toast("o: no desktop here; the URL goes to the clipboard", "warning")
             self.copy_text(url)  # a text browser would take over this terminal
-            self._app.show_toast("o: no desktop here, so the URL was copied instead", "warning")
             return
         self._app.show_toast(f"opening {url}")
         self._app.run_in_thread(lambda: webbrowser.open(url))
 
     def copy_text(self, text: str) -> None:
-        """Copy to the terminal's clipboard (OSC 52), which works over SSH too."""
+        """Copy to the terminal's clipboard (OSC 52), which works over SSH too; in tmux to its buffer."""
         lines = [clean(line) for line in text[:_MAX_COPY_CHARS].splitlines()]
-        self._app.copy_to_clipboard("\n".join(lines))
-        self._app.show_toast(f"copied {lines[0] if len(lines) == 1 else f'{len(lines)} lines'}")
+        what = lines[0] if len(lines) == 1 else f"{len(lines)} lines"
+        if "TMUX" in os.environ:
+            self._app.run_in_thread(lambda: self._copy_in_tmux("\n".join(lines), what))
+        elif "STY" in os.environ or os.environ.get("TERM") == "linux":
+            self._app.show_toast(f"not copied: this terminal has no clipboard: {what}", "warning")
+        else:
+            self._app.copy_to_clipboard("\n".join(lines))
+            self._app.show_toast(f"copied {what}")
+
+    def _copy_in_tmux(self, text: str, what: str) -> None:
+        """Tmux drops the escape sequences of programs; its own command also reaches the terminal's clipboard."""
+        try:
+            result = subprocess.run(
+                ["tmux", "load-buffer", "-w", "-"], input=text.encode(), capture_output=True, timeout=5, check=False
+            )
+            problem = result.stderr.decode("utf-8", "replace").strip() if result.returncode else ""
+        except (OSError, subprocess.TimeoutExpired) as error:
+            problem = str(error)
+        if problem:
+            self._app.call_in_app(self._app.show_toast, f"not copied: tmux: {problem}", "warning")
+        else:
+            self._app.call_in_app(self._app.show_toast, f"copied to tmux's buffer (prefix ] pastes it): {what}")
 
     def edit_file(self, location: tuple[Path, int] | None) -> None:
         """Open a def at a line in $VISUAL or $EDITOR; without a location, the first def file."""

@@ -11,7 +11,7 @@ from textual.actions import SkipAction
 from textual.dom import DOMNode
 from textual.widget import Widget
 
-from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES, changes_run
+from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES, changes_run, key_label
 from console.tui.host import AppHost
 from console.tui.navigation import Navigation
 
@@ -45,8 +45,8 @@ class UnhandledKeys:
         if handler is not None:
             handler()
             return
-        key = KEYS_BY_ID[key_id]
-        self._app.show_toast(f"{key.label}: {key.description} — not here", "warning")
+        label = key_label(key_id, self._app.options.config.keys)
+        self._app.show_toast(f"{label}: {KEYS_BY_ID[key_id].description} — not here", "warning")
 
     def _top_view_action(self, key_id: str, focused: Widget | None) -> Callable[[], object] | None:
         """The top view's action, unless Textual has tried it: it tries the focused widget and its ancestors."""

@@ -3,7 +3,7 @@
 from textual.containers import Container
 from textual.widget import Widget
 
-from console.tui.bindings import ASCII_KEY_LABELS, SCREEN_NAMES
+from console.tui.bindings import SCREEN_NAMES, changes_run, key_label
 from console.tui.host import AppHost
 from console.tui.screens import create_view
 from console.tui.screens.base import View
@@ -135,9 +135,13 @@ class Navigation:
     def refresh_breadcrumbs(self) -> None:
         """Take breadcrumbs and key hints from the views on the stack."""
         self._tabs.breadcrumbs = " > ".join(view.breadcrumb() for view in self.view_stack)
-        self._hints.hints = [*self.view_stack[-1].HINTS, ("?", "keys"), ("q", "quit")]
-        if self._app.options.ascii_only:
-            self._hints.hints = [(ASCII_KEY_LABELS.get(key, key), text) for key, text in self._hints.hints]
+        options = self._app.options
+        self._hints.hints = [
+            (label, text)
+            for key_id, text in (*self.view_stack[-1].HINTS, ("help", "keys"), ("quit", "quit"))
+            if (label := key_label(key_id, options.config.keys, ascii_only=options.ascii_only))
+            and not (options.read_only and changes_run(key_id))
+        ]
         self._tabs.redraw()
         self._hints.redraw()
 

@@ -72,7 +72,7 @@ class ThemeStyles:
             "grid": Style(color=c.panel),
             "strong": Style(color=c.text, bold=True),
             "title": Style(color=c.accent, bold=True),
-            "match": Style(color=c.background, bgcolor=c.warn),
+            "match": Style(color=c.background, bgcolor=c.warn, underline=name == "plain"),
             "tab": Style(color=c.background, bgcolor=c.accent, bold=True),
             "cursor": Style(bgcolor=c.cursor, bold=True),
             "bar": Style(bgcolor=c.panel),

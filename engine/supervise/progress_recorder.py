@@ -32,8 +32,8 @@ class ProgressRecorder:
                 self._checkpoints.update(is_stopped_early)
 
     def record_end(self) -> None:
-        """Record the last rates and checkpoints."""
+        """Record the last rates and sample, and the checkpoints."""
         with contextlib.suppress(DatabaseBusy):
-            self._stats.record()
+            self._stats.record(last=True)
         with contextlib.suppress(DatabaseBusy):
             self._checkpoints.write_state_file()

@@ -31,6 +31,7 @@ async def test_the_log_says_what_matters_first_at_80_columns(tmp_path):
     id_, event = source.lines[0]
     source.lines[0] = (id_, msgspec.structs.replace(event, text=f"200   84 ms   12 kB  24 rows  {url}"))
     async with open_console(tmp_path, source=source, screen="log") as console:
+        await console.press("equals_sign")
         await console.until(lambda: "page-31" in console.screen())
         [line] = [line for line in console.text() if "page-31" in line]
         assert len(line) <= 80

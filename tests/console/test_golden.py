@@ -49,7 +49,7 @@ async def test_screens_match_the_golden_files(tmp_path, monkeypatch, size):
     source = FakeSource()
     source.samples_ = samples()
     async with open_console(tmp_path, size=size, source=source) as console:
-        await console.until(lambda: "item/88122" in console.screen())
+        await console.until(lambda: "shop.example ×2 ok" in console.screen())
         console.app.rates.recent_pages_per_s.clear()
         console.app.rates.recent_pages_per_s.extend(20.0 + i * 7 % 23 for i in range(100))
         for number, name in enumerate(SCREENS, 1):

@@ -20,7 +20,7 @@ from tests.console.fakes import FakeSource, open_console
 async def test_a_host_is_controlled(tmp_path, keys, arguments):
     async with open_console(tmp_path, screen="hosts") as console:
         await console.press(*keys)
-        order = ("host", {"host": "shop.example:443", **arguments})
+        order = ("host", {"host": "img.example:443", **arguments})
         await console.until(lambda: console.control_client.commands == [order])
 
 
@@ -53,7 +53,7 @@ async def test_what_an_operator_set_is_shown_and_no_alarm(tmp_path):
 
 async def test_the_last_errors_of_a_host_are_one_key_away(tmp_path):
     async with open_console(tmp_path, screen="hosts") as console:
-        await console.press("l")
+        await console.press("down", "l")
         await console.until(lambda: "no match '.price'" in console.screen())
         assert "1 failed page" in console.screen()
         assert "HTTP 500 (4 attempts)" in console.screen()
@@ -159,9 +159,9 @@ async def test_a_click_on_a_heading_sorts_by_it(tmp_path):
     async with open_console(tmp_path, screen="hosts") as console:
         heading = console.text()[3]
         await console.pilot.click(offset=(heading.index("BLOCKED") + 2, 3))
-        await console.until(lambda: "BLOCKE↑" in console.text()[3] and " 31 " in console.text()[6])
+        await console.until(lambda: "BLOCKE↓" in console.text()[3] and " 31 " in console.text()[4])
         await console.pilot.click(offset=(heading.index("BLOCKED") + 2, 3))
-        await console.until(lambda: " 31 " in console.text()[4])
+        await console.until(lambda: "BLOCKE↑" in console.text()[3] and " 31 " in console.text()[6])
 
 
 def test_one_column_always_stays():

@@ -91,7 +91,7 @@ async def test_appender_and_supervisor_are_rows_with_beat_and_state(tmp_path):
         [line] = [line for line in console.text() if " supervisor " in line]
         assert "▶ ready     0.2s pid 4121  takeovers 0  tick 3 ms" in line
         await console.press("G", "enter")
-        await console.until(lambda: "log supervisor" in console.screen())
+        await console.until(lambda: "trouble of supervisor" in console.screen())
         await console.press("x", "X")
         assert "n1 stops" not in console.screen()
         assert console.control_client.commands == []
@@ -102,7 +102,7 @@ async def test_appender_and_supervisor_are_rows_with_beat_and_state(tmp_path):
 
 async def test_digits_open_screens(tmp_path):
     cases = (
-        ("2", "shop.example/item/1"), ("3", "ROBOTS"), ("4", "HTTP 500"), ("5", "DATADEF"), ("6", "log all"),
+        ("2", "shop.example/item/1"), ("3", "ROBOTS"), ("4", "HTTP 500"), ("5", "DATADEF"), ("6", "trouble · follow"),
         ("7", "answers a second"), ("1", "NODE"),
     )  # fmt: skip
     async with open_console(tmp_path) as console:
@@ -181,7 +181,7 @@ async def test_wide_windows_show_all_panes(tmp_path):
             "BYTES/S",
             "throughput",
             "alarms",
-            "log all",
+            "trouble · follow",
         ):
             assert title in console.screen()
 
@@ -190,14 +190,16 @@ async def test_zoom_shows_one_pane(tmp_path):
     async with open_console(tmp_path, size=(160, 48)) as console:
         await console.press("tab", "z")
         await console.until(lambda: "NODE" not in console.screen())
-        assert "log all" in console.screen()
+        assert "trouble · follow" in console.screen()
         await console.press("z")
         await console.until(lambda: "NODE" in console.screen())
 
 
 async def test_hosts_sort_and_filter(tmp_path):
     async with open_console(tmp_path, screen="hosts") as console:
-        await console.press("s", "s", "s", "s", "S")  # by refused answers, descending
+        await console.press("s")
+        await console.until(lambda: "hOST" in console.screen() and "BlOCKED" in console.screen())
+        await console.press("l")  # by refused answers, the most first
         await console.until(lambda: " 31 " in console.text()[4])
         assert "fetching" in console.screen()
         await console.press("slash")
@@ -208,7 +210,7 @@ async def test_hosts_sort_and_filter(tmp_path):
         await console.press("escape")
         await console.until(lambda: "slow.example" in console.screen())
         await console.press("enter")
-        await console.until(lambda: "Jobs /host:" in console.screen())
+        await console.until(lambda: "img.example:443" in console.text()[2])
 
 
 async def test_hosts_say_why_the_jobs_of_the_chosen_one_wait(tmp_path):
@@ -218,11 +220,12 @@ async def test_hosts_say_why_the_jobs_of_the_chosen_one_wait(tmp_path):
         "detail: its sequence is paused by an operator",
     ]
     async with open_console(tmp_path, screen="hosts", source=source) as console:
+        await console.press("down")
         await console.until(lambda: "  shop.example:443  2xx 100  4xx 1" in console.screen())
         await console.until(lambda: "books: delay 0.5 s: the next request" in console.screen())
         assert "detail: its sequence is paused" in console.screen()
         source.host_reasons = []
-        await console.press("down")
+        await console.press("up")
         await console.until(lambda: "no job waits for img.example:443" in console.screen())
 
 
@@ -292,7 +295,7 @@ async def test_plots_change_their_time_range(tmp_path, monkeypatch):
     source.samples_ = samples()
     async with open_console(tmp_path, source=source, screen="plots") as console:
         await console.until(lambda: "░" in console.screen())
-        for span in ("15m", "1h", "6h", "5m"):
+        for span in ("5m", "15m", "1h", "6h", "run"):
             await console.press("s")
             await console.until(lambda: f"Plots > {span}" in console.screen())  # noqa: B023
 
@@ -311,7 +314,7 @@ async def test_the_summary_stands_below_the_nodes_when_the_run_ends(tmp_path):
         assert console.app.quit_flow.run_exit_code() == 1, "jobs failed"
         assert "NODE" in text, "the screen and its keys stay"
         await console.press("tab")
-        await console.until(lambda: "log all" in console.screen())
+        await console.until(lambda: "trouble · follow" in console.screen())
 
 
 async def test_the_end_of_a_run_leaves_the_screen_and_the_typed_text(tmp_path):
@@ -327,7 +330,9 @@ async def test_the_end_of_a_run_leaves_the_screen_and_the_typed_text(tmp_path):
         await console.press("1")
         await console.until(lambda: "resumes the run" in console.screen())
         console.source.current, console.source.supervisor = snapshot(), 4121
-        await console.until(lambda: "log all" in console.screen() and "run 3f2a KILLED" not in console.screen())
+        await console.until(
+            lambda: "trouble · follow" in console.screen() and "run 3f2a KILLED" not in console.screen()
+        )
 
 
 async def test_warnings_about_the_data_stand_in_the_summary(tmp_path):

@@ -24,6 +24,11 @@ _MAX_ENDED_NODES = 4
 @common_options("data")
 def status(as_json: bool, run_id: str | None, data: Path) -> int:
     """Show the run as the console does."""
+    return print_status(data, run_id, as_json=as_json)
+
+
+def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False) -> int:
+    """Print the latest run, or that of an id; returns the exit code."""
     from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
     from engine.store.db.file_header import OtherDatabase
 

@@ -30,7 +30,7 @@ class AlarmsView(View):
     NAME = "nodes"
     SNAPSHOT_LIMIT = 200
     READ_INTERVAL = 2.0
-    HINTS = (("a", "acknowledge"), ("/", "filter"), ("y", "copy"), ("esc", "back"))
+    HINTS = (("acknowledge", "acknowledge"), ("filter", "filter"), ("copy", "copy"), ("back", "back"))
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ class View(ConsoleWidget):
     NAME = ""
     """The screen it belongs to."""
     HINTS: Sequence[tuple[str, str]] = ()
-    """Its main keys; the hint bar adds `?` and `q`."""
+    """Its main keys, by id, and what they do here; the hint bar adds the keys of help and quit."""
     READ_INTERVAL: float | None = None
     """Seconds between two reads of its data; None: every poll reads them."""
     READS_LOG = False

@@ -57,11 +57,12 @@ class DefsView(View):
     NAME = "defs"
     SNAPSHOT_LIMIT = 0
     HINTS = (
-        ("↵", "text, or try"), ("e", "edit"), ("t", "try"), ("^r", "reload"), ("tab", "panes"), ("z", "zoom"),
+        ("open", "text, or try"), ("edit", "edit"), ("try", "try"), ("reload", "reload"), ("next_pane", "panes"),
+        ("zoom", "zoom"),
     )  # fmt: skip
     DEFAULT_CSS = """
     DefsView { layout: vertical; }
-    DefsView DefFilesTable, DefsView DataDefsTable { height: auto; max-height: 30%; min-height: 2; }
+    DefsView DefFilesTable, DefsView DataDefsTable { height: auto; max-height: 34%; min-height: 2; }
     DefsView ResultTable { height: auto; max-height: 25%; min-height: 2; }
     DefsView TextView { height: 1fr; }
     """
@@ -116,8 +117,9 @@ class DefsView(View):
         self.files.show([_file_row(file, problems) for file in self.def_files.files])
         accepted = poll.accepted_defs
         self.data_defs.show(_data_def_rows(accepted, poll) if accepted else [])
-        self.files.styles.height = min(len(self.files.rows), 8) + 1
-        self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
+        most = max(8, self.size.height // 3)
+        self.files.styles.height = min(len(self.files.rows), most) + 1
+        self.data_defs.styles.height = min(len(self.data_defs.rows), most) + 1
         groups = [group.name for group in accepted.definitions.task_groups] if accepted else []
         self.results.show(result_rows(poll.snapshot.results, groups))
         self.results.styles.height = min(len(self.results.rows), 8) + 1

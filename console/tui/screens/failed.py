@@ -1,6 +1,7 @@
 """Screen 4, Failed: why pages failed, by reason and host; retries a group, or lists its jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from textual.actions import SkipAction
 from textual.app import ComposeResult
@@ -8,12 +9,26 @@ from textual.app import ComposeResult
 from console.filter_syntax import parse
 from console.format import format_count, plural
 from console.tui.screens.base import View
+from console.tui.screens.job import page_lines
 from console.tui.state.filters import failure_filter
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.line_canvas import Span
+from console.tui.widgets.line_table import LineTable, Row, RowKey
+from console.tui.widgets.text_view import TextView
 from engine.store.db.filter import JobFilter
 from engine.store.read.failures import FailureGroup
+from engine.urls import without_credentials
+
+_PAGE_MIN_HEIGHT = 24
+"""Lines of the screen from which the first page of the chosen group is shown."""
+
+
+class FailedData(NamedTuple):
+    """What a poll reads: the groups, and the lines of the first page of one of them, with its key."""
+
+    groups: list[FailureGroup]
+    page: tuple[RowKey, list[Span]] | None
 
 
 class FailureTable(LineTable):
@@ -36,19 +51,39 @@ class FailedView(View):
     NAME = "failed"
     SNAPSHOT_LIMIT = 0
     HINTS = (
-        ("↵", "list its jobs"), ("r", "retry the group"), ("space", "mark"), ("*", "all"), ("/", "filter"),
+        ("open", "list its jobs"), ("retry", "retry the group"), ("mark", "mark"), ("mark_all", "all"),
+        ("filter", "filter"),
     )  # fmt: skip
 
-    def compose(self) -> ComposeResult:
-        self.table = FailureTable()
-        yield self.table
+    DEFAULT_CSS = "FailedView { layout: vertical; } FailedView FailureTable, FailedView TextView { height: 1fr; }"
 
-    def read(self, source: DataSource, run: int) -> list[FailureGroup]:
-        return source.failure_groups(run)
+    def compose(self) -> ComposeResult:
+        self.table, self.page = FailureTable(), TextView("first page")
+        self.table.always_show_cursor = True
+        self.page.wrap = self.page.display = False
+        self._read_page: tuple[RowKey, list[Span]] | None = None
+        yield from (self.table, self.page)
+
+    def read(self, source: DataSource, run: int) -> FailedData:
+        row = self.table.row
+        if row is None or self.size.height < _PAGE_MIN_HEIGHT:
+            return FailedData(source.failure_groups(run), None)
+        page = self._read_page
+        if page is None or page[0] != row.key:
+            page = (row.key, list(_read_first_page(source, run, row.subject)))
+        return FailedData(source.failure_groups(run), page)
+
+    def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
+        event.stop()
+        self.console_app.navigation.refresh_query()
 
     def show(self, poll: PollResult) -> None:
-        groups = self.take_data(poll)
-        if groups is not None:
+        data = self.take_data(poll)
+        if data is not None:
+            groups, self._read_page = data
+            if self._read_page is not None:
+                self.page.show(self._read_page[1])
+            self.page.display = self._read_page is not None
             delayed = poll.snapshot.delayed
             refused = [alarm.text for alarm in poll.snapshot.alarms if alarm.code == "host-refused"]
             text = f"✓ nothing failed for good; {plural(delayed, 'page')} will be tried again" if delayed else ""
@@ -78,6 +113,18 @@ class FailedView(View):
         reasons = [f"{group.jobs:,}  {group.reason or 'no reason'}  {group.host}" for group in groups]
         self.console_app.actions.retry_groups([(_filter_of(group), group.jobs) for group in groups], reasons)
         self.table.marks.clear()
+
+
+def _read_first_page(source: DataSource, run: int, group: FailureGroup) -> Iterator[Span]:
+    """The first failed page of a group: its URL, and what its host answered."""
+    lines = source.jobs(run, _filter_of(group), None, 1, backwards=True).lines
+    detail = source.job(lines[0].id) if lines else None
+    if detail is None:
+        yield "no such page any more", "dim"
+        return
+    yield f"job {detail.line.id}  {without_credentials(detail.line.url)}", "strong"
+    body = source.document_body(detail.page.id) if detail.page is not None else None
+    yield from page_lines(detail.page, body)
 
 
 def _filter_of(group: FailureGroup) -> JobFilter:

@@ -1,10 +1,10 @@
-"""The key panel: every key by group, in as many columns as fit."""
+"""The key panel: every key by group, in as many columns as fit; `/` searches them."""
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from console.tui.bindings import KEYS
 
@@ -18,33 +18,61 @@ class KeyPanel(ModalScreen[None]):
     }
     KeyPanel Static { height: auto; }
     """
-    BINDINGS = [("escape,q,question_mark,enter,ctrl+c", "dismiss", "")]  # noqa: RUF012
+    BINDINGS = [  # noqa: RUF012
+        ("q,question_mark,enter,ctrl+c", "dismiss", ""), ("escape", "leave", ""), ("slash", "search", ""),
+    ]  # fmt: skip
 
     def __init__(self, labels: dict[str, str]) -> None:
-        """`labels`: labels by key id that differ from the key table's, as in the user's keymap."""
+        """`labels`: by key id."""
         super().__init__()
         self._labels = labels
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as box:
             box.border_title = Content("Keys")
-            box.border_subtitle = Content("esc closes")
-            yield Static(Content(self._key_text()), markup=False)
+            box.border_subtitle = Content("/ searches, esc closes")
+            self._search = Input(placeholder="words of a key or of what it does", compact=True)
+            self._search.display = False
+            yield self._search
+            self._text = Static(Content(self._key_text("")), markup=False)
+            yield self._text
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
 
-    def _key_text(self) -> str:
+    def action_search(self) -> None:
+        self._search.display = True
+        self._search.focus()
+
+    def action_leave(self) -> None:
+        """End the search, else close."""
+        if not self._search.display:
+            self.dismiss()
+            return
+        self._search.value, self._search.display = "", False
+        self.query_one(VerticalScroll).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._text.update(Content(self._key_text(event.value)))
+
+    def on_input_submitted(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def _key_text(self, search: str) -> str:
+        """The keys whose label, name or description has all words of a search."""
         width = min(150, self.app.size.width * 96 // 100) - 6
         columns = max(1, min(4, width // 35))
         column_width = width // columns
         cells: list[str] = []
         group = ""
         for key in KEYS:
+            words = f"{self._labels[key.id]} {key.id} {key.description} {key.group}".lower()
+            if not all(word in words for word in search.lower().split()):
+                continue
             if key.group != group:
                 group = key.group
                 cells.append(f"── {group} ".ljust(column_width - 2, "─"))
-            cells.append(f"{self._labels.get(key.id, key.label):>5}  {key.description}")
+            cells.append(f"{self._labels[key.id]:>5}  {key.description}")
         rows = -(-len(cells) // columns)
         lines = []
         for row in range(rows):

@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 
 from console.format import format_count, format_elapsed, plural, shorten_line
 from console.tui.screens.base import View
-from console.tui.state.log_buffer import LEVEL_ROLES
+from console.tui.state.log_buffer import LEVEL_ROLES, FoldedLines
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Canvas, Line
@@ -52,7 +52,7 @@ class HostErrorsView(View):
     NAME = "hosts"
     SNAPSHOT_LIMIT = 0
     READ_INTERVAL = 2.0
-    HINTS = (("↵", "job"), ("/", "filter"), ("y", "copy"), ("esc", "back"))
+    HINTS = (("open", "job"), ("filter", "filter"), ("copy", "copy"), ("back", "back"))
     DEFAULT_CSS = "HostErrorsView { layout: vertical; } HostErrorsView ErrorsTable { height: 1fr; }"
 
     def __init__(self, host: str) -> None:
@@ -78,19 +78,26 @@ class HostErrorsView(View):
             self.reasons.styles.height = self.reasons.line_count
             self.reasons.redraw()
             now, width = time.time(), self.size.width - 10
-            self.table.show_filtered([_event_row(id_, event, now, width) for id_, event in errors.events])
+            folded = FoldedLines()
+            folded.extend(reversed(errors.events), fold=True)
+            self.table.show_filtered(
+                [_event_row(id_, event, folded.count(id_), now, width) for id_, event in reversed(folded.lines)]
+            )
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         event.stop()
         self.console_app.navigation.push_event_job(event.row.subject)
 
 
-def _event_row(id_: int, event: Event, now: float, width: int) -> Row:
+def _event_row(id_: int, event: Event, count: int, now: float, width: int) -> Row:
+    """The row of an event, which stands for `count` that say the same."""
     role = LEVEL_ROLES[event.level]
+    repeats = f"  ×{count}" if count > 1 else ""
     return Row(
         id_,
         (
-            (format_elapsed(now - event.at), "dim"), (event.source, "dim"), (shorten_line(event.text, width), role),
+            (format_elapsed(now - event.at), "dim"), (event.source, "dim"),
+            (shorten_line(event.text, width - len(repeats)) + repeats, role),
         ),
         (-event.at, event.source, event.text),
         event,

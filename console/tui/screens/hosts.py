@@ -9,8 +9,9 @@ from console.format import format_age, format_count, format_latency, format_rate
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult
+from console.tui.widgets.chart import braille_plot
 from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import bad_span, latency_trend, next_span
+from console.tui.widgets.host_spans import bad_span, has_trouble, latency_trend, next_span
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from engine.errors import UsageError
@@ -19,6 +20,9 @@ from engine.settings.values import parse_seconds
 from engine.store.read.host_rows import HostRow
 
 _SPARKS = 8
+_STRIP_LINES = 5
+_CHART_LINES = len(STATUS_CLASSES) + 4 + _STRIP_LINES
+"""Lines for bars and strip of the chosen host."""
 _CLASS_ROLES = {"2xx": "good", "3xx": "text", "4xx": "warn", "429": "warn", "5xx": "bad", "none": "bad"}
 
 
@@ -65,7 +69,27 @@ class HostLines(Canvas):
         if self._reasons is not None:
             reasons = self._reasons or (f"no job waits for {self.row.host}",)
             lines += [Line(((f"   {reason}", "text" if self._reasons else "dim"),)) for reason in reasons]
+        if height >= len(lines) + _CHART_LINES:
+            lines += self._chart(self.row, width)
         return lines[:height]
+
+    @staticmethod
+    def _chart(row: HostRow, width: int) -> list[Line]:
+        """Answers by class as bars, and the latency of the last minute as a strip."""
+        total = sum(row.answers.values())
+        lines = [Line(()), Line((("   answers", "dim"),))]
+        for name in STATUS_CLASSES:
+            if count := row.answers.get(name):
+                bar = "━" * max(1, round(count / total * (width - 40)))
+                text = f"  {count:,}  {count / total:.1%}"
+                lines.append(Line(((f"   {name:<6}", "dim"), (bar, _CLASS_ROLES[name]), (text, "text"))))
+        lines += [Line(())] * (len(STATUS_CLASSES) + 3 - len(lines))
+        top = format_latency(max((value for value in row.recent_p50 if value is not None), default=None))
+        lines.append(Line(((f"   latency p50 of the last minute, every 5 s; top {top}", "dim"),)))
+        cells = max(1, (width - 6) // 12)
+        values = [value or 0.0 for value in row.recent_p50 for _ in range(2 * cells)]
+        strip = braille_plot(values, 12 * cells, _STRIP_LINES)
+        return [*lines, *(Line((("   " + text, "accent"),)) for text in strip)]
 
     @staticmethod
     def _answer_spans(row: HostRow, width: int) -> list[Span]:
@@ -88,8 +112,8 @@ class HostsView(View):
     SNAPSHOT_LIMIT = 1_000
     _last_filter_text = ""
     HINTS = (
-        ("↵", "jobs"), ("l", "errors"), ("p", "pause host"), ("d", "delay"), ("C", "concurrency"), ("s", "sort"),
-        ("/", "filter"),
+        ("open", "jobs"), ("log_of", "errors"), ("pause", "pause host"), ("host_delay", "delay"),
+        ("host_concurrency", "concurrency"), ("sort", "sort"), ("filter", "filter"),
     )  # fmt: skip
 
     DEFAULT_CSS = "HostsView { layout: vertical; } HostsView HostsTable { height: 1fr; }"
@@ -129,7 +153,10 @@ class HostsView(View):
             rates = self.console_app.rates.update_hosts(pages, poll.at)
             is_live = poll.supervisor_pid is not None
             self.table.show_filtered(
-                [self._row(host, rates.get(host.host, 0.0), is_live=is_live) for host in poll.snapshot.hosts]
+                [
+                    self._row(host, rates.get(host.host, 0.0), is_live=is_live)
+                    for host in sorted(poll.snapshot.hosts, key=lambda host: not has_trouble(host))
+                ]
             )
             self.console_app.navigation.refresh_breadcrumbs()
         self._update_details()
@@ -144,7 +171,11 @@ class HostsView(View):
 
     def _update_details(self) -> None:
         self.details.row = self.table.row.subject if self.table.row is not None else None
-        self.details.styles.height = self.details.line_count if self.size.height >= 12 else 0
+        rows, height = self.details.line_count, self.size.height
+        table = min(len(self.table.rows) + 1, max(3, height // 2))
+        if height - table >= rows + _CHART_LINES:
+            rows = height - table
+        self.details.styles.height = rows if height >= 12 else 0
         self.details.redraw()
 
     def _filter_changed(self) -> bool:
@@ -233,7 +264,7 @@ def _host_row(host: HostRow, rate: float, *, is_live: bool) -> Row:
             (format_latency(host.p50), "text"),
             (format_latency(host.p95), "text"),
             (latency_trend(host, _SPARKS), "accent"),
-            next_span(host),
+            next_span(host, is_live=is_live),
             (format_age(eta), "text" if eta is not None else "dim"),
             (f"{host.running}/{host.concurrency}", "good" if host.running else "dim"),
             (format_count(host.waiting), "text" if host.waiting else "dim"),

@@ -19,7 +19,7 @@ from engine.append.formats.row_json import split_fields
 from engine.model.host import SAFE_HEADERS
 from engine.model.link import Carried
 from engine.store.db.filter import ALL_JOBS
-from engine.store.read.browse import JobDetail
+from engine.store.read.browse import DocumentDetail, JobDetail
 from engine.urls import without_credentials
 
 _TIMEOUT = 20.0
@@ -83,8 +83,8 @@ class JobView(View):
     NAME = "jobs"
     SNAPSHOT_LIMIT = 0
     HINTS = (
-        ("tab", "next tab"), ("r", "retry"), ("o", "browser"), ("y", "copy"), ("e", "edit def"), ("t", "try"),
-        ("esc", "back"),
+        ("next_pane", "next tab"), ("retry", "retry"), ("url", "browser"), ("copy", "copy"), ("edit", "edit def"),
+        ("try", "try"), ("back", "back"),
     )  # fmt: skip
     DEFAULT_CSS = "JobView { layout: vertical; } JobView JobTabs { height: 1; } JobView TextView { height: 1fr; }"
 
@@ -142,28 +142,11 @@ class JobView(View):
         }.get(self.tab)  # fmt: skip
         self.pane.show(list(lines(self.detail)) if lines else self.trial_lines)
 
-    def _page_lines(self, detail: JobDetail) -> Iterator[Span]:
+    def _page_lines(self, detail: JobDetail) -> Iterable[Span]:
         page = detail.page
-        if page is None:
-            yield "no page: not fetched, or no longer stored", "dim"
-            return
-        yield f"{page.status}  {page.content_type or 'no content type'}  {format_size(page.size)}B", "strong"
-        yield f"fetched {format_time(page.fetched_at)}  {without_credentials(page.url)}", "text"
-        for name, value in page.headers:
-            yield f"{name}: {value}", "dim"
-        yield "", ""
-        if self.body is None or self.body[0] != page.id:
-            yield "reading…", "dim"
-        elif self.body[1] is None:
-            yield "its body is not in pages.db: deleted (documents: false), or lost", "bad"
-        else:
-            text = self.body[1][:_MAX_BYTES].decode("utf-8", "replace")
-            for line in text.splitlines()[:_MAX_LINES]:
-                yield line.replace("\t", "  "), "text"
-            if page.status not in range(200, 300) and page.size == _KEPT_OF_FAILED:
-                yield "… a failed answer is kept up to its first 64 kB", "dim"
-            if len(self.body[1]) > _MAX_BYTES:
-                yield f"… first {format_size(_MAX_BYTES)}B only", "dim"
+        if page is not None and (self.body is None or self.body[0] != page.id):
+            return [("reading…", "dim")]
+        return page_lines(page, self.body[1] if self.body is not None else None)
 
     # --- keys
 
@@ -224,6 +207,27 @@ class JobView(View):
     def _show_trial(self, lines: list[Span]) -> None:
         self.trial_lines = lines
         self._update_pane()
+
+
+def page_lines(page: DocumentDetail | None, body: bytes | None) -> Iterator[Span]:
+    """A stored page: status, headers and body."""
+    if page is None:
+        yield "no page: not fetched, or no longer stored", "dim"
+        return
+    yield f"{page.status}  {page.content_type or 'no content type'}  {format_size(page.size)}B", "strong"
+    yield f"fetched {format_time(page.fetched_at)}  {without_credentials(page.url)}", "text"
+    for name, value in page.headers:
+        yield f"{name}: {value}", "dim"
+    yield "", ""
+    if body is None:
+        yield "its body is not in pages.db: deleted (documents: false), or lost", "bad"
+        return
+    for line in body[:_MAX_BYTES].decode("utf-8", "replace").splitlines()[:_MAX_LINES]:
+        yield line.replace("\t", "  "), "text"
+    if page.status not in range(200, 300) and page.size == _KEPT_OF_FAILED:
+        yield "… a failed answer is kept up to its first 64 kB", "dim"
+    if len(body) > _MAX_BYTES:
+        yield f"… first {format_size(_MAX_BYTES)}B only", "dim"
 
 
 def _data_defs_of_group(accepted: AcceptedDefs | None, group: str) -> list[str]:

@@ -138,9 +138,8 @@ class JobsView(View):
 
     NAME = "jobs"
     HINTS = (
-        ("↵", "job"), ("/", "filter"), ("space", "mark"), ("*", "all"), ("r", "retry"), ("E", "exclude"),
-        ("v", "payload"),
-        ("o", "browser"), ("y", "copy"),
+        ("open", "job"), ("filter", "filter"), ("mark", "mark"), ("mark_all", "all"), ("retry", "retry"),
+        ("exclude", "exclude"), ("payload", "payload"), ("url", "browser"), ("copy", "copy"),
     )  # fmt: skip
     DEFAULT_CSS = "JobsView { layout: vertical; } JobsView JobCounts { height: 1; } JobsView JobTable { height: 1fr; }"
 

@@ -13,8 +13,8 @@ class LogView(View):
     READS_LOG = True
     SNAPSHOT_LIMIT = 0
     HINTS = (
-        ("/", "search"), ("n N", "next, previous"), ("&", "filter"), ("L", "level"), ("f", "follow"), ("w", "wrap"),
-        ("↵", "job"), ("y", "copy"),
+        ("filter", "search"), ("next_match", "next"), ("previous_match", "previous"), ("log_filter", "filter"),
+        ("level", "level"), ("follow", "follow"), ("wrap", "wrap"), ("open", "job"), ("copy", "copy"),
     )  # fmt: skip
 
     def __init__(self, log_buffer: LogBuffer) -> None:

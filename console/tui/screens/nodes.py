@@ -217,8 +217,8 @@ class NodesView(View):
     NAME = "nodes"
     READS_LOG = True
     HINTS = (
-        ("↵", "jobs"), ("x", "drain"), ("X", "kill"), ("c", "cancel"), ("p", "pause"), ("tab", "panes"),
-        ("/", "filter"), ("space", "mark"),
+        ("open", "jobs"), ("drain", "drain"), ("kill", "kill"), ("cancel", "cancel"), ("pause", "pause"),
+        ("next_pane", "panes"), ("filter", "filter"), ("mark", "mark"),
     )  # fmt: skip
 
     def __init__(self, rates: Rates, log_buffer: LogBuffer, **named: Any) -> None:
@@ -226,6 +226,7 @@ class NodesView(View):
         self.rates = rates
         self.log_buffer = log_buffer
         self.zoomed = False
+        self.summary = SummaryPane(id="summary")
         self._lower_pane: Pane | None = None
         self._ended = False
         self._last_arrangement: tuple[Any, ...] = ()
@@ -239,8 +240,7 @@ class NodesView(View):
         self.outputs = OutputsPane(self.rates, id="outputs")
         self.throughput = ThroughputPane(self.rates, id="speed")
         self.alarms = AlarmsPane(id="alarms")
-        self.summary = SummaryPane(id="summary")
-        self._lower_pane = self.log_pane
+        self._lower_pane = self._lower_pane or self.log_pane
         yield from self.panes()
 
     def read(self, source: DataSource, run: int) -> list[FailureGroup] | None:
@@ -274,8 +274,8 @@ class NodesView(View):
     def show_summary(self) -> None:
         """Show what the run gave so far."""
         self._lower_pane = self.summary
-        self.screen.set_focus(self.summary)
-        self.arrange_panes()
+        if self.last_poll is not None:
+            self.show(self.last_poll)
 
     # --- arrangement
 

@@ -1,4 +1,4 @@
-"""Screen 7, Plots: answers by status, latency, rows and queue over 5 minutes to 6 hours."""
+"""Screen 7, Plots: answers by status, latency, rows and queue over the whole run or its last hours."""
 
 import time
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.app import ComposeResult
 
-from console.format import format_count, format_latency, format_rate
+from console.format import format_age, format_count, format_latency, format_rate, sparkline
 from console.tui.screens.base import View
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.chart import SCALE_WIDTH, Part, Range, chart_lines, range_column, stacked_column
@@ -15,13 +15,20 @@ from console.tui.widgets.pane import Pane
 from engine.model.host import STATUS_CLASSES
 from engine.store.tables.run.samples import Sample
 
-TIME_RANGES = (("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h", 21_600.0))
+TIME_RANGES = (("run", 0.0), ("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h", 21_600.0))
+"""Names and seconds; 0: from the first sample of the run on."""
+_MIN_SECONDS = 10.0
 _MAX_GAP_SECONDS = 12.0
 """A sample stands for so long after it: supervisors write one every five seconds."""
 _PARTS = {
     "2xx": ("░", "good"), "3xx": ("▒", "accent"), "4xx": ("▓", "text"), "429": ("█", "warn"), "5xx": ("╬", "bad"),
     "none": ("○", "bad"),
 }  # fmt: skip
+_MEANINGS = {
+    "2xx": "pages", "3xx": "redirected, unchanged", "4xx": "missing, refused", "429": "too many requests",
+    "5xx": "server errors", "none": "no answer",
+}  # fmt: skip
+_WIDE, _NARROW_PLOTS = 110, 2
 
 
 class Plot(Pane):
@@ -29,11 +36,14 @@ class Plot(Pane):
 
     role = "accent"
     samples: Sequence[Sample] = ()
-    time_range: tuple[str, float] = TIME_RANGES[0]
+    range_name = ""
+    seconds = _MIN_SECONDS
+    """How far the chart goes back from `ends_at`, wall clock."""
+    ends_at = 0.0
 
-    def columns(self, count: int, end: float) -> list[list[Sample]]:
-        """The samples of each of `count` equal intervals that end at `end`; a gap is filled for a short time."""
-        length = self.time_range[1] / count
+    def columns(self, count: int) -> list[list[Sample]]:
+        """The samples of each of `count` equal intervals; a gap is filled for a short time."""
+        length, end = self.seconds / count, self.ends_at
         columns: list[list[Sample]] = [[] for _ in range(count)]
         for sample in self.samples:
             index = count - 1 - int((end - sample.at) / length)
@@ -49,20 +59,25 @@ class Plot(Pane):
         return columns
 
     def paint(self, width: int, height: int) -> list[Line]:
-        end, rows = time.time(), max(1, height - 2)
-        columns = self.columns(max(2, width - SCALE_WIDTH - 1), end)
-        top = self.peak()
-        cells = [self.cells(column, top, rows) for column in columns]
         title, note = self.labels()
         lines = [self.rule(width, title, note)]
         if height < 3:
             return lines
+        columns = self.columns(max(2, width - SCALE_WIDTH - 1))
+        legend = self.legend(columns, width)[: max(0, height - 5)]
+        rows, top = max(1, height - 2 - len(legend)), self.peak()
+        cells = [self.cells(column, top, rows) for column in columns]
         scale, middle = self.format(top), self.format(top / 2)
-        return [*lines, *chart_lines(cells, rows, scale, middle, ends_at=end, seconds=self.time_range[1])]
+        chart = chart_lines(cells, rows, scale, middle, ends_at=self.ends_at, seconds=self.seconds)
+        return [*lines, *chart, *legend]
+
+    def legend(self, columns: Sequence[Sequence[Sample]], width: int) -> list[Line]:  # noqa: ARG002
+        """Lines below the chart."""
+        return []
 
     def peak(self) -> float:
         """The highest sample of the range: the same however wide the chart is."""
-        since = time.time() - self.time_range[1]
+        since = self.ends_at - self.seconds
         return max((self.height(sample) for sample in self.samples if sample.at >= since), default=0.0)
 
     def labels(self) -> tuple[str, str]:
@@ -73,13 +88,13 @@ class Plot(Pane):
 
     def last(self) -> Sample | None:
         """The newest sample; None if it is too old."""
-        if self.samples and time.time() - self.samples[-1].at < _MAX_GAP_SECONDS:
+        if self.samples and self.ends_at - self.samples[-1].at < _MAX_GAP_SECONDS:
             return self.samples[-1]
         return None
 
     def range_label(self) -> str:
         """The highest value, and how far back the chart goes."""
-        return f"top {self.format(self.peak())}  last {self.time_range[0]}"
+        return f"top {self.format(self.peak())}  {self.range_name}"
 
     def height(self, sample: Sample) -> float:
         """How high the chart is at a sample."""
@@ -106,14 +121,24 @@ class AnswersPlot(Plot):
         means = [(name, _mean([sample.answers.get(name, 0.0) for sample in column])) for name in STATUS_CLASSES]
         return stacked_column([Part(value, *_PARTS[name]) for name, value in means if value], top, rows)
 
-    def labels(self) -> tuple[str, str]:
-        title, note = super().labels()
+    def legend(self, columns: Sequence[Sequence[Sample]], width: int) -> list[Line]:  # noqa: ARG002
+        """A strip for each class that occurs: what it means, and how it went."""
         last = sample.answers if (sample := self.last()) is not None else {}
-        seen = {name for sample in self.samples for name, value in sample.answers.items() if value}
-        legend = [
-            f"{_PARTS[name][0]} {name} {format_rate(last.get(name, 0.0))}" for name in STATUS_CLASSES if name in seen
-        ]
-        return title, "  ".join([note, *legend])
+        lines = []
+        for name in STATUS_CLASSES:
+            means = [_mean([sample.answers.get(name, 0.0) for sample in column]) for column in columns]
+            if any(means):
+                glyph, role = _PARTS[name]
+                words = f" {_MEANINGS[name]}  now {format_rate(last.get(name, 0.0))}  top {format_rate(max(means))}"
+                shown = len(means) - len(words)
+                peaks = [max(means[number * len(means) // shown : (number + 1) * len(means) // shown] or [0.0])
+                         for number in range(shown)]  # fmt: skip
+                strip = "".join(
+                    " " if not value else character
+                    for value, character in zip(peaks, sparkline(peaks, len(peaks)), strict=True)
+                )
+                lines.append(Line(((f" {glyph} {name:<{SCALE_WIDTH - 3}}", role), (strip, role), (words, "text"))))
+        return lines
 
 
 class LatencyPlot(Plot):
@@ -164,13 +189,13 @@ def _mean(values: Sequence[float]) -> float:
 
 
 class PlotsView(View):
-    """Four plots, two in a row in wide windows; `s` changes the time range."""
+    """Four plots, two in a row in wide windows, in narrow ones the focused one and the next; `s` changes the range."""
 
     NAME = "plots"
     SNAPSHOT_LIMIT = 0
     READ_INTERVAL = 1.0
-    HINTS = (("s", "range: 5m 15m 1h 6h"), ("z", "zoom"), ("tab", "panes"))
-    DEFAULT_CSS = "PlotsView { layout: grid; grid-size: 1 4; } PlotsView.wide { grid-size: 2 2; grid-gutter: 0 1; }"
+    HINTS = (("sort", "range: run 5m 15m 1h 6h"), ("zoom", "zoom"), ("next_pane", "panes"))
+    DEFAULT_CSS = "PlotsView { layout: grid; grid-size: 1 2; } PlotsView.wide { grid-size: 2 2; grid-gutter: 0 1; }"
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,17 +210,44 @@ class PlotsView(View):
         return f"Plots > {TIME_RANGES[self.range_index][0]}"
 
     def read(self, source: DataSource, run: int) -> list[Sample]:
-        return source.samples(run, time.time() - TIME_RANGES[self.range_index][1])
+        seconds = TIME_RANGES[self.range_index][1]
+        return source.samples(run, time.time() - seconds if seconds else 0.0)
 
     def show(self, poll: PollResult) -> None:
         samples = self.take_data(poll)
-        if samples is not None:
-            for plot in self.plots:
-                plot.samples, plot.time_range = samples, TIME_RANGES[self.range_index]
-                plot.redraw()
+        if samples is None:
+            return
+        name, seconds = TIME_RANGES[self.range_index]
+        is_live = poll.supervisor_pid is not None
+        ends_at = time.time() if is_live or not samples else samples[-1].at
+        if not seconds:
+            age = max(_MIN_SECONDS, ends_at - samples[0].at) if samples else _MIN_SECONDS
+            name, seconds = f"the whole run, {format_age(age)}", age + 1.0  # the interval of the first sample
+        else:
+            name = f"last {name}"
+        for plot in self.plots:
+            plot.samples, plot.range_name, plot.seconds, plot.ends_at = samples, name, seconds, ends_at
+            plot.redraw()
 
-    def on_resize(self, event: Any) -> None:
-        self.set_class(event.size.width >= 110 and not self._zoomed, "wide")
+    def panes(self) -> Sequence[Plot]:
+        """All plots: in a narrow window `tab` shows the next one."""
+        return self.plots
+
+    def on_resize(self) -> None:
+        self._arrange()
+
+    def on_descendant_focus(self) -> None:
+        self._arrange()
+
+    def _arrange(self) -> None:
+        wide, focused = self.size.width >= _WIDE, self.screen.focused
+        first = next((place for place, plot in enumerate(self.plots) if plot is focused), 0)
+        count = 1 if self._zoomed else len(self.plots) if wide else _NARROW_PLOTS
+        shown = [self.plots[(first + step) % len(self.plots)] for step in range(count)]
+        for plot in self.plots:
+            plot.display = plot in shown
+        self.styles.grid_size_rows = 1 if self._zoomed else None
+        self.set_class(wide and not self._zoomed, "wide")
 
     def action_sort(self) -> None:
         """Change to the next time range."""
@@ -205,7 +257,4 @@ class PlotsView(View):
 
     def action_zoom(self) -> None:
         self._zoomed = not self._zoomed
-        for plot in self.plots:
-            plot.display = not self._zoomed or plot is self.screen.focused
-        self.styles.grid_size_rows = 1 if self._zoomed else None
-        self.set_class(self.size.width >= 110 and not self._zoomed, "wide")
+        self._arrange()

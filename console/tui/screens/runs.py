@@ -1,21 +1,21 @@
-"""Screen 8, Runs: the runs of the data dir side by side, each compared with the one before."""
+"""Screen 8, Runs: the runs of the data dir, and two of them compared: rows, fields, failures, latency."""
 
 import time
+from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
 from textual.app import ComposeResult
 
-from console.format import format_clock, format_count, plural
+from console.format import format_clock, format_count, format_latency, plural
 from console.tui.screens.base import View
 from console.tui.state.source import DataSource, PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.line_canvas import Canvas, Line, Span
+from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import LineTable, Row
+from console.tui.widgets.text_view import TextView
 from engine.store.read.history import RunReport
 
-_MAX_WARNINGS = 4
 _FALLEN_SHARE = 0.9
-"""A dataDef is marked if its rows fall below this share of the run before."""
+"""A number is marked if it falls below this share of the other run's."""
 _STATE_ROLES = {"DONE": "good", "RUNNING": "good", "FAILED": "bad", "KILLED": "bad", "CANCELLED": "warn"}
 
 
@@ -31,54 +31,22 @@ class RunsTable(LineTable):
     EMPTY = "no run yet"
 
 
-class RunComparison(Struct, frozen=True):
-    """A run, and the one before it."""
-
-    run: RunReport
-    before: RunReport | None
-
-
-class RunLines(Canvas):
-    """The run under the cursor: rows of each dataDef, compared with the run before, and its warnings."""
-
-    comparison: RunComparison | None = None
-
-    @property
-    def line_count(self) -> int:
-        return len(self._lines()) + 1
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        return [Line((("─" * width, "dim"),)), *self._lines()][:height]
-
-    def _lines(self) -> list[Line]:
-        if self.comparison is None:
-            return []
-        run, before = self.comparison.run, self.comparison.before
-        lines = [
-            Line(_rows_spans(name, count, before.rows_by_data_def.get(name) if before is not None else None))
-            for name, count in run.rows_by_data_def.items()
-        ]
-        lines += [Line(((f"   ! {text}", "warn"),)) for text in run.warnings[:_MAX_WARNINGS]]
-        more = len(run.warnings) - _MAX_WARNINGS
-        return [*lines, Line(((f"   … {plural(more, 'more warning')}", "dim"),))] if more > 0 else lines
-
-
 class RunsView(View):
-    """A table, and details of the chosen run."""
+    """A table, and the comparison of two runs: the marked ones, else the chosen one and the one before it."""
 
     NAME = "runs"
     SNAPSHOT_LIMIT = 0
     READ_INTERVAL = 2.0
-    HINTS = (("↵", "summary"), ("s", "sort"), ("/", "filter"), ("^s", "export"))
-    DEFAULT_CSS = "RunsView { layout: vertical; } RunsView RunsTable { height: 1fr; }"
+    HINTS = (("open", "summary"), ("mark", "compare"), ("sort", "sort"), ("filter", "filter"), ("export", "export"))
+    DEFAULT_CSS = "RunsView { layout: vertical; } RunsView TextView { height: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__()
         self._reports: list[RunReport] = []
 
     def compose(self) -> ComposeResult:
-        self.table, self.details = RunsTable(), RunLines()
-        self.details.styles.height = 2
+        self.table, self.details = RunsTable(), TextView("")
+        self.table.always_show_cursor = True
         yield from (self.table, self.details)
 
     def breadcrumb(self) -> str:
@@ -94,7 +62,8 @@ class RunsView(View):
             live = poll.snapshot.run.id if poll.supervisor_pid and poll.snapshot.run is not None else ""
             self.table.show_filtered([_run_row(report, is_live=report.past.id == live) for report in self._reports])
             self.console_app.navigation.refresh_breadcrumbs()
-            self._update_details()
+        self.table.styles.height = min(len(self.table.rows) + 1, max(3, self.size.height // 2))
+        self._update_details()
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         event.stop()
@@ -112,14 +81,66 @@ class RunsView(View):
             self.console_app.show_toast(f"`crawl-console runs show {report.past.id}` and `--run` read an earlier run")
 
     def _update_details(self) -> None:
-        report = self.table.row.subject if self.table.row is not None else None
-        if report is None:
+        chosen = [report for report in self._reports if report.past.id in self.table.marks]
+        if len(chosen) < 2 and self.table.row is not None:
+            row: RunReport = self.table.row.subject
+            place = next((number for number, one in enumerate(self._reports) if one.past.id == row.past.id), 0)
+            if not chosen or chosen[0] is row:
+                chosen = self._reports[place : place + 2]
+            else:
+                chosen = [report for report in self._reports if report in (row, chosen[0])]
+        if not chosen:
             return
-        place = next((number for number, other in enumerate(self._reports) if other.past.id == report.past.id), 0)
-        before = self._reports[place + 1] if place + 1 < len(self._reports) else None
-        self.details.comparison = RunComparison(report, before)
-        self.details.styles.height = min(self.details.line_count, max(2, self.size.height // 2))
-        self.details.redraw()
+        run, before = chosen[0], chosen[1] if len(chosen) > 1 else None
+        other = f" compared with {before.past.id}" if before is not None else ", the first run here"
+        self.details.heading = f"run {run.past.id}{other}"
+        self.details.show(list(_describe(run, before)))
+
+
+def _describe(run: RunReport, before: RunReport | None) -> Iterator[Span]:
+    """What a run gave, with what another gave beside it."""
+    if before is not None:
+        yield f"{'':<28}{run.past.id:>12}{before.past.id:>12}", "dim"
+    earlier = before.rows_by_data_def if before is not None else None
+    yield from _compare("rows ", run.rows_by_data_def, earlier, _FALLEN_SHARE)
+    shares = _compare(
+        "filled ", run.filled, before.filled if before is not None else None, _FALLEN_SHARE, as_share=True
+    )
+    yield from sorted(shares, key=lambda span: span[1] != "warn")
+    failures = [{reason: float(count) for reason, count in one.failures} for one in (run, before) if one is not None]
+    yield from _compare("failed ", failures[0], failures[1] if before is not None else None, None)
+    p95 = [format_latency(one.p95) for one in (run, before) if one is not None]
+    yield f"{'latency p95':<28}" + "".join(f"{text:>12}" for text in p95), "text"
+    for text in run.warnings:
+        yield f"! {text}", "warn"
+
+
+def _compare(
+    label: str,
+    values: Mapping[str, float],
+    others: Mapping[str, float] | None,
+    fallen: float | None,
+    *,
+    as_share: bool = False,
+) -> Iterator[Span]:
+    """A line a name. It is marked if its value is below `fallen` of the other's, or with None if it is higher."""
+    for name in dict.fromkeys([*values, *(others or ())]):
+        now = values.get(name)
+        text = f"{label + name:<28} {_format(now, as_share=as_share):>11}"
+        if others is None:
+            yield text, "text"
+            continue
+        then = others.get(name)
+        text += f"{_format(then, as_share=as_share):>12}"
+        change = (now or 0.0) - (then or 0.0)
+        if then and change:
+            text += f"  {change * 100:+.1f} points" if as_share else f"  {change / then:+.1%}"
+        worse = (now or 0.0) > (then or 0.0) if fallen is None else (now or 0.0) < (then or 0.0) * fallen
+        yield text, "warn" if worse else "text"
+
+
+def _format(value: float | None, *, as_share: bool) -> str:
+    return "-" if value is None else f"{value:.1%}" if as_share else f"{value:,.0f}"
 
 
 def _run_row(report: RunReport, *, is_live: bool) -> Row:
@@ -143,14 +164,3 @@ def _run_row(report: RunReport, *, is_live: bool) -> Row:
         ),
         report,
     )  # fmt: skip
-
-
-def _rows_spans(name: str, count: int, before: int | None) -> list[Span]:
-    spans: list[Span] = [(f"   {name:<20}", "text"), (f"{count:>10,} rows", "strong")]
-    if before is None:
-        return [*spans, ("   not in the run before", "dim")]
-    if not before:
-        return [*spans, (f"   {before:,} before", "dim")]
-    change = (count - before) / before
-    role = "warn" if count < before * _FALLEN_SHARE else "dim"
-    return [*spans, (f"   {before:,} before ({change:+.1%})", role)]

@@ -78,8 +78,20 @@ def compile_pattern(text: str) -> SearchPattern | None:
     return SearchPattern(text, strict=False) if text else None
 
 
+_LATENCIES = 200
+_PAGE = re.compile(
+    r"[23]\d\d +(?:(?P<seconds>[\d.]+) (?P<unit>m?s)|\w+) .* https?://(?:[^/\s@]*@)?(?P<host>[^/\s?#]+)\S*$"
+)
+"""The line of a page that went well: `200   84 ms   12 kB  24 rows  https://shop.example/item`."""
 _URL = re.compile(r"https?://\S+")
 _NUMBER = re.compile(r"\d[\d.,]*")
+
+
+class HostPages(Struct):
+    """Pages of a host that went well, and how long the last of them took, in seconds."""
+
+    count: int = 0
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_LATENCIES))
 
 
 class FoldedLines:
@@ -87,15 +99,25 @@ class FoldedLines:
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, Event]] = []
+        self.pages: dict[str, HostPages] = {}
+        """By host: pages that went well, which have no line. The host of the newest is the last one."""
         self._repeats: dict[int, int] = {}
         self._last_shape: tuple[str, str] | None = None
 
     def clear(self) -> None:
-        self.lines, self._repeats, self._last_shape = [], {}, None
+        self.lines, self.pages, self._repeats, self._last_shape = [], {}, {}, None
 
-    def extend(self, lines: Iterable[tuple[int, Event]], *, fold: bool) -> None:
-        """Add lines; with `fold`, repeats are folded."""
+    def extend(self, lines: Iterable[tuple[int, Event]], *, fold: bool, fold_pages: bool = False) -> None:
+        """Add lines; with `fold`, repeats are folded, with `fold_pages` pages that went well are only counted."""
         for id_, event in lines:
+            if fold_pages and event.level == "INFO" and (page := _PAGE.match(event.text)):
+                host = page["host"]
+                pages = self.pages.pop(host, None) or HostPages()
+                self.pages[host] = pages
+                pages.count += 1
+                if page["seconds"]:
+                    pages.seconds.append(float(page["seconds"]) / (1000 if page["unit"] == "ms" else 1))
+                continue
             shape = _shape(event) if fold else None
             if shape is not None and shape == self._last_shape and self.lines:
                 count = self._repeats.pop(self.lines[-1][0], 1)

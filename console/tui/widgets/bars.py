@@ -10,6 +10,8 @@ from console.tui.widgets.header import Part, fit_parts
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from engine.model.run import Alarm
 
+_SHORT_NAME = 4
+
 
 class Tabs(Canvas):
     """Lists the screens, marks the current one, and shows the breadcrumbs."""
@@ -23,36 +25,44 @@ class Tabs(Canvas):
     breadcrumbs = ""
     """A filter or a path in them comes before the names of the other screens."""
     failed_count = 0
+    _gap = " "
 
     def _labels(self, width: int) -> list[tuple[str, str]]:
-        """Return name and label of each screen; labels are short where space is scarce."""
-        names = [(n, f"{i} {KEYS_BY_ID[n].description}") for i, n in enumerate(SCREEN_NAMES, 1)]
-        labels = [(n, f"{t}!{self.failed_count}" if n == "failed" and self.failed_count else t) for n, t in names]
-        room = width - sum(len(t) + 2 for _, t in labels) - 2
-        if room < (len(self.breadcrumbs) if any(sign in self.breadcrumbs for sign in "/>") else 0):
-            failed = f"!{self.failed_count}" if self.failed_count else ""
-            labels = [(n, t if n == self.current else t[0] + (failed if n == "failed" else "")) for n, t in labels]
+        """Return name and label of each screen. Where room is scarce, gaps go first, then the ends of the names."""
+        failed = f"!{self.failed_count}" if self.failed_count else ""
+        for letters, gap in ((None, " "), (None, ""), (_SHORT_NAME, ""), (0, "")):
+            self._gap = gap
+            labels = [
+                (n, f"{i} {KEYS_BY_ID[n].description[:letters]}".strip() + (failed if n == "failed" else ""))
+                for i, n in enumerate(SCREEN_NAMES, 1)
+            ]
+            used = sum(len(label) + 1 + len(gap) for _, label in labels) + 2
+            if used + len(self.breadcrumbs) <= width or (letters == _SHORT_NAME and used <= width):
+                break
         return labels
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        spans: list[Span] = [(" ", "")]
-        for name, label in self._labels(width):
+        labels = self._labels(width)
+        spans: list[Span] = []
+        for name, label in labels:
             is_current = name == self.current
             role = "tab" if is_current else "bad" if "!" in label else "text"
-            spans.append((f"[{label}]" if is_current else f" {label} ", role))
+            opens, closes = ("[", "]") if is_current else (" ", self._gap)
+            spans += [(opens, role), (label, role), (closes, role)]
         used = sum(len(text) for text, _ in spans)
         room = width - used - 1
         crumbs = self.breadcrumbs if len(self.breadcrumbs) <= room else "…" + self.breadcrumbs[-(room - 2) :]
-        if room > 5 and (len(self.breadcrumbs) <= room or room > 20):
+        if room > 5:
             spans += [(" " * max(1, width - used - len(crumbs) - 1), ""), (crumbs, "dim")]
         return [Line(spans)]
 
     def on_click(self, event: events.Click) -> None:
-        x = 1
+        x = 0
         for name, label in self._labels(self.size.width):
-            if x <= event.x < x + len(label) + 2:
+            end = x + len(label) + 1 + (1 if name == self.current else len(self._gap))
+            if x <= event.x < end:
                 self.post_message(self.Selected(name))
-            x += len(label) + 2
+            x = end
 
 
 class AlarmBar(Canvas):

@@ -11,8 +11,10 @@ from engine.store.read.host_rows import HostRow
 _LOGINS: Mapping[str, Span] = MappingProxyType({"wanted": ("login", "warn"), "failed": ("no login", "bad")})
 
 
-def next_span(host: HostRow) -> Span:
+def next_span(host: HostRow, *, is_live: bool) -> Span:
     """When the next request to a host may be sent, or what holds it."""
+    if not is_live:
+        return "-", "dim"
     if host.paused:
         return "‖ paused", "warn"
     if host.login in _LOGINS and host.waiting:
@@ -22,6 +24,11 @@ def next_span(host: HostRow) -> Span:
     if host.next_in and host.waiting:
         return format_age(host.next_in), "text"
     return ("now", "text") if host.running or host.waiting else ("idle", "dim")
+
+
+def has_trouble(host: HostRow) -> bool:
+    """Whether a host rests, refuses, or fails much."""
+    return bool(host.backoff or host.blocked or host.login == "failed" or (host.bad_share or 0) >= FAILING_SHARE)
 
 
 def bad_span(host: HostRow) -> Span:

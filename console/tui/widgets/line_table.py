@@ -1,6 +1,7 @@
 """Table with a cursor that stays on its row, marks, sorting and filter. Draws only the visible rows."""
 
 from collections.abc import Callable, Hashable, Sequence
+from string import ascii_lowercase
 from typing import Any
 
 from msgspec import Struct
@@ -66,6 +67,8 @@ class LineTable(ScrollPane):
         self.marks: set[RowKey] = set()
         self.sort_column: int | None = None
         self.reverse = False
+        self.choosing_sort = False
+        """Whether the headings show letters, of which the next key chooses one."""
         self.filter_text = ""
         self._accepts: Callable[[str], bool] | None = None
         self.hidden_columns: set[str] = set()
@@ -148,7 +151,8 @@ class LineTable(ScrollPane):
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
         self._placed = place_columns(self.COLUMNS, width, self.hidden_columns)
-        lines = [self._heading_line()] if self.HAS_HEADING else [self.rule(width, headings=self.RULE_HEADINGS)]
+        has_heading = self.HAS_HEADING or self.choosing_sort
+        lines = [self._heading_line()] if has_heading else [self.rule(width, headings=self.RULE_HEADINGS)]
         page = self.page_lines
         self._first_visible = max(0, min(self._first_visible, self._cursor, len(self.rows) - page))
         self._first_visible = max(self._first_visible, self._cursor - page + 1)
@@ -160,12 +164,30 @@ class LineTable(ScrollPane):
 
     def _heading_line(self) -> Line:
         spans: list[Span] = [(" ▌ " if self.has_focus else "   ", "title")]
+        letters = (
+            {placed.place: letter for letter, placed in self._sort_letters().items()} if self.choosing_sort else {}
+        )
         for index, column, _, width in self._placed:
             sorted_by = index == self.sort_column
             arrow = ("↓" if self.reverse else "↑") if sorted_by else ""
             title = column.title[: width - 1] + arrow if arrow else column.title
-            spans += [(fit(title, width, right=column.right), "strong" if sorted_by else "dim"), (" ", "")]
+            role, text = "strong" if sorted_by else "dim", fit(title, width, right=column.right)
+            letter = letters.get(index, "")
+            at = text.find(letter.upper()) if letter else -1
+            if letter and at < 0:
+                at = len(text) - len(text.lstrip())
+            spans += [(text[: max(0, at)], role), (letter, "match"), (text[at + 1 if letter else 0 :], role), (" ", "")]
         return Line(spans)
+
+    def _sort_letters(self) -> dict[str, PlacedColumn]:
+        """A letter for each visible column that can be sorted by: of its title, if another column has not taken it."""
+        count = max((len(row.sort_values) for row in self.rows), default=0)
+        letters: dict[str, PlacedColumn] = {}
+        for placed in self._placed:
+            if placed.place < count:
+                wanted = [*filter(str.isalpha, placed.column.title.lower()), *ascii_lowercase]
+                letters[next(letter for letter in wanted if letter not in letters)] = placed
+        return letters
 
     def _row_line(self, number: int) -> Line:
         row, is_cursor = self.rows[number], number == self._cursor
@@ -210,11 +232,34 @@ class LineTable(ScrollPane):
         self.redraw()
 
     def action_sort(self) -> None:
-        count = len(self.rows[0].sort_values) if self.rows else 0
-        order: list[int | None] = [None, *(placed.place for placed in self._placed if placed.place < count)]
-        place = order.index(self.sort_column) if self.sort_column in order else 0
-        self.sort_column = order[(place + 1) % len(order)]
-        self.show(self.rows)
+        """Show a letter on each heading; the next key sorts by it."""
+        self.choosing_sort = bool(self._sort_letters())
+        self.redraw()
+
+    def on_key(self, event: events.Key) -> None:
+        """Sort by the column of a letter; any other key only leaves the choice."""
+        if self.choosing_sort:
+            event.stop()
+            event.prevent_default()
+            self.choosing_sort = False
+            placed = self._sort_letters().get(event.key)
+            if placed is not None:
+                self._sort_by(placed)
+            self.redraw()
+
+    def on_blur(self, event: events.Blur) -> None:
+        self.choosing_sort = False
+        super().on_blur(event)
+
+    def _sort_by(self, placed: PlacedColumn) -> None:
+        """Sort by a column, numbers from the largest on; a second time in reverse."""
+        if self.sort_column == placed.place:
+            self.action_reverse()
+        else:
+            values = [row.sort_values[placed.place] for row in self.rows if row.sort_values]
+            self.reverse = not any(isinstance(value, str) for value in values)
+            self.sort_column = placed.place
+            self.show(self.rows)
 
     def action_columns(self) -> None:
         self.console_app.navigation.choose_columns(self)
@@ -226,16 +271,10 @@ class LineTable(ScrollPane):
         self.redraw()
 
     def _sort_by_cell(self, x: int) -> None:
-        """Sort by the column at a cell of the heading; a second time, in reverse."""
-        placed = next((p for p in self._placed if p.start <= x < p.start + p.width), None)
-        count = len(self.rows[0].sort_values) if self.rows else 0
-        if placed is None or placed.place >= count:
-            return
-        if self.sort_column == placed.place:
-            self.action_reverse()
-        else:
-            self.sort_column, self.reverse = placed.place, False
-            self.show(self.rows)
+        """Sort by the column at a cell of the heading."""
+        placed = next((p for p in self._sort_letters().values() if p.start <= x < p.start + p.width), None)
+        if placed is not None:
+            self._sort_by(placed)
 
     def action_reverse(self) -> None:
         self.reverse = not self.reverse

@@ -1,6 +1,7 @@
 """Log pane: follows new lines or stays where the operator reads; search, level, filter, wrap."""
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,7 +9,7 @@ from textual import events
 from textual.actions import SkipAction
 
 from console.filter_syntax import SearchPattern
-from console.format import format_time, shorten_line
+from console.format import format_latency, format_time, shorten_line
 from console.sanitize import clean
 from console.tui.state.log_buffer import (
     LEVEL_ROLES,
@@ -54,7 +55,7 @@ class LogPane(ScrollPane):
         self.wrap = False
         self._folded = FoldedLines()
         self.folds = True
-        """Whether lines that repeat the one before are folded."""
+        """Whether pages that went well are counted by host, and lines that repeat the one before are folded."""
         self._last_id = 0
         self._run = 0
         self._cursor = self._bottom_index = -1
@@ -74,7 +75,7 @@ class LogPane(ScrollPane):
             self._folded.clear()
         new_lines = [line for line in self.log_buffer.lines_after(self._last_id) if self.log_filter.accepts(line[1])]
         self._last_id = self.log_buffer.last_id
-        self._folded.extend(new_lines, fold=self.folds)
+        self._folded.extend(new_lines, fold=self.folds, fold_pages=self._folds_pages)
         surplus = len(self._matching_lines) - MAX_LINES
         if surplus > 0:
             self._folded.drop_first(surplus)
@@ -99,6 +100,15 @@ class LogPane(ScrollPane):
         self.pull_lines()
 
     @property
+    def _folds_pages(self) -> bool:
+        """A search looks at every line."""
+        return self.folds and self.search_pattern is None and self.log_filter.pattern is None
+
+    @property
+    def page_lines(self) -> int:
+        return max(1, self.size.height - 1 - bool(self._folded.pages))
+
+    @property
     def _matching_lines(self) -> list[tuple[int, Event]]:
         return self._folded.lines
 
@@ -112,7 +122,8 @@ class LogPane(ScrollPane):
     # --- drawing
 
     def title(self) -> str:
-        sources = ", ".join(sorted(self.log_filter.sources)) or "all"
+        sources = ", ".join(sorted(self.log_filter.sources))
+        name = f"trouble{sources and ' of '}{sources}" if self._folds_pages else f"log {sources or 'all'}"
         level = "" if self.log_filter.level == "INFO" else f" · {self.log_filter.level}+"
         line_filter = (
             f" · &{'!' if self.log_filter.negated else ''}{self.log_filter.pattern.pattern}"
@@ -122,16 +133,31 @@ class LogPane(ScrollPane):
         search = f" · /{self.search_pattern.pattern}" if self.search_pattern else ""
         new = sum(1 for id_, _ in newest_first(self._matching_lines, self._last_seen_id))
         state = "follow" if self.following else f"▼ {new} new" if new else "stopped"
-        return clean(f"log {sources} · {state}{level}{line_filter}{search}")
+        return clean(f"{name} · {state}{level}{line_filter}{search}")
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        rule = [self.rule(width, note="/ search  & filter  L level  f follow  w wrap" if self.has_focus else "")]
+        fold = "=: fold" if not self.folds else "=: all" if self._folds_pages else ""
+        keys = "  / search  & filter  L level  f follow  w wrap" if self.has_focus else ""
+        rule = [self.rule(width, note=f"{fold}{keys}".strip())]
+        pages = [Line((("   ", ""), *self._page_spans(width - 3)))] if self._folded.pages else []
         if not self._matching_lines:
             self._row_indexes = []
-            return [*rule, Line((("   no lines yet", "dim"),))]
+            return [*rule, Line((("   ✓ no trouble" if pages else "   no lines yet", "dim"),)), *pages]
         rows = self._place_rows()
         self._row_indexes = [index for index, _ in rows]
-        return [*rule, *(line for _, line in rows)]
+        return [*rule, *(line for _, line in rows), *pages]
+
+    def _page_spans(self, width: int) -> list[Span]:
+        """The pages that went well, by host; those of the newest page first, as many as fit."""
+        spans: list[Span] = []
+        for host, pages in reversed(self._folded.pages.items()):
+            p50 = f"  p50 {format_latency(median(pages.seconds))}" if pages.seconds else ""
+            text = f"{'   ·   ' if spans else ''}{host} ×{pages.count:,} ok{p50}"
+            width -= len(text)
+            if spans and width < 0:
+                break
+            spans.append((text, "dim"))
+        return spans
 
     def _place_rows(self) -> list[tuple[int, Line]]:
         """Return the visible rows with the index of their line. They are placed so that the cursor is visible."""
@@ -272,7 +298,7 @@ class LogPane(ScrollPane):
 
     def _apply_search(self, text: str) -> None:
         self.search_pattern = compile_pattern(text)
-        self.redraw()
+        self._read_again()
         if self.search_pattern is not None:
             self._go_to_match(range(len(self._matching_lines) - 1, -1, -1))
 
@@ -290,7 +316,7 @@ class LogPane(ScrollPane):
         """Clear the search, else the filter, else leave the view."""
         if self.search_pattern is not None:
             self.search_pattern = None
-            self.redraw()
+            self._read_again()
         elif self.log_filter.pattern is not None or self.log_filter.sources:
             self.set_filter(LogFilter(self.log_filter.level))
         else:

@@ -14,7 +14,7 @@ from console.format import (
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.host_spans import bad_span, latency_trend, next_span
+from console.tui.widgets.host_spans import bad_span, has_trouble, latency_trend, next_span
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import ListPane, Pane
@@ -98,17 +98,19 @@ class OutputsPane(ListPane):
 
 
 class HostsPane(ListPane):
+    _is_live = False
     HEADINGS = f"{'DONE':>7}{'BAD%':>6}{'P50':>6}{'P95':>6}  {'TREND':<{_TREND_CELLS}}{'NEXT':>9}"
 
     def title(self) -> str:
         return f"hosts {len(self.items)}" if self.items else "hosts"
 
     def update_from(self, poll: PollResult) -> None:
-        """Show the hosts of a poll: those in backoff first, then the busiest."""
-        self.show(sorted(poll.snapshot.hosts, key=lambda h: (-(h.backoff or 0), -h.running, -h.waiting)))
+        """Show the hosts of a poll: those with trouble first, then the busiest."""
+        self._is_live = poll.supervisor_pid is not None
+        self.show(sorted(poll.snapshot.hosts, key=lambda h: (not has_trouble(h), -h.running, -h.waiting)))
 
     def spans(self, item: HostRow) -> tuple[str, Sequence[Span]]:
-        bad, following = bad_span(item), next_span(item)
+        bad, following = bad_span(item), next_span(item, is_live=self._is_live)
         return item.host, (
             (f"{format_count(item.pages):>7}", "strong"),
             (f"{bad[0]:>6}", bad[1]),

@@ -26,6 +26,7 @@ from engine.store.pages import documents
 from engine.store.read import step_results
 from engine.store.read.job_range import find_ids, scan_ids
 from engine.store.read.sent_request import SentRequest
+from engine.store.tables.job.jobs import given_priority
 from engine.store.tables.row import rows
 from engine.store.tables.run import events
 from engine.store.tables.run.events import Event
@@ -360,7 +361,7 @@ def _to_line(row: Sequence[Any]) -> JobLine:
     id_, kind, state, group, host, url, target, attempts, crashes, reason, priority, depth, *more = row[:16]
     number, due, at, origin = more
     return JobLine(
-        id_, kind, state, group, host, url, target, attempts, crashes, reason, priority, depth,
+        id_, kind, state, group, host, url, target, attempts, crashes, reason, given_priority(priority), depth,
         None if number is None else f"n{number}", None if due is None else max(0.0, due - boottime()), at, origin,
     )  # fmt: skip
 

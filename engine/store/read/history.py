@@ -1,11 +1,14 @@
 """Reads the runs of a data dir, newest first, with their totals and their warnings."""
 
-from msgspec import Struct
+from collections import Counter
+
+from msgspec import Struct, field
 
 from engine.store.db.connector import Database
 from engine.store.read.data_warnings import FIELD_WARNINGS, find_warnings
+from engine.store.read.failures import group_failures
 from engine.store.tables.row import health, rows
-from engine.store.tables.run import runs
+from engine.store.tables.run import runs, samples
 
 _LIST_RUNS = """
 SELECT r.seq, r.id, r.state, r.reason, r.created_at, r.ended_at, r.seconds, r.defs_version,
@@ -37,19 +40,40 @@ def list_runs(db: Database, count: int) -> list[PastRun]:
     return [PastRun(*row[:8], *map(int, row[8:])) for row in db.all(_LIST_RUNS, (count,))]
 
 
+_MAX_GROUPS, _MAX_REASONS = 1_000, 10
+
+
 class RunReport(Struct, frozen=True):
     past: PastRun
     rows_by_data_def: dict[str, int]
     warnings: tuple[str, ...]
     emptied_fields: tuple[str, ...]
     """`book.isbn`: fields that are no longer filled, or much less often."""
+    filled: dict[str, float] = field(default_factory=dict)
+    """By field (`book.isbn`): the share of the records in which it was filled."""
+    failures: tuple[tuple[str, int], ...] = ()
+    """Why pages failed, and how many, the most frequent reason first."""
+    p95: float | None = None
+    """Of its answers, in seconds: the median of its samples."""
 
 
 def read_report(db: Database, past: PastRun) -> RunReport:
     """What a run gave, from its counters."""
-    warnings = [
-        warning for warning in find_warnings(db, runs.get(db, past.seq), health.read(db, past.seq)) if not warning.ended
-    ]
+    data_defs = health.read(db, past.seq)
+    warnings = [warning for warning in find_warnings(db, runs.get(db, past.seq), data_defs) if not warning.ended]
     emptied = [f"{one.data_def}.{one.subject}" for one in warnings if one.code in FIELD_WARNINGS]
     counts = {name: extracted for name, (extracted, _) in rows.counts(db, past.seq).items()}
-    return RunReport(past, counts, tuple(one.text for one in warnings), tuple(dict.fromkeys(emptied)))
+    reasons: Counter[str] = Counter()
+    for group in group_failures(db, past.seq, _MAX_GROUPS):
+        reasons[group.reason] += group.jobs
+    return RunReport(
+        past, counts, tuple(one.text for one in warnings), tuple(dict.fromkeys(emptied)),
+        filled={
+            f"{name}.{field_name}": count / data_def.records
+            for name, data_def in data_defs.items()
+            if data_def.records
+            for field_name, count in data_def.filled.items()
+        },
+        failures=tuple(reasons.most_common(_MAX_REASONS)),
+        p95=samples.typical_p95(db, past.seq),
+    )  # fmt: skip

@@ -65,6 +65,8 @@ def _identity(warning: DataWarning) -> _Identity:
 
 
 _SAMPLE_SECONDS = 5.0
+_FIRST_SAMPLE_SECONDS, _SAMPLES_AT_FIRST = 0.9, 12
+"""A run that has just begun is sampled at each second."""
 _MAX_ETAS = 1_000
 """Hosts whose estimates are recorded."""
 _COST_SHARE = 0.02
@@ -92,10 +94,11 @@ class RunStats:
         self._recorded_etas: dict[int, float] = {}
         self._last_answers = self._read_answers()
 
-    def record(self, waiting_hosts: Mapping[int, float] = MappingProxyType({})) -> None:
+    def record(self, waiting_hosts: Mapping[int, float] = MappingProxyType({}), *, last: bool = False) -> None:
         """Record the time and the rates since the last call. Raises DatabaseBusy; the next call covers it.
 
-        `waiting_hosts`: by id, when the oldest request in flight was sent.
+        `waiting_hosts`: by id, when the oldest request in flight was sent. `last`: no other call follows, so the plots
+        get their last sample.
         """
         now, run = time.monotonic(), self._run
         pages, row_count = self._read_totals()
@@ -105,8 +108,10 @@ class RunStats:
             "rows_per_s": round(max(0, row_count - self._row_count) / elapsed, 2),
         }
         speeds = self._host_watch.measure(waiting_hosts)
-        answers = self._last_answers if self._sampled_recently(now) else self._read_answers()
-        sample = self._next_sample(now, pages, row_count, answers)
+        answers = self._last_answers if self._sampled_recently(now) and not last else self._read_answers()
+        sample = None
+        if last or not self._sampled_recently(now):
+            sample = self._next_sample(now, pages, row_count, answers)
         stage = self._judge(now)
         rates["queue_per_s"] = round(self._forecast.queue_per_s, 2)
         etas = self._longest_etas() if stage is Stage.RUNNING else {}
@@ -157,7 +162,8 @@ class RunStats:
         return sequences.count(self._db, self._run, "done"), row_count
 
     def _sampled_recently(self, now: float) -> bool:
-        return now - self._last_sample[0] < _SAMPLE_SECONDS
+        begun = now - self._started_at
+        return now - self._last_sample[0] < min(_SAMPLE_SECONDS, max(_FIRST_SAMPLE_SECONDS, begun / _SAMPLES_AT_FIRST))
 
     def _read_answers(self) -> dict[str, int]:
         return count_by_class(host_speeds.answers_by_status(self._db, self._run))
@@ -166,11 +172,10 @@ class RunStats:
         longest = nlargest(_MAX_ETAS, self._forecast.host_etas.items(), key=lambda item: item[1])
         return {host: round(seconds, 1) for host, seconds in longest}
 
-    def _next_sample(self, now: float, pages: int, row_count: int, answers: Mapping[str, int]) -> Sample | None:
-        """A data point for the plots; None while the last one is recent."""
-        if self._sampled_recently(now):
-            return None
+    def _next_sample(self, now: float, pages: int, row_count: int, answers: Mapping[str, int]) -> Sample:
+        """A data point for the plots."""
         at, last_pages, last_rows = self._last_sample
+        now = max(now, at + 1e-3)
         p50, p95 = self._host_watch.latencies()
         failed = sequences.count(self._db, self._run, "failed")
         queue = sequences.count(self._db, self._run, "ready", "delayed")

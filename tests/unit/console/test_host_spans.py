@@ -19,4 +19,5 @@ from tests.console.builders import host
     ],
 )
 def test_a_host_that_waits_for_its_login_says_so(changes: dict[str, Any], shown: str) -> None:
-    assert next_span(host("shop.example:443", **changes))[0] == shown
+    assert next_span(host("shop.example:443", **changes), is_live=True)[0] == shown
+    assert next_span(host("shop.example:443", **changes), is_live=False)[0] == "-"

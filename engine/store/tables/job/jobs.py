@@ -15,6 +15,11 @@ MAX_CRASHES = 3
 """Node deaths after which a job is FAILED: one while others were held, two while it was held alone."""
 
 
+def given_priority(priority: int) -> int:
+    """The priority that the defs give a job; a job that is to come last is lowered by `PRIORITY_RANGE`."""
+    return (priority + PRIORITY_RANGE // 2) % PRIORITY_RANGE - PRIORITY_RANGE // 2
+
+
 def _states_before(*targets: JobState) -> str:
     return source_states(JOB_TRANSITIONS, *targets)
 

@@ -1,6 +1,7 @@
 """Writes the table `samples`: progress and rates of a run every few seconds, for plots."""
 
 from collections.abc import Mapping
+from statistics import median
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ ON CONFLICT DO NOTHING
 _SINCE = """
 SELECT at, pages, rows, failed, queue, answers, p50, p95 FROM samples WHERE run = ? AND at >= ? ORDER BY at
 """
+
+_P95 = "SELECT p95 FROM samples WHERE run = ? AND p95 IS NOT NULL"
 
 RETENTION_SECONDS = 6 * 3600.0
 """Older samples are deleted."""
@@ -39,6 +42,12 @@ def add(db: Database, run: int, sample: Sample) -> None:
     at, pages, rows, failed, queue, answers, p50, p95 = sample
     db.execute(_ADD, (run, at, pages, rows, failed, queue, orjson.dumps(dict(answers)).decode(), p50, p95))
     db.execute("DELETE FROM samples WHERE run = ? AND at < ?", (run, sample.at - RETENTION_SECONDS))
+
+
+def typical_p95(db: Database, run: int) -> float | None:
+    """The median of the p95 of the run's samples, in seconds; None without answers."""
+    values = [float(row[0]) for row in db.all(_P95, (run,))]
+    return median(values) if values else None
 
 
 def list_since(db: Database, run: int, at: float) -> list[Sample]:
