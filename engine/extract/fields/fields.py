@@ -157,9 +157,9 @@ class FieldReader:
         nodes = self._selector.all(scope) if field.all else [self._selector.first(scope)]
         urls: list[str] = []
         for node in nodes:
-            budget.time_budget.check_patience()
             text = None if node is None else read_node(node, field.attribute)
             for url in read_candidates(text or "", largest=field.largest):
+                budget.time_budget.check_patience()
                 urls.append(join(budget.page.base, url, keep_fragment=True) or url)
                 budget.charge(urls[-1])
         return self._make_list(urls, budget) if field.is_list else self._make_value(next(iter(urls), None), budget)

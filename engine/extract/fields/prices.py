@@ -58,6 +58,9 @@ class PriceReader:
 
         self._find_currency = LibraryPrice.fromstring
         self._may_guess = decimal_mark is None and group_mark is None
+        marks = {"decimalMark": decimal_mark, "groupMark": group_mark}
+        given = [f"`{name}: '{mark}'`" for name, mark in marks.items() if mark is not None]
+        self._with_marks = f" with {' and '.join(given)}" if given else ""
         decimal = None if decimal_mark is None else _to_plain(decimal_mark)
         group = None if group_mark is None else _to_plain(group_mark) or " "
         decimals = {decimal} if decimal else {".", ","} - {group}
@@ -78,7 +81,7 @@ class PriceReader:
             plain = _EURO_BEFORE_CENTS.sub(rf"{_DECIMAL}\1", plain)
         number = self._find_number(plain)
         if number is None:
-            raise ValueError(f"{quote_text(text)} has no price")
+            raise ValueError(f"{quote_text(text)} has no price{self._with_marks}")
         currency = self._find_currency(text).currency
         before, after = plain[: number.start()], plain[number.end() :]
         whole, decimals, mark = number["whole"] or "", number["decimals"] or "", number["group"]

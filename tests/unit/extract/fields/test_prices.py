@@ -130,7 +130,8 @@ def test_marks_decide_where_the_text_does_not() -> None:
     assert amount("3,350 €", group_mark=".") == "3.350"
     assert amount("1’500.50", decimal_mark=".", group_mark="’") == "1500.50"
     assert amount("1,25,000", group_mark=",") == "125000"
-    assert "has no price" in reason("<p>3.35 €</p>", selector="p", type="price", decimal_mark=",")
+    given = reason("<p>3.35 €</p>", selector="p", type="price", decimal_mark=",")
+    assert given == "'3.35 €' has no price with `decimalMark: ','`"
 
 
 @pytest.mark.parametrize(

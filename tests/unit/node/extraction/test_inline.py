@@ -160,6 +160,11 @@ ANCESTORS = {"fields": fields(*["span div div"] * 20)}
 BLOCKS = {"block": "p", "fields": fields(*[f".a{number} b" for number in range(20)])}
 NESTED_BLOCKS = {"block": "div", "fields": fields(*[f".a{number}" for number in range(20)], "i")}
 MARKUP = {"block": "div", "fields": (Field(name="f", attribute="outerHtml"), Field(name="g"))}
+TABLES = {"fields": (Field(name="f", selector="table", type="table", all=True),) * 20}
+CANDIDATES = {
+    "fields": (Field(name="f", selector="img", attribute="srcset", all=True),) * 20,
+    "links": (Link(selector="img", attribute="srcset"),),
+}
 WORST: dict[str, tuple[str, dict[str, object]]] = {
     "attributes": (f"<p {attributes(MAX_INLINE_BYTES - 100)}><b>x", PLAIN),
     "attributes in quotes": ("<p a='>' " + attributes(MAX_INLINE_BYTES - 9_000).replace(" k", " k='>' k"), PLAIN),
@@ -183,6 +188,11 @@ WORST: dict[str, tuple[str, dict[str, object]]] = {
     ),
     "siblings": ("<p>x" * 8_000, {"fields": fields(*["i + p + p"] * 20)}),
     "links": ("<a href=?1>" * 5_400, {"links": (Link(selector="p > a"),) * 20}),
+    "wide cells": ("<table><tr>" + "<td colspan=1000>" * 3_400, TABLES),
+    "rows of cells": ("<table>" + "<tr><td rowspan=0>x" * 3_000, TABLES),
+    "nested tables": ("<table><tr><td>" * 2_600, TABLES),
+    "rows that meet spans": ("<table><tr>" + "<td rowspan=2>" * 4_000, {"block": "tr", "fields": fields("td")}),
+    "candidates": (f"<img srcset='{'a 1x,' * 11_900}'>", CANDIDATES),
     "text": ("<p>" + "&amp;" * 11_900, {"fields": fields("p", match="a+b")}),
     "pattern": (f"<b>{'a' * 59_000}!</b>", {"fields": fields("b", match="^(a|aa)+$")}),
 }
