@@ -39,7 +39,7 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
     is_latest = run_id is None or (view.run is not None and view.run.id == run_id)
     if not is_latest:
         view = _read_earlier(data, run_id)
-    if supervisor_pid(view) is None:
+    elif supervisor_pid(view) is None:
         view = end_orphans(view)
     alarm = supervisor_alarm(data, view)
     if as_json:
@@ -87,13 +87,13 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
 
 
 def _read_earlier(data: Path, run_id: str | None) -> "Snapshot":
-    """The snapshot of an earlier run, without what the living supervisor does. Raises UsageError."""
-    from console.client import open_latest_run
+    """The snapshot of an earlier run, without alarms and what the living supervisor does. Raises UsageError."""
+    from console.client import end_orphans, open_latest_run
     from engine.store.read import snapshot
 
     with open_latest_run(data, run_id=run_id) as (db, run):
-        view = snapshot.read(db, run=run.seq)
-    return replace(view, epoch=None, defs_problems=[], defs_saved=None, helpers=[])
+        view = replace(snapshot.read(db, run=run.seq), epoch=None, defs_problems=[], defs_saved=None, helpers=[])
+    return replace(end_orphans(view), alarms=[])  # nothing can be done about an earlier run
 
 
 def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
