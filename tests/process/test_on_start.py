@@ -9,6 +9,7 @@ import pytest
 from engine.processes.user_command import UserCommand
 from tests.sample import sampled
 
+from .helper_tables import is_alive
 from .library import Library
 from .project import Project, until
 from .site import Site
@@ -59,7 +60,7 @@ def test_a_stop_kills_it_with_its_children(project: Project, site: Site, stop: s
     project.write(Library(site, shelves=1).defs())
     running = project.start(*setting("on_start", "sh", "-c", "sleep 60 & echo $! > pid; wait"))
     pid = project.folder / "pid"
-    assert until(lambda: pid.exists() and pid.read_text().strip())
+    assert until(lambda: pid.exists() and pid.read_text().strip(), 40)
     watch = Stopwatch()
     if isinstance(stop, str):
         assert project.run_with_data(stop).code == 0
@@ -67,7 +68,7 @@ def test_a_stop_kills_it_with_its_children(project: Project, site: Site, stop: s
         running.send(stop)
     assert running.wait().code == code
     assert watch.seconds() < 6
-    assert until(lambda: not Path(f"/proc/{int(pid.read_text())}").exists())
+    assert until(lambda: not is_alive(int(pid.read_text()))), "a zombie waits for the first process of its machine"
     assert site.paths == []
 
 
