@@ -26,6 +26,7 @@ from engine.model.fingerprint import list_query_rules
 from engine.model.host import product_token
 from engine.model.job import Request
 from engine.model.retry_policy import FOUND, SEE_OTHER, classify_status
+from engine.model.variables import decode_variables
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page
 from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
 from engine.node.loading.pool import LoaderPool
@@ -118,7 +119,7 @@ class _PageFetch:
             return await self._follow_redirects(chain)
         except FetchFailed as failure:
             raise PageUnavailable(
-                f"{url}: {failure.reason}", failure.remedy or "Try again, or give a file."
+                f"{decode_variables(url)}: {failure.reason}", failure.remedy or "Try again, or give a file."
             ) from failure
         finally:
             if self._page_loader is not None:

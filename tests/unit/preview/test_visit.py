@@ -58,3 +58,10 @@ def test_a_cookie_wall_and_a_refresh_are_passed() -> None:
         )
         with pytest.raises(PageUnavailable, match="redirect loop"):
             fetch_page(site.url("/wall"), Definitions(), Settings(robots=False))
+
+
+def test_a_variable_that_is_not_set_is_named_in_the_url_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNSET", raising=False)
+    with pytest.raises(PageUnavailable) as caught:
+        fetch_page("http://127.0.0.1:1/%{env.UNSET}", Definitions(), Settings(robots=False))
+    assert caught.value.message == "http://127.0.0.1:1/%{env.UNSET}: environment variable UNSET is not set"
