@@ -157,8 +157,8 @@ def without_supervisor(alarms: Iterable[Alarm], run: Run) -> list[Alarm]:
     if run.stage == Stage.SHUTDOWN_COMPLETE:
         return [Alarm("jobs-ready", "jobs are READY again: `crawl-console run` resumes the run"), *kept]
     text = "the supervisor is gone: `crawl-console run` resumes the run; nothing was lost"
-    silence = max(0.0, boottime() - run.recorded_at) if run.recorded_at else 0.0
-    return [Alarm("supervisor-lost", text, "bad", since=time.time() - silence), *kept]
+    since = time.time() - max(0.0, boottime() - run.recorded_at) if run.recorded_at else run.created_at
+    return [Alarm("supervisor-lost", text, "bad", since=since), *kept]
 
 
 class AlarmKeeper:

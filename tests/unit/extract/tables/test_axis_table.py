@@ -18,7 +18,7 @@ from engine.extract.tables.axis_finder import CssFinder
 from engine.model.axis import FROM_DATE_SCRIPT, Axis, AxisFilter, AxisTable, DateConverter, SelectorFlavour
 from engine.model.definition import DataDef
 from engine.model.job import locator_key
-from engine.model.record import Extraction
+from engine.model.record import Extraction, RecordCounts
 
 CONTEXT = Context(group="g", locator="acme", locator_url="", depth=0, run="r", run_time="")
 HTML = """
@@ -68,7 +68,9 @@ def test_items_by_dims_up_to_the_break_with_the_last_axis_fastest() -> None:
         ("Reserves", "Dec '15", "-"), ("Book Value", "Dec '16", "5"), ("Book Value", "Dec '15", "not found"),
     ]  # fmt: skip
     assert extract(TABLE).filtered == 2
-    assert extract(TABLE).counts == (6, 0, (("item", 0), ("year", 0), ("fact", 2))), "a replaced fact is missing"
+    assert extract(TABLE).counts == RecordCounts(6, 0, (("item", 0), ("year", 0), ("fact", 2)), 2), (
+        "a replaced fact is missing"
+    )
 
 
 def test_the_same_by_xpath_with_the_table_body_a_browser_adds() -> None:
