@@ -29,6 +29,11 @@ _BLOCK = """
 SELECT d.value ->> 'block' FROM def_versions v, json_each(v.definitions, '$.data_defs') d
 WHERE v.version = ? AND d.value ->> 'name' = ?
 """
+_REQUIRED = """
+SELECT f.value ->> 'name', f.value ->> 'selector'
+FROM def_versions v, json_each(v.definitions, '$.data_defs') d, json_each(d.value, '$.fields') f
+WHERE v.version = ? AND d.value ->> 'name' = ? AND f.value ->> 'required'
+"""
 _ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 MIN_RECORDS = 20
@@ -66,10 +71,7 @@ class DataWarning(Struct, frozen=True):
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
     """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
     warnings = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
-    for name, data_def in data_defs.items():
-        if not data_def.records and (data_def.pages >= MIN_PAGES or (data_def.pages and run.state is RunState.DONE)):
-            block = db.value(_BLOCK, (run.defs_version, name))
-            warnings.append(DataWarning("no-rows", _describe_no_rows(name, data_def, block), data_def=name))
+    warnings += [warning for name, data_def in data_defs.items() for warning in _of_rows(db, run, name, data_def)]
     warnings += [
         DataWarning(code, text, name, subject=field or None)
         for name, field, code, text in health.list_warnings(db, run.seq)
@@ -100,6 +102,21 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     return warnings
 
 
+def _of_rows(db: Database, run: Run, name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
+    """A dataDef that gave no row, with the selector that may be to blame."""
+    records = data_def.records
+    if data_def.rejected and data_def.rejected >= records:
+        text = f"every record of {name} was rejected ({records:,})"
+        for field, selector in db.all(_REQUIRED, (run.defs_version, name)):
+            if data_def.missing.get(field, 0) >= records:
+                text += f": {field} was never filled" + (f" by `{selector}`" if selector else "")
+                break
+        yield DataWarning("all-rejected", text, data_def=name)
+    elif not records and (data_def.pages >= MIN_PAGES or (data_def.pages and run.state is RunState.DONE)):
+        block = db.value(_BLOCK, (run.defs_version, name))
+        yield DataWarning("no-rows", _describe_no_rows(name, data_def, block), data_def=name)
+
+
 def _describe_no_rows(name: str, data_def: DataDefHealth, block: str | None) -> str:
     pages = plural(data_def.pages, "page")
     if data_def.filtered:
@@ -112,8 +129,6 @@ def _describe_no_rows(name: str, data_def: DataDefHealth, block: str | None) -> 
 
 def _of_data_def(name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
     records = data_def.records
-    if data_def.rejected and data_def.rejected >= records:
-        yield DataWarning("all-rejected", f"every record of {name} was rejected ({records:,})", data_def=name)
     if records < MIN_RECORDS:
         return
     for field, missing in data_def.missing.items():

@@ -24,6 +24,7 @@ def count_pages(
     missing: tuple[tuple[str, int], ...] = (),
     records: int = 30,
     filtered: int = 0,
+    rejected: int = 0,
     data_def: DataDef = DEFS.data_defs[0],
 ) -> None:
     group = TaskGroup(name="g", tasks=(Task(name="t", data_def="book"),))
@@ -33,7 +34,7 @@ def count_pages(
     store.seed("http://a/1")
     (job,) = store.take("http://a/1")
     book = int(store.db.value("SELECT max(id) FROM data_defs"))
-    store.commit(store.done(job, PageCounts(book, RecordCounts(records, 0, missing, filtered)), *more))
+    store.commit(store.done(job, PageCounts(book, RecordCounts(records, rejected, missing, filtered)), *more))
 
 
 def test_fields_that_differ_by_a_digit_have_their_own_warnings(store: StoreHarness) -> None:
@@ -102,3 +103,24 @@ def test_a_finished_run_says_why_a_data_def_gave_no_row(
     assert found() == [], "a run that is not DONE may find rows yet"
     store.db.execute("UPDATE runs SET state = 'DONE' WHERE seq = ?", (store.run,))
     assert found() == [DataWarning("no-rows", text, "book")]
+
+
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [
+        ((("a", 3), ("b", 3), ("c", 3)), "every record of book was rejected (3): b was never filled by `.b`"),
+        ((("a", 3), ("b", 2), ("c", 3)), "every record of book was rejected (3): c was never filled"),
+        ((("a", 3), ("b", 0), ("c", 0)), "every record of book was rejected (3)"),
+    ],
+)
+def test_a_data_def_whose_records_were_all_rejected_names_the_field(
+    store: StoreHarness, missing: tuple[tuple[str, int], ...], text: str
+) -> None:
+    fields = (
+        Field(name="a", selector=".a"),
+        Field(name="b", selector=".b", required=True),
+        Field(name="c", required=True),
+    )
+    count_pages(store, missing=missing, records=3, rejected=3, data_def=DataDef(name="book", fields=fields))
+    found = find_warnings(store.db, runs.get(store.db, store.run), health.read(store.db, store.run))
+    assert [one for one in found if one.data_def] == [DataWarning("all-rejected", text, "book")]
