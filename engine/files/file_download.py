@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import errno
 import hashlib
+import json
 import re
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -121,12 +122,16 @@ class FileDownload:
         """Why the answer is not the file; the rest of it is not read."""
 
     def request_headers(self, url: str) -> dict[str, str]:
-        """The headers to add to the request to this URL: those that continue the part, if that may be possible."""
+        """The headers to add to the request to this URL: those that continue the part, or ask for a newer file."""
         headers = {"Accept-Encoding": "identity"}
         note = self._part.note
         if note is not None and note.url == _hash_url(url) and self._part.earlier_size < self._limits.max_file:
             self._continues_at = self._part.earlier_size
             headers |= {"Range": f"bytes={self._continues_at}-", "If-Range": note.validator}
+        elif self._part.held is not None and self._part.validators:
+            sender, conditions = json.loads(self._part.validators)
+            if sender == _hash_url(url):  # validators of another URL say nothing
+                headers |= dict(conditions)
         return headers
 
     async def read(
@@ -304,6 +309,11 @@ class _Decoder:
 
 def _deadline(seconds: float) -> float:
     return asyncio.get_running_loop().time() + seconds
+
+
+def to_validators(url: str, conditions: Sequence[tuple[str, str]]) -> str:
+    """The stored form of the headers that ask this URL for a newer file; empty without such headers."""
+    return json.dumps([_hash_url(url), conditions]) if conditions else ""
 
 
 def _hash_url(url: str) -> str:

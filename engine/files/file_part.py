@@ -48,6 +48,11 @@ class FilePart:
         self.note: PartNote | None = None
         """Of the part that an earlier attempt left; None: it starts again."""
         self.earlier_size = 0
+        self._held_path = folder.held(name)
+        self.held: StoredFile | None = None
+        """The file of an earlier run, held for this one."""
+        self.validators = ""
+        """Of the held file: the hash of its URL, and the headers that ask for a newer one."""
         self.finished: StoredFile | None = None
         """The whole file, which an earlier attempt completed without recording that."""
 
@@ -98,14 +103,27 @@ class FilePart:
         """SHA-256 of the written bytes, in hex."""
         return self._hash.hexdigest()
 
+    def hold(self, source: Path, stored: StoredFile) -> bool:
+        """Keep the file of an earlier run, as a second name of it; False: it is not there, or damaged."""
+        with self._lock, contextlib.suppress(OSError):
+            self._open_fd  # noqa: B018 - the part must be open
+            self._held_path.unlink(missing_ok=True)
+            os.link(source, self._held_path)
+            with self._held_path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size == stored.size:
+                    is_whole = hashlib.file_digest(file, "sha256").hexdigest() == stored.hash
+                    self.held = stored if is_whole else None
+        return self.held is stored
+
     def finish(self, stored: StoredFile) -> None:
         """Give the file its name: from now on it is complete, also after a power loss. Raises OSError.
 
         The note lets an attempt after a kill find it without a request. A file that has the same name has the same
-        content, unless it was damaged.
+        content, unless it was damaged. A held file with that content gets the name instead: equal files are one.
         """
         with self._lock:
-            os.fsync(self._open_fd)
+            if self.held is None or self.held.hash != stored.hash:
+                os.fsync(self._open_fd)
             _write_note(self._note_path, {"done": asdict(stored)})
             self._move(stored)
 
@@ -125,6 +143,7 @@ class FilePart:
             if fd is None:
                 return
             with contextlib.suppress(OSError):
+                self._held_path.unlink(missing_ok=True)
                 is_empty = os.fstat(fd).st_size == 0
                 if (self._is_discarded or is_empty) and _is_in_place(fd, self._path):
                     self._path.unlink(missing_ok=True)
@@ -140,6 +159,9 @@ class FilePart:
 
     def _move(self, stored: StoredFile) -> None:
         target = self._folder.output / stored.path
+        is_held = self.held is not None and self.held.hash == stored.hash
+        if is_held and not _has_size(target, stored.size):
+            self._held_path.rename(target)
         if _has_size(target, stored.size):
             self._path.unlink(missing_ok=True)
         else:

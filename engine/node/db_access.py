@@ -18,6 +18,7 @@ from engine.store.tables.host.host_logins import HostLogin
 from engine.store.tables.host.hosts import StoredRobots
 from engine.store.tables.job import jobs, linked_jobs, locators, step_values
 from engine.store.tables.row import files
+from engine.store.tables.row.files import EarlierFile
 from engine.store.transactions import page_limit
 
 _BUSY_SECONDS, _BUSY_PAUSE = 5.0, 0.5
@@ -106,6 +107,14 @@ class DbAccess:
     def file_path(self, run: int, digest: str) -> str | None:
         """The path of a file of the run with that content; None: the run has no such file."""
         return files.find_path(self._reader, run, digest)
+
+    def earlier_file(self, job: LeasedJob) -> EarlierFile | None:
+        """The file that an earlier run had at the URL of the job."""
+        return files.find_earlier(self._reader, job.run, job.url)
+
+    def equal_file(self, run: int, digest: str) -> EarlierFile | None:
+        """A file with that content of an earlier run."""
+        return files.find_equal(self._reader, run, digest)
 
     def read(self, work: Callable[[Database], None]) -> None:
         """Call `work` with the reader."""

@@ -14,10 +14,10 @@ from engine.node.def_cache import DefCache
 from engine.node.extraction.extractor import PageExtractor
 from engine.node.extraction.page_extraction import ExtractionUnavailable
 from engine.node.extraction.process_pool import ExtractionPool
-from engine.node.handlers.file_job import FileHandler
+from engine.node.handlers.file_job import FileHandler, KeepFreshFile
 from engine.node.handlers.file_rows import FileRows
 from engine.node.handlers.follow_refresh import FollowRefresh
-from engine.node.handlers.freshness import Revalidation
+from engine.node.handlers.freshness import FreshnessRules, Revalidation
 from engine.node.handlers.hop_rules import (
     ClaimTarget,
     EndRobotsRedirects,
@@ -126,6 +126,9 @@ class Pipeline:
         read, extract = ReadBody(sender, db_access, outcomes), Extract(page_extractor, outcomes)
         refresh = FollowRefresh(outcomes, (stay, keep_login, LeaseAgain(outcomes, always=True)))
         finish = CheckLogin(outcomes), CheckCanonical(outcomes), HoldFiles(FileRows(def_cache)), Finish(outcomes)
+        download = FileHandler(
+            fetch(stay, keep_login, keep_body, lease_again, obey_robots), file_parts, outcomes, db_access
+        )
         self._stages: dict[JobKind, tuple[PageStage, ...]] = {
             JobKind.PAGE: (
                 need_login, start, obey_robots, wait,
@@ -134,10 +137,8 @@ class Pipeline:
             ),
             JobKind.EXTRACT: (read, extract, *finish),
             JobKind.FILE: (
-                need_login, start, obey_robots, wait,
-                FileHandler(
-                    fetch(stay, keep_login, keep_body, lease_again, obey_robots), file_parts, outcomes, db_access
-                ),
+                KeepFreshFile(download, FreshnessRules(def_cache, settings.live_seconds)),
+                need_login, start, obey_robots, wait, download,
             ),
             JobKind.SITEMAP: (
                 start, obey_robots, wait, fetch(stay, keep_body, lease_again, obey_robots),

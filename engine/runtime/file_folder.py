@@ -48,6 +48,10 @@ class FileFolder:
         """The file with the data needed to continue it."""
         return self.parts / f"{name}.json"
 
+    def held(self, name: str) -> Path:
+        """A second name of an earlier run's file, while the site is asked whether it has changed."""
+        return self.parts / f"{name}.held"
+
     def remove_parts(self) -> None:
         """Delete the rest of incomplete downloads, and the folder if it is empty."""
         shutil.rmtree(self.parts, ignore_errors=True)

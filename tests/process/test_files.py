@@ -2,8 +2,10 @@
 
 import json
 import shlex
+import shutil
 import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -315,3 +317,71 @@ def test_jobs_of_files_are_listed_by_their_kind(project: Project, site: Site) ->
         site.url(path) for path in ("/logo.png", "/paper/0-0.pdf", "/paper/0-1.pdf")
     }
     assert site.url("/logo.png") not in project.run_with_data("jobs", "--json").out
+
+
+def tagged(content: bytes, tag: str, unchanged: list[str]) -> Callable[[Request], Page]:
+    """A file that is answered with 304 while its validator is named; those paths are noted."""
+
+    def serve(request: Request) -> Page:
+        if request.headers.get("if-none-match") == tag:
+            unchanged.append(request.path)
+            return Page(b"", 304, {"ETag": tag})
+        return Page(content, headers={"Content-Type": PDF, "ETag": tag})
+
+    return serve
+
+
+def inodes(project: Project) -> dict[str, set[int]]:
+    """By name: the inodes that the files of all runs with that name have."""
+    found: dict[str, set[int]] = {}
+    for path in project.data.glob("output/[0-9a-z]*/files/*.pdf"):
+        if not path.parent.parent.is_symlink():
+            found.setdefault(path.name, set()).add(path.stat().st_ino)
+    return found
+
+
+def test_later_runs_ask_by_live_and_etag_and_equal_files_are_one_on_disk(project: Project, site: Site) -> None:
+    unchanged: list[str] = []
+    site["/tagged.pdf"] = tagged(b"%PDF tagged", '"v1"', unchanged)
+    site["/plain.pdf"] = Page(b"%PDF plain", headers={"Content-Type": PDF})
+    site["/moved.pdf"] = redirect("/tagged2.pdf")
+    site["/tagged2.pdf"] = tagged(b"%PDF two", 'W/"w"', unchanged)
+    names = ("tagged", "plain", "moved")
+    site["/page"] = html("".join(entry(name, f"/{name}.pdf") for name in names))
+    write_defs(project, [site.url("/page")])
+    expected = {"tagged": paper(b"%PDF tagged"), "plain": paper(b"%PDF plain"), "moved": paper(b"%PDF two")}
+
+    def crawl_again(*arguments: str, asked: list[str], same: list[str]) -> None:
+        site.clear_log()
+        unchanged.clear()
+        project.crawl(*arguments)
+        assert sorted(path for path in site.paths if path.endswith(".pdf")) == asked
+        assert sorted(unchanged) == same
+        assert values_of(project, "paper") == expected
+        assert stored_files(project) == {value["hash"] for value in expected.values()}
+        assert_exact_sums(project)
+        verified = json.loads(project.run_with_data("state", "--verify", "--json").out)
+        assert verified["valid"]
+
+    asked = ["/moved.pdf", "/plain.pdf", "/tagged.pdf", "/tagged2.pdf"]
+    crawl_again(asked=asked, same=[])
+    crawl_again(asked=asked, same=["/tagged.pdf", "/tagged2.pdf"])
+    assert [len(one) for one in inodes(project).values()] == [1, 1, 1]
+    crawl_again("--set", "live=P1D", asked=[], same=[])
+    assert [len(one) for one in inodes(project).values()] == [1, 1, 1]
+    site["/tagged.pdf"] = tagged(b"%PDF new", '"v2"', unchanged)
+    expected["tagged"] = paper(b"%PDF new")
+    crawl_again(asked=asked, same=["/tagged2.pdf"])
+    runs = [path for path in (project.data / "output").iterdir() if not path.is_symlink()]
+    assert len(runs) == 4
+    latest = (project.data / "output" / "latest").resolve()
+    for path in runs:
+        if path != latest:
+            shutil.rmtree(path)
+    assert stored_files(project) == {value["hash"] for value in expected.values()}, "deletion leaves other runs alone"
+    newest = latest / expected["plain"]["path"]
+    newest.write_bytes(b"%PDF damaged")
+    crawl_again("--set", "live=P1D", asked=["/plain.pdf"], same=[])
+    shutil.rmtree(latest)
+    shutil.rmtree((project.data / "output" / "latest").resolve())
+    crawl_again("--set", "live=P1D", asked=asked, same=[])

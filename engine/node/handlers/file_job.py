@@ -1,24 +1,30 @@
 """Downloads the file of a job into the run's folder; a file that is already there costs no request."""
 
+import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from engine import urls
 from engine.errors import StorageError
+from engine.files.file_download import to_validators
 from engine.files.file_part import FilePart, PartInUse
 from engine.http.byte_budget import NoRoom
 from engine.http.errors import FetchFailed
 from engine.http.response import FetchResponse
 from engine.model.file import FILES_FOLDER, StoredFile, bare_type, file_extension
 from engine.model.job import OPEN_STATES, JobState, LeasedJob
+from engine.model.retry_policy import NOT_MODIFIED
 from engine.node.db_access import DbAccess
+from engine.node.handlers.freshness import FreshnessRules, list_conditions
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.requests.file_parts import FileParts
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
-from engine.store.tables.row.files import DownloadedFile
+from engine.store.tables.row.files import DownloadedFile, EarlierFile
 
 
 class FileHandler(Struct, frozen=True):
@@ -31,9 +37,26 @@ class FileHandler(Struct, frozen=True):
 
     async def run(self, job: LeasedJob, page: VisitedPage) -> JobOutcome:
         """The outcome of a job. Raises NoRoom."""
+        outcome = await self._with_part(job, partial(self._download, job, page))
+        assert outcome is not None
+        return outcome
+
+    async def keep(self, job: LeasedJob, earlier: EarlierFile) -> JobOutcome | None:
+        """The outcome with the file of an earlier run; None: it is not there, or damaged. Raises NoRoom."""
+
+        async def hold(part: FilePart) -> JobOutcome | None:
+            if part.finished is None and await self.parts.hold(part, earlier):
+                return await self._keep(job, part, earlier, earlier.at, "stored")
+            return None
+
+        return await self._with_part(job, hold)
+
+    async def _with_part(
+        self, job: LeasedJob, work: Callable[[FilePart], Awaitable[JobOutcome | None]]
+    ) -> JobOutcome | None:
         outcome = None
         try:
-            outcome = await self._download(job, page, await self.parts.open(job))
+            outcome = await work(await self.parts.open(job))
         except PartInUse:
             raise NoRoom from None  # an interrupted attempt is still ending
         except (OSError, StorageError) as error:
@@ -45,7 +68,10 @@ class FileHandler(Struct, frozen=True):
 
     async def _download(self, job: LeasedJob, page: VisitedPage, part: FilePart) -> JobOutcome:
         if part.finished is not None:
-            return self._downloaded(job, part, part.finished, job.url, "was there")
+            return self._downloaded(job, part, DownloadedFile(part.finished), job.url, "was there")
+        earlier = self.db_access.earlier_file(job)
+        if earlier is not None and await self.parts.hold(part, earlier):
+            part.validators = earlier.validators
         fetched = await self.fetch.run(job, page)
         if isinstance(fetched, JobOutcome):
             return fetched
@@ -56,13 +82,31 @@ class FileHandler(Struct, frozen=True):
             return self.outcomes.refused(job, url, response)
         if response.file_problem is not None:
             return self.outcomes.ended(job, JobState.FAILED, response.file_problem, url, hops=hops)
-        if not response.is_file:
+        shown_time = f"{response.elapsed * 1000:.0f} ms"
+        if response.status == NOT_MODIFIED and earlier is not None and part.held is not None:
+            outcome = await self._keep(job, part, earlier, time.time(), shown_time)
+        elif response.is_file:
+            if (part.held is None or part.held.hash != part.digest) and (
+                equal := self.db_access.equal_file(job.run, part.digest)
+            ):
+                await self.parts.hold(part, equal)
+            stored = self._name(job, part, response, url)
+            await self.parts.run(partial(part.finish, stored))
+            new = DownloadedFile(stored, time.time(), to_validators(url, list_conditions(response.headers)))
+            outcome = self._downloaded(job, part, new, url, shown_time)
+        else:
             return self._without_file(job, response, url, hops)
-        stored = self._name(job, part, response, url)
-        await self.parts.run(partial(part.finish, stored))
-        outcome = self._downloaded(job, part, stored, url, f"{response.elapsed * 1000:.0f} ms")
         outcome.hops, outcome.target = hops, fetched.target
         return outcome
+
+    async def _keep(
+        self, job: LeasedJob, part: FilePart, earlier: EarlierFile, at: float, shown_time: str
+    ) -> JobOutcome:
+        """The file of an earlier run is that of this one, too."""
+        path = self.db_access.file_path(job.run, earlier.file.hash) or earlier.file.path
+        stored = replace(earlier.file, path=path)
+        await self.parts.run(partial(part.finish, stored))
+        return self._downloaded(job, part, DownloadedFile(stored, at, earlier.validators), job.url, shown_time)
 
     def _without_file(self, job: LeasedJob, response: FetchResponse, url: str, hops: int) -> JobOutcome:
         """The outcome for another status than 200."""
@@ -86,10 +130,11 @@ class FileHandler(Struct, frozen=True):
         path = self.db_access.file_path(job.run, digest) or f"{FILES_FOLDER}/{digest}.{extension}"
         return StoredFile(path, part.size, digest, bare_type(type_))
 
-    def _downloaded(self, job: LeasedJob, part: FilePart, stored: StoredFile, url: str, time: str) -> JobOutcome:
-        text = f"file {time:>7} {stored.size / 1000:4.0f} kB  {urls.without_credentials(url)} → {stored.path}"
+    def _downloaded(self, job: LeasedJob, part: FilePart, new: DownloadedFile, url: str, shown_time: str) -> JobOutcome:
+        stored = new.file
+        text = f"file {shown_time:>7} {stored.size / 1000:4.0f} kB  {urls.without_credentials(url)} → {stored.path}"
         event = self.outcomes.event(job, "INFO", text)
-        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(DownloadedFile(stored), event))
+        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(new, event))
         outcome.release_when_settled(part.forget_note)
         return outcome
 
@@ -99,3 +144,16 @@ class FileHandler(Struct, frozen=True):
         outcome = self.outcomes.fetch_failed(job, job.url, failure)
         outcome.remove(HostFailure)
         return outcome
+
+
+class KeepFreshFile(Struct, frozen=True):
+    """Ends jobs whose file an earlier run has, while it is younger than `live`: nothing is asked for."""
+
+    handler: FileHandler
+    freshness: FreshnessRules
+
+    async def run(self, job: LeasedJob, page: VisitedPage) -> VisitedPage | JobOutcome:
+        earlier = self.handler.db_access.earlier_file(job)
+        if earlier is None or not self.freshness.is_file_fresh(job, earlier.at):
+            return page
+        return await self.handler.keep(job, earlier) or page

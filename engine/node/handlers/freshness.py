@@ -53,6 +53,12 @@ class FreshnessRules:
             return stored.asked_at > time.time() - group.recrawl.clamp(stored.recrawl_after)
         return stored.asked_at > self.oldest(job)
 
+    def is_file_fresh(self, job: LeasedJob, at: float) -> bool:
+        """Whether a file of that wall-clock second needs no request. With `recrawl` the site is always asked."""
+        group = self._def_cache.task_group(job.defs_version, job.group)
+        live = self._default_live if group.live is None else group.live
+        return group.recrawl is None and at > time.time() - live
+
 
 class StoredVersion(NamedTuple):
     """The stored version of a page."""

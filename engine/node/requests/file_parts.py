@@ -1,15 +1,19 @@
 """The parts of the files that a node is downloading, by job."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
 
 from engine.files.file_download import FileDownload, FileLimits
 from engine.files.file_part import FilePart
 from engine.model.job import LeasedJob, file_key
 from engine.runtime.file_folder import FileFolder
 from engine.settings import Settings
+from engine.store.tables.row.files import EarlierFile
 
+_T = TypeVar("_T")
 _THREADS = 4
 """Threads that write, hash and flush; a disk is not faster with more."""
 
@@ -29,9 +33,14 @@ class FileParts:
         await self.run(part.open)
         return part
 
-    async def run(self, work: Callable[[], None]) -> None:
+    def hold(self, part: FilePart, earlier: EarlierFile) -> Awaitable[bool]:
+        """Hold the file of an earlier run for a part; False: it is not there, or damaged."""
+        source = self._folder.output.parent / earlier.run / earlier.file.path
+        return self.run(partial(part.hold, source, earlier.file))
+
+    async def run(self, work: Callable[[], _T]) -> _T:
         """Work on the disk in a thread of its own: the event loop's threads resolve names."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def download(self, job: LeasedJob) -> FileDownload:
         """A request for the job's file, whose part is open."""

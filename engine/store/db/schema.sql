@@ -570,10 +570,14 @@ CREATE TABLE files (                                -- what jobs of the kind 'fi
     path TEXT NOT NULL,                             -- in the output folder of the run
     size INTEGER NOT NULL,
     hash TEXT NOT NULL,                             -- SHA-256 of the content, in hex
-    type TEXT NOT NULL                              -- content type
+    type TEXT NOT NULL,                             -- content type
+    key  BLOB NOT NULL,                             -- of the URL, as the identity of the job
+    at   REAL NOT NULL,                             -- when its site last sent it, or said that it is unchanged
+    validators TEXT NOT NULL                        -- JSON: the hash of the URL that sent it, and headers to ask by; or empty
 );
 CREATE INDEX files_job ON files(job);
-CREATE INDEX files_hash ON files(run, hash);
+CREATE INDEX files_hash ON files(hash, run);
+CREATE INDEX files_key ON files(key);
 
 CREATE TABLE held_rows (                            -- rows of a page that wait for files; never in `rows` at the same time
     id       INTEGER PRIMARY KEY AUTOINCREMENT,

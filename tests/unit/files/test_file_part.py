@@ -2,6 +2,9 @@
 
 import hashlib
 import json
+import os
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -187,3 +190,88 @@ def test_parts_are_removed_and_files_stay(folder: FileFolder) -> None:
     (folder.path / "file.pdf").write_bytes(b"x")
     folder.remove_parts()
     assert [path.name for path in folder.path.iterdir()] == ["file.pdf"]
+
+
+def earlier(folder: FileFolder, content: bytes) -> Path:
+    """A file of an earlier run."""
+    path = folder.output.with_name("old") / stored(content).path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_a_file_of_an_earlier_run_gets_a_second_name(folder: FileFolder) -> None:
+    source, file = earlier(folder, b"old"), stored(b"old")
+    part = opened(folder)
+    assert part.hold(source, file)
+    assert not (folder.output / file.path).exists()
+    part.finish(file)
+    part.close()
+    part.forget_note()
+    assert (folder.output / file.path).samefile(source)
+    assert left(folder) == set()
+    source.unlink()
+    assert (folder.output / file.path).read_bytes() == b"old"
+
+
+def test_a_download_with_the_content_of_a_held_file_is_that_file(folder: FileFolder) -> None:
+    source, file = earlier(folder, b"old"), stored(b"old")
+    for content, is_same in [(b"old", True), (b"new", False)]:
+        part = opened(folder)
+        assert part.hold(source, file)
+        part.start(None)
+        part.write(content)
+        part.finish(stored(content))
+        part.close()
+        part.forget_note()
+        assert (folder.output / stored(content).path).read_bytes() == content
+        assert (folder.output / stored(content).path).samefile(source) is is_same
+        assert left(folder) == set()
+
+
+@pytest.mark.parametrize("damage", ["gone", "shorter", "changed", "a folder"])
+def test_a_damaged_file_of_an_earlier_run_is_not_held(folder: FileFolder, damage: str) -> None:
+    source, file = earlier(folder, b"old"), stored(b"old")
+    source.unlink()
+    if damage == "a folder":
+        source.mkdir()
+    elif damage != "gone":
+        source.write_bytes(b"ol" if damage == "shorter" else b"odd")
+    part = opened(folder)
+    assert not part.hold(source, file)
+    part.close()
+    assert left(folder) == set()
+
+
+@pytest.mark.parametrize("call", ["link", "unlink", "rename", "replace", "fsync"])
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_kill_while_a_held_file_gets_its_name(
+    folder: FileFolder, monkeypatch: pytest.MonkeyPatch, call: str, at: int
+) -> None:
+    """After it the file is found without a request, or the earlier one is held again; its content is never changed."""
+    source, file = earlier(folder, b"old"), stored(b"old")
+    part = opened(folder)
+    owner = os if call in ("link", "fsync") else Path
+    usual, calls = getattr(owner, call), count(1)
+
+    def die(*arguments: object, **named: object) -> object:
+        if next(calls) == at:
+            raise KeyboardInterrupt
+        return usual(*arguments, **named)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(owner, call, die)
+        part.hold(source, file)
+        part.finish(file)
+    os.close(part._open_fd)  # what the kernel does
+    target = folder.output / file.path
+    assert not target.exists() or target.read_bytes() == b"old"
+    again = opened(folder)
+    if again.finished is None:
+        assert again.hold(source, file)
+        again.finish(file)
+    again.close()
+    again.forget_note()
+    assert target.samefile(source)
+    assert source.read_bytes() == b"old"
+    assert left(folder) == set()

@@ -1,13 +1,19 @@
 """Writes the table `files`: what jobs of the kind `file` downloaded."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from engine.model.file import StoredFile
+from engine.model.job import file_key
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, JobOutcome, Served
 
-_ADD = "INSERT INTO files (run, job, path, size, hash, type) {values}"
+_ADD = "INSERT INTO files (run, job, path, size, hash, type, key, at, validators) {values}"
+_EARLIER = """
+SELECT r.id, f.at, f.validators, f.path, f.size, f.hash, f.type FROM files f JOIN runs r ON r.seq = f.run
+WHERE {column} = ? AND f.run < ? ORDER BY f.id DESC LIMIT 1
+"""
+_EARLIER_OF_KEY, _EARLIER_OF_HASH = _EARLIER.format(column="f.key"), _EARLIER.format(column="f.hash")
 # the newest of a job counts, and only while the job is DONE
 _OF_JOBS = """
 SELECT f.job, f.path, f.size, f.hash, f.type FROM json_each(?) i
@@ -33,12 +39,36 @@ class DownloadedFile(Served):
     """What a job of the kind FILE downloaded."""
 
     file: StoredFile
+    at: float = 0.0
+    """The Unix second in which its site last sent it, or said that it is unchanged."""
+    validators: str = ""
+    """As `EarlierFile` has them."""
+
+
+class EarlierFile(NamedTuple):
+    """A file that an earlier run downloaded."""
+
+    run: str
+    """The id of that run."""
+    at: float
+    """As in `DownloadedFile`."""
+    validators: str
+    """JSON: the hash of the URL that sent it, and the headers that ask for a newer one; empty: none."""
+    file: StoredFile
 
 
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, DownloadedFile]]) -> None:
     """Record what jobs downloaded."""
-    values = [(outcome.job.id, download.file) for outcome, download in made]
-    commit.db.execute_values(_ADD, [(commit.run, job, f.path, f.size, f.hash, f.type) for job, f in values])
+    commit.db.execute_values(
+        _ADD,
+        [
+            (
+                commit.run, outcome.job.id, new.file.path, new.file.size, new.file.hash, new.file.type,
+                file_key(outcome.job.url), new.at, new.validators,
+            )
+            for outcome, new in made
+        ],
+    )  # fmt: skip
 
 
 def list_of_jobs(db: Database, jobs: Iterable[int]) -> dict[int, StoredFile]:
@@ -50,6 +80,23 @@ def find_path(db: Database, run: int, digest: str) -> str | None:
     """Where a run has a file with that content; None: nowhere."""
     path = db.value("SELECT path FROM files WHERE run = ? AND hash = ? ORDER BY id LIMIT 1", (run, digest))
     return None if path is None else str(path)
+
+
+def find_earlier(db: Database, run: int, url: str) -> EarlierFile | None:
+    """The newest file that a run before this one had at this URL."""
+    return _to_earlier(db.one(_EARLIER_OF_KEY, (file_key(url), run)))
+
+
+def find_equal(db: Database, run: int, digest: str) -> EarlierFile | None:
+    """The newest file with that content of a run before this one."""
+    return _to_earlier(db.one(_EARLIER_OF_HASH, (digest, run)))
+
+
+def _to_earlier(row: tuple[Any, ...] | None) -> EarlierFile | None:
+    if row is None:
+        return None
+    run, at, validators, *file = row
+    return EarlierFile(run, at, validators, StoredFile(*file))
 
 
 def list_recorded(db: Database, run: int, after: str, limit: int) -> list[RecordedFile]:
