@@ -22,6 +22,11 @@ SELECT host, grp, max_pages,
     ready + delayed + taken, done + failed, skipped + incomplete
 FROM sequences WHERE run = :run AND kind = 'page'
 """
+_APPENDER_LOST = """
+SELECT EXISTS (SELECT 1 FROM appenders WHERE supervisor = (SELECT max(epoch) FROM supervisors)
+        AND state IN ('DEAD', 'FAILED'))
+    AND NOT EXISTS (SELECT 1 FROM appenders WHERE run = ? AND ended_at IS NULL AND beat_age IS NOT NULL)
+"""
 _WAITS = f"""
 SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, h.backoff_until, h.strikes, h.rest_reason
 FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value
@@ -73,6 +78,8 @@ class Situation(Struct, omit_defaults=True):
     """The nearly full disk."""
     nodes: list[NodeRow] = field(default_factory=list)
     outputs: list[OutputRow] = field(default_factory=list)
+    appender_lost: bool = False
+    """Whether the appender died, and the next one is not at work yet."""
     warnings: list[DataWarning] = field(default_factory=list)
     defs_problems: list[dict[str, Any]] = field(default_factory=list)
     """Why the defs on disk are not in use."""
@@ -85,6 +92,7 @@ def read(db: Database, run: Run) -> Situation:
     situation = Situation(
         boottime(), run.state, run.stage, run.paused, run.reason, run.max_pages,
         nodes=snapshot.list_nodes(db, run.seq), outputs=snapshot.list_outputs(db, run.seq),
+        appender_lost=bool(db.value(_APPENDER_LOST, (run.seq,))),
         warnings=find_warnings(db, run, health.read(db, run.seq)),
         defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
         defs_saved=orjson.loads(supervisors.get_meta(db, "defs_saved") or "null"),

@@ -76,7 +76,7 @@ def _appender_alarms(situation: Situation) -> Iterator[Alarm]:
     if not outputs:
         return
     backlog = f"backlog {max(output.backlog for output in outputs):,}"
-    if outputs[0].pid is None:
+    if situation.appender_lost:
         yield Alarm("appender-behind", f"the appender is dead and starts again; {backlog}", "bad")
     elif (age := outputs[0].beat_age or 0.0) > _LATE_BEAT_SECONDS:
         yield Alarm("appender-behind", f"the appender has sent no heartbeat for {age:.1f} s; {backlog}")

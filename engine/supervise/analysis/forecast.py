@@ -15,10 +15,12 @@ _SMOOTHING_SECONDS = 15.0
 """The time constant of a host's pace: a measurement of this age counts a third."""
 _SETTLED_SECONDS, _SETTLED_PAGES = 5.0, 20
 """New pages within this time, or since so many pages ended, mean that more will come."""
-_GROWTH_SECONDS = 10.0
-"""The queue grows if it did so in both halves of this time."""
-_GROWTH_PAGES, _GROWTH_SHARE = 20, 0.1
-"""The least growth: in pages, and as a share of the pages that ended."""
+_GROWTHS = ((10.0, 1.0), (60.0, 0.1))
+"""The queue grows if in both halves of this time it grew by this share of the pages that ended."""
+_MIN_GROWTH = 10
+"""Pages, in each half."""
+_WARM_UP_SECONDS, _EARLY_MARGIN, _MARGIN = 10.0, 2.0, 1.3
+"""By how much a host may yet be faster than its fastest so far, at first and later."""
 
 
 _Estimate = tuple[float, str | None, str | None]
@@ -77,7 +79,9 @@ class _HostPace(Struct):
     def least_seconds(self, work: HostWork, now: float) -> float:
         """Its pages take at least as long, if they come no faster than its fastest so far."""
         backoff = max(0.0, (work.backoff_until or 0.0) - now)
-        return backoff + work.left * (1 / self.peak if self.peak > 0 else work.delay)
+        margin = _EARLY_MARGIN if self.active_seconds < _WARM_UP_SECONDS else _MARGIN
+        each = 1 / (self.peak * margin) if self.peak > 0 else work.delay
+        return backoff + work.left * (max(each, work.delay) if self.peak * work.delay <= _MARGIN else each)
 
 
 class Forecast:
@@ -155,21 +159,28 @@ class Forecast:
         """Take the next counts; whether no new page has appeared for a while."""
         moments = self._moments
         moments.append(now)
-        while len(moments) > 2 and now.at - moments[1].at >= _GROWTH_SECONDS and _has_passed(moments[1], now):
+        while len(moments) > 2 and now.at - moments[1].at >= _GROWTHS[-1][0] and _has_passed(moments[1], now):
             moments.popleft()
-        self.queue_per_s = (now.waiting - moments[0].waiting) / max(1.0, now.at - moments[0].at)
+        first = next(moment for moment in moments if moment is now or now.at - moment.at <= _GROWTHS[0][0])
+        self.queue_per_s = (now.waiting - first.waiting) / max(1.0, now.at - first.at)
         recent = [moment for moment in moments if now.at - moment.at >= _SETTLED_SECONDS and _has_passed(moment, now)]
         return now.total == (recent[-1] if recent else moments[0]).total
 
     @property
     def is_growing(self) -> bool:
         """Whether new pages are found faster than pages end, for some time."""
-        first, last = self._moments[0], self._moments[-1]
-        if last.at - first.at < _GROWTH_SECONDS:
+        return any(self._has_grown(seconds, share) for seconds, share in _GROWTHS)
+
+    def _has_grown(self, seconds: float, share: float) -> bool:
+        last = self._moments[-1]
+        older = [moment for moment in self._moments if last.at - moment.at >= seconds]
+        if not older:
             return False
-        middle = next(moment for moment in self._moments if moment.at - first.at >= (last.at - first.at) / 2)
-        least = max(_GROWTH_PAGES, (last.ended - first.ended) * _GROWTH_SHARE) / 2
-        return min(middle.waiting - first.waiting, last.waiting - middle.waiting) >= least
+        middle = next(moment for moment in self._moments if last.at - moment.at <= seconds / 2)
+        return all(
+            end.waiting - begin.waiting >= max(_MIN_GROWTH, share * (end.ended - begin.ended))
+            for begin, end in ((older[-1], middle), (middle, last))
+        )
 
 
 def _has_passed(then: _Moment, now: _Moment) -> bool:

@@ -39,7 +39,8 @@ def test_a_pause_is_an_order_and_no_alarm():
 def test_an_output_that_cannot_be_written_and_a_dead_appender_are_alarms():
     broken = [output("crm/book", error="ValueError: no room", backlog=7), output("rows/book")]
     assert alarms(outputs=broken) == [("bad", "crm/book cannot be written, backlog 7: ValueError: no room")]
-    assert alarms(outputs=[output(pid=None, beat_age=None)]) == [
+    assert alarms(outputs=[output(pid=None, beat_age=None)]) == [], "it starts"
+    assert alarms(outputs=[output(pid=None, beat_age=None)], appender_lost=True) == [
         ("bad", "the appender is dead and starts again; backlog 12")
     ]
     assert alarms(outputs=[output(beat_age=2.1)]) == [

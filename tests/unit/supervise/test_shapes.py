@@ -1,0 +1,116 @@
+"""Recorded runs, judged again second by second: what the estimate and the alarms say of each shape is true.
+
+`python -m tests.shapes.record` records them.
+"""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.model.run import Eta
+from engine.store.read.situation import Situation
+from engine.supervise.analysis.alarms import find_alarms
+from engine.supervise.analysis.forecast import Forecast
+from tests import shapes
+
+FOLDER = Path(shapes.__file__).parent
+RECORDED = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
+
+STANDING = {
+    "hang": {"host-silent"}, "rest": {"host-resting"}, "overload": {"host-resting"}, "challenge": {"host-refused"},
+    "endless": {"queue-grows"}, "nodes-lost": {"node-lost"}, "broken-selector": {"dropped-field"},
+}  # fmt: skip
+"""By shape the alarms that stand for some time; of all others none does."""
+WITHOUT_CAUSE = {"blocked", "failing-requests", "group-without-page"}
+"""Warnings of the whole run that may follow an alarm."""
+
+
+class Moment(msgspec.Struct):
+    left: float
+    """Seconds until the pages really ended."""
+    eta: Eta
+    alarms: set[str]
+    situation: Situation
+
+
+def replay(name: str) -> list[Moment]:
+    lines = (FOLDER / f"{name}.jsonl").read_bytes().splitlines()
+    situations = [msgspec.json.decode(line, type=Situation) for line in lines]
+    open_at = [situation.at for situation in situations if situation.waiting]
+    forecast, moments = Forecast(), []
+    for situation in situations:
+        eta = forecast.estimate(situation)
+        growth = forecast.queue_per_s if forecast.is_growing else 0.0
+        codes = {alarm.code for alarm in find_alarms(situation, growth)}
+        moments.append(Moment(open_at[-1] + 1.0 - situation.at, eta, codes, situation))
+    return moments
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_lower_bound_is_never_above_the_truth(name: str) -> None:
+    above = [
+        (moment.left, moment.eta)
+        for moment in replay(name)
+        if moment.eta.seconds and not moment.eta.exact and moment.eta.seconds > moment.left + 1.5
+    ]
+    assert above == []
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_an_exact_estimate_is_near_the_truth_and_no_host_is_in_trouble(name: str) -> None:
+    for moment in replay(name):
+        situation = moment.situation
+        waiting = [host for host in situation.hosts.values() if host.left]
+        if moment.eta.exact and moment.eta.seconds and situation.max_pages is None:
+            assert not any((host.backoff_until or 0) > situation.at for host in waiting)
+            assert not moment.alarms & {"host-silent", "host-resting", "host-refused", "queue-grows"}
+        if moment.eta.seconds is None and waiting:
+            assert moment.eta.reason
+
+
+@pytest.mark.parametrize("name", ["steady", "two-hosts", "slow-tail", "page-limit"])
+def test_a_shape_without_trouble_is_known_from_the_middle_on(name: str) -> None:
+    moments = [moment for moment in replay(name) if moment.left > 2]
+    for moment in moments[len(moments) // 2 :]:
+        assert moment.eta.exact
+        assert moment.eta.seconds == pytest.approx(moment.left, rel=0.35, abs=2.0)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_alarms_of_a_shape_stand_and_no_others(name: str) -> None:
+    moments = replay(name)
+    stood = set().union(*(moment.alarms for moment in moments)) - WITHOUT_CAUSE
+    assert stood == STANDING.get(name, set())
+    if name not in ("endless", "broken-selector"):
+        assert not moments[-1].alarms - WITHOUT_CAUSE, "alarms end when their cause ends"
+
+
+def test_a_hanging_host_has_no_estimate_from_half_the_deadline_on() -> None:
+    silent = [moment for moment in replay("hang") if "host-silent" in moment.alarms]
+    assert len(silent) > 5
+    assert {moment.eta.seconds for moment in silent} == {None}
+    assert all((moment.eta.reason or "").startswith("b.example silent ") for moment in silent)
+    first = next(host for host in silent[0].situation.hosts.values() if host.key == "b.example")
+    assert 4 <= first.silent <= 6, "the deadline is 8 s"
+
+
+def test_a_pause_is_said_and_raises_nothing() -> None:
+    paused = [moment for moment in replay("pause") if moment.situation.paused]
+    assert len(paused) > 3
+    assert {(moment.eta.seconds, moment.eta.bound_by) for moment in paused} == {(None, "paused")}
+    assert not any(moment.alarms for moment in paused)
+
+
+def test_endless_links_have_no_end() -> None:
+    growing = [moment.eta.reason for moment in replay("endless") if "queue-grows" in moment.alarms]
+    assert len(growing) > 5
+    assert all(reason and reason.startswith("the queue grows by ") for reason in growing)
+
+
+def test_a_broken_selector_says_since_which_page() -> None:
+    [text] = {warning.text for warning in replay("broken-selector")[-1].situation.warnings}
+    assert re.fullmatch(
+        "item.price was filled in 100% of the records, and is empty since page 10[0-3]; 3[3-6]% in all", text
+    )
