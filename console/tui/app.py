@@ -82,13 +82,13 @@ MainScreen { layout: vertical; background: $background; overflow: hidden; }
 #body { height: 1fr; overflow: hidden; }
 View { height: 100%; width: 100%; overflow: hidden; }
 NodesView > Canvas { position: absolute; }
-Header { height: 2; }
-Tabs, AlarmBar, HintBar { height: 1; }
+Header { height: 3; }
+Tabs, HintBar { height: 1; }
 Prompt { height: 1; border: none; padding: 0 1; background: $panel; }
 Prompt:focus { border: none; }
-ToastRack { margin-bottom: 3; }
+ToastRack { margin-bottom: 2; }
 Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
-.low Header { height: 1; }
+.low Header { height: 2; }
 .low Tabs { display: none; }
 """
 
@@ -171,6 +171,7 @@ class Console(App[int], inherit_bindings=False):
             except (NotImplementedError, RuntimeError, ValueError):  # not the main thread, as in tests
                 break
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # after ^z draw everything again
+        self._frame.header.jump_key = key_label("next_trouble", self.options.config.keys)
         self._adapt_height(self.size.height)
         self.navigation.switch_to(self.options.config.screen)
         self.run_in_thread(self.poller.run)
@@ -261,7 +262,7 @@ class Console(App[int], inherit_bindings=False):
         if alarms is not None:
             announce(self, self.alarm_book.update(alarms), self.options.config)
         self._frame.update(
-            self.last_poll, self.alarm_book.open, stale_seconds=stale, frozen=self.frozen,
+            self.last_poll, self.alarm_book.alarms, stale_seconds=stale, frozen=self.frozen,
             read_only=self.options.read_only,
         )  # fmt: skip
 
@@ -337,7 +338,7 @@ class Console(App[int], inherit_bindings=False):
         self._adapt_height(event.size.height)
 
     def _adapt_height(self, height: int) -> None:
-        """Low windows show no tabs and one header line."""
+        """Low windows show no tabs, and of the header the run and its health."""
         try:
             self.screen.set_class(height < 14, "low")
         except NoMatches:

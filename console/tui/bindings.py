@@ -55,6 +55,7 @@ KEYS: tuple[Key, ...] = (
     Key("export", "ctrl+s", "^s", "export this view (CSV)", VIEW),
     Key("alarms", "A", "A", "alarms and their history", VIEW),
     Key("acknowledge", "a", "a", "acknowledge the alarms", VIEW),
+    Key("next_trouble", "exclamation_mark", "!", "go to the next trouble", VIEW),
     Key("payload", "v", "v", "show the job's payload", VIEW),
     Key("url", "o", "o", "open the URL in a browser", VIEW),
     Key("copy", "y", "y", "copy the URL or line", VIEW),
@@ -97,7 +98,14 @@ READ_ONLY_ACTIONS = ("mark", "mark_all")
 
 _UNBOUND = "unbound"
 """A key that no terminal sends: for an action whose keys all moved to others."""
-_NAMED_CHARACTERS = {"slash": "/", "plus": "+", "minus": "-", "vertical_line": "|", "equals_sign": "="}
+_NAMED_CHARACTERS = {
+    "slash": "/",
+    "plus": "+",
+    "minus": "-",
+    "vertical_line": "|",
+    "equals_sign": "=",
+    "exclamation_mark": "!",
+}
 
 
 def key_bindings(namespace: Mapping[str, object]) -> list[BindingType]:

@@ -1,4 +1,4 @@
-"""The frame around the views: header and tabs above, alarm bar, prompt and hint bar below."""
+"""The frame around the views: header and tabs above, prompt and hint bar below."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from textual.widget import Widget
 from console.format import format_time
 from console.tui.state.rates import Rates
 from console.tui.state.source import PollResult
-from console.tui.widgets.bars import AlarmBar, HintBar, Tabs
+from console.tui.widgets.bars import HintBar, Tabs
 from console.tui.widgets.header import Header
 from console.tui.widgets.prompt import Prompt
 from engine.model.run import Alarm
@@ -19,17 +19,16 @@ class Frame:
     """Builds the frame's widgets and keeps them up to date."""
 
     def __init__(self, data: Path, rates: Rates) -> None:
-        self.header = Header(rates)
+        self.header = Header()
         self.header.project, self._rates = project_name(data), rates
         self.tabs = Tabs()
         self.body = Container(id="body")
-        self.alarm_bar = AlarmBar()
         self.hints = HintBar()
         self.prompt = Prompt(self.hints.show_problem, self.hints.show_label)
-        self.alarm_bar.display = self.prompt.display = False
+        self.prompt.display = False
 
     def widgets(self) -> Iterator[Widget]:
-        yield from (self.header, self.tabs, self.body, self.alarm_bar, self.prompt, self.hints)
+        yield from (self.header, self.tabs, self.body, self.prompt, self.hints)
 
     def update(
         self,
@@ -46,7 +45,7 @@ class Frame:
             self.header.reload_note = _reload_note(poll)
             self.header.recent_pages_per_s = tuple(self._rates.recent_pages_per_s)
             self.tabs.failed_count = poll.snapshot.jobs["failed"]
-        self.header.alarm_count = len(alarms)
+        self.header.alarms = alarms
         self.header.badges = tuple(
             badge
             for badge, active in (
@@ -56,10 +55,7 @@ class Frame:
             )
             if active
         )
-        self.alarm_bar.alarms = alarms
-        if self.alarm_bar.display != bool(alarms):
-            self.alarm_bar.display = bool(alarms)
-        for canvas in (self.header, self.tabs, self.alarm_bar, self.hints):
+        for canvas in (self.header, self.tabs, self.hints):
             canvas.redraw()
 
 

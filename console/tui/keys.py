@@ -80,6 +80,7 @@ def app_handlers(app: AppHost) -> Mapping[str, Callable[[], object]]:
         "theme": app.use_next_theme,
         "alarms": app.navigation.push_alarms,
         "acknowledge": app.acknowledge_alarms,
+        "next_trouble": app.navigation.go_to_next_trouble,
         "undo": actions.undo,
         "cancel": actions.confirm_cancel,
         "kill": actions.refuse_kill,

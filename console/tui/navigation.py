@@ -7,8 +7,11 @@ from console.tui.bindings import SCREEN_NAMES, changes_run, key_label
 from console.tui.host import AppHost
 from console.tui.screens import create_view
 from console.tui.screens.base import View
+from console.tui.state.filters import host_filter, state_filter
 from console.tui.state.poller import Poller
 from console.tui.widgets.bars import HintBar, Tabs
+from console.tui.widgets.header import HOST_TROUBLE
+from engine.model.run import Alarm
 from engine.store.db.filter import JobFilter
 from engine.store.tables.run.events import Event
 
@@ -25,6 +28,8 @@ class Navigation:
         self.views: dict[str, View] = {}
         """The screens visited so far, by name; they stay mounted."""
         self.view_stack: list[View] = []
+        self._last_trouble = ""
+        """The key of the alarm that was gone to last."""
 
     @property
     def depth(self) -> int:
@@ -84,6 +89,40 @@ class Navigation:
 
         if not isinstance(self.top, AlarmsView):
             self.push_view(AlarmsView())
+
+    def go_to_next_trouble(self) -> None:
+        """Go to the cause of the next alarm that is not acknowledged, the worst first."""
+        alarms = self._app.alarm_book.open
+        if not alarms:
+            self._app.show_toast("no trouble now; A lists what there was")
+            return
+        keys = [alarm.key for alarm in alarms]
+        place = (keys.index(self._last_trouble) + 1) % len(keys) if self._last_trouble in keys else 0
+        self._last_trouble = keys[place]
+        self._app.show_toast(f"{place + 1} of {len(alarms)}: {alarms[place].text}")
+        self.open_cause(alarms[place])
+
+    def open_cause(self, alarm: Alarm) -> None:
+        """Show what an alarm is about: a host, the pages of a field, a node, the defs, or jobs."""
+        if alarm.code in ("repeated-pages", "queue-grows"):
+            self.push_jobs(host_filter(alarm.host) if alarm.host else state_filter("ready"))
+        elif alarm.data_def is not None:
+            self._show("defs", (alarm.data_def, alarm.field))
+        elif alarm.code in ("defs-rejected", "defs-saved"):
+            self.switch_to("defs")
+        elif alarm.host is not None or alarm.code in HOST_TROUBLE:
+            self._show("hosts", alarm.host)
+        elif alarm.code in ("node-lost", "appender-behind", "supervisor-lost"):
+            rows = {"appender-behind": "appender", "supervisor-lost": "supervisor"}
+            self._show("nodes", rows.get(alarm.code, alarm.subject))
+        else:
+            self.push_alarms()
+
+    def _show(self, name: str, subject: object) -> None:
+        """Switch to a screen that comes to show a subject: a row, or a field of a dataDef."""
+        self.switch_to(name)
+        self.views[name].wanted = subject
+        self.refresh_query()
 
     def choose_columns(self, table: Widget) -> None:
         from console.tui.screens.dialogs import ColumnsPanel

@@ -113,6 +113,8 @@ class Alarm(Struct, frozen=True):
     field: str | None = None
     subject: str | None = None
     """What else it is about, such as a node or an output."""
+    count: int = 1
+    """Of its hosts, where it is about several."""
     since: float = 0.0
     """Wall-clock seconds."""
     acknowledged: bool = False

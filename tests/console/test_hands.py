@@ -157,11 +157,11 @@ async def test_columns_are_chosen_and_kept(tmp_path):
 
 async def test_a_click_on_a_heading_sorts_by_it(tmp_path):
     async with open_console(tmp_path, screen="hosts") as console:
-        heading = console.text()[3]
-        await console.pilot.click(offset=(heading.index("BLOCKED") + 2, 3))
-        await console.until(lambda: "BLOCKE↓" in console.text()[3] and " 31 " in console.text()[4])
-        await console.pilot.click(offset=(heading.index("BLOCKED") + 2, 3))
-        await console.until(lambda: "BLOCKE↑" in console.text()[3] and " 31 " in console.text()[6])
+        heading = console.text()[4]
+        await console.pilot.click(offset=(heading.index("BLOCKED") + 2, 4))
+        await console.until(lambda: "BLOCKE↓" in console.text()[4] and " 31 " in console.text()[5])
+        await console.pilot.click(offset=(heading.index("BLOCKED") + 2, 4))
+        await console.until(lambda: "BLOCKE↑" in console.text()[4] and " 31 " in console.text()[7])
 
 
 def test_one_column_always_stays():
@@ -250,8 +250,7 @@ async def test_the_same_toast_is_not_stacked(tmp_path):
     async with open_console(tmp_path, screen="jobs") as console:
         await console.press("plus", "plus", "plus")
         assert len(console.toasts()) == 1
-        alarm_line = next(y for y, text in enumerate(console.text()) if text.startswith(" !"))
-        assert "heartbeat" in console.text()[alarm_line], "a toast does not cover the alarm"
+        assert "heartbeat" in console.text()[2], "a toast does not cover the alarm"
 
 
 async def test_a_frozen_display_keeps_its_sparkline_and_tabs(tmp_path):

@@ -182,7 +182,7 @@ async def test_the_log_is_searched_filtered_and_followed(tmp_path):
         await console.press("L", "ampersand")
         await console.type("!88122")
         await console.press("enter")
-        await console.until(lambda: "88122" not in "\n".join(console.text()[4:]) and "88121" in console.screen())
+        await console.until(lambda: "88122" not in "\n".join(console.text()[5:]) and "88121" in console.screen())
 
 
 async def test_a_stopped_log_counts_new_lines(tmp_path):
@@ -330,13 +330,13 @@ async def test_escape_closes_the_prompt_and_keeps_the_filter(tmp_path):
 
 async def test_clicks_select_tabs_and_rows(tmp_path):
     async with open_console(tmp_path) as console:
-        await console.pilot.click(offset=(22, 2))
+        await console.pilot.click(offset=(22, 3))
         await console.until(lambda: "img." in console.screen())
-        await console.pilot.click(offset=(5, 5))
+        await console.pilot.click(offset=(5, 6))
         await console.settle()
         assert console.app.navigation.views["hosts"].table.row.key == "shop.example:443"
-        await console.pilot.click(offset=(5, 5), times=2)
-        await console.until(lambda: "shop.example:443" in console.text()[2])
+        await console.pilot.click(offset=(5, 6), times=2)
+        await console.until(lambda: "shop.example:443" in console.text()[3])
 
 
 def test_a_damaged_state_file_is_ignored(tmp_path):

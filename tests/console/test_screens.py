@@ -132,7 +132,7 @@ async def test_enter_opens_a_nodes_jobs_and_a_job_and_escape_goes_back(tmp_path)
         await console.until(lambda: "shop.example/item/1" in console.screen())
         await console.press("enter")
         await console.until(lambda: "job 1 DONE" in console.screen())
-        assert "job 1" in console.text()[2]
+        assert "job 1" in console.text()[3]
         for tab, expected in (
             ("Page", "server: tea/1"),
             ("Error", "no error"),
@@ -200,7 +200,7 @@ async def test_hosts_sort_and_filter(tmp_path):
         await console.press("s")
         await console.until(lambda: "hOST" in console.screen() and "BlOCKED" in console.screen())
         await console.press("l")  # by refused answers, the most first
-        await console.until(lambda: " 31 " in console.text()[4])
+        await console.until(lambda: " 31 " in console.text()[5])
         assert "fetching" in console.screen()
         await console.press("slash")
         await console.type("img !shop")
@@ -210,7 +210,7 @@ async def test_hosts_sort_and_filter(tmp_path):
         await console.press("escape")
         await console.until(lambda: "slow.example" in console.screen())
         await console.press("enter")
-        await console.until(lambda: "img.example:443" in console.text()[2])
+        await console.until(lambda: "img.example:443" in console.text()[3])
 
 
 async def test_hosts_say_why_the_jobs_of_the_chosen_one_wait(tmp_path):

@@ -62,7 +62,7 @@ async def test_the_wheel_scrolls_and_the_cursor_stays_visible(tmp_path):
         step = int(console.app.scroll_sensitivity_y)
         assert table.first_visible == 3 * step
         assert table.row.key == 3 * step + 1
-        assert "item/7 " in console.text()[5] + " "
+        assert "item/7 " in console.text()[6] + " "
         await mouse(console, MouseScrollUp, 30, 10, times=9)
         assert table.first_visible == 0
         assert table.row.key == 3 * step + 1, "the cursor was still visible, and stays"
@@ -116,16 +116,16 @@ async def test_a_thumb_dragged_to_an_end_reads_that_end(tmp_path):
         await drag(console, BAR, thumb(console)[0], table.region.bottom - 1)
         await console.until(lambda: "item/3000" in console.screen())
         await drag(console, BAR, thumb(console)[0], table.region.y)
-        await console.until(lambda: "item/1 " in console.text()[5] + " " and table.first_visible == 0)
+        await console.until(lambda: "item/1 " in console.text()[6] + " " and table.first_visible == 0)
 
 
 async def test_a_click_beside_the_thumb_turns_a_page(tmp_path):
     async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
         table = console.app.navigation.views["hosts"].table
-        await console.pilot.click(offset=(BAR, 18))
+        await console.pilot.click(offset=(BAR, 19))
         await console.settle()
         assert table.first_visible == table.size.height
-        await console.pilot.click(offset=(BAR, 4))
+        await console.pilot.click(offset=(BAR, 5))
         await console.settle()
         assert table.first_visible == 0
 
@@ -162,22 +162,22 @@ async def test_the_log_is_scrolled_back_and_follows_again_at_its_end(tmp_path):
         await mouse(console, MouseScrollUp, 30, 10, times=4)
         assert not pane.following
         assert "event 200" not in console.screen()
-        shown = console.text()[4]
+        shown = console.text()[5]
         console.source.lines = [*console.source.lines, (201, Event(AT, "INFO", "n1", "page", "event 201", 1))]
         await console.until(lambda: "▼ 1 new" in console.screen())
-        assert console.text()[4] == shown, "new lines do not move the lines that are read"
+        assert console.text()[5] == shown, "new lines do not move the lines that are read"
         await mouse(console, MouseScrollDown, 30, 10, times=6)
-        await console.until(lambda: "follow" in console.text()[3] and "event 201" in console.screen())
+        await console.until(lambda: "follow" in console.text()[4] and "event 201" in console.screen())
 
 
 async def test_a_click_chooses_a_line_of_the_log(tmp_path):
     async with open_console(tmp_path, source=long_log(), screen="log") as console:
         pane = console.app.navigation.views["log"].log_pane
         await console.until(lambda: "event 200" in console.screen())
-        event = next(number for number in range(180, 201) if f"event {number} " in console.text()[8])
-        await console.pilot.click(offset=(40, 8))
+        event = next(number for number in range(180, 201) if f"event {number} " in console.text()[9])
+        await console.pilot.click(offset=(40, 9))
         assert pane.event.text.startswith(f"event {event} ")
-        assert console.text()[8].startswith(">")
+        assert console.text()[9].startswith(">")
 
 
 async def test_a_wrapped_log_reaches_both_ends(tmp_path):
@@ -189,9 +189,9 @@ async def test_a_wrapped_log_reaches_both_ends(tmp_path):
         await mouse(console, MouseScrollUp, 30, 10, times=1)
         assert not pane.following
         await drag(console, BAR, thumb(console)[0], pane.region.y)
-        assert "event 1 " in console.text()[4]
+        assert "event 1 " in console.text()[5]
         await mouse(console, MouseScrollDown, 30, 10, times=2)
-        assert "event 5 " in console.text()[4], "two notches of two lines"
+        assert "event 5 " in console.text()[5], "two notches of two lines"
         await drag(console, BAR, thumb(console)[0], pane.region.bottom - 1)
         await console.until(lambda: pane.following and "event 60" in console.screen())
 

@@ -30,7 +30,13 @@ class AlarmsView(View):
     NAME = "nodes"
     SNAPSHOT_LIMIT = 200
     READ_INTERVAL = 2.0
-    HINTS = (("acknowledge", "acknowledge"), ("filter", "filter"), ("copy", "copy"), ("back", "back"))
+    HINTS = (
+        ("open", "its cause"),
+        ("acknowledge", "acknowledge"),
+        ("filter", "filter"),
+        ("copy", "copy"),
+        ("back", "back"),
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,6 +72,8 @@ class AlarmsView(View):
         event.stop()
         if isinstance(event.row.subject, Event):
             self.console_app.navigation.push_event_job(event.row.subject)
+        elif isinstance(event.row.subject, Alarm):
+            self.console_app.navigation.open_cause(event.row.subject)
 
 
 def _alarm_row(alarm: Alarm, seconds: float) -> Row:

@@ -25,6 +25,8 @@ class View(ConsoleWidget):
     """How many sequences and hosts the snapshot holds for it."""
 
     can_focus = False
+    wanted: Any = None
+    """What the operator wants to see here: it is shown as soon as it is there."""
     last_poll: PollResult | None = None
     _next_read_at = 0.0
 

@@ -120,6 +120,8 @@ class DefsView(View):
         most = max(8, self.size.height // 3)
         self.files.styles.height = min(len(self.files.rows), most) + 1
         self.data_defs.styles.height = min(len(self.data_defs.rows), most) + 1
+        if self.wanted is not None:
+            self._try_wanted()
         groups = [group.name for group in accepted.definitions.task_groups] if accepted else []
         self.results.show(result_rows(poll.snapshot.results, groups))
         self.results.styles.height = min(len(self.results.rows), 8) + 1
@@ -138,6 +140,14 @@ class DefsView(View):
                 self.pane.heading = f"problems {len(problems)}" if problems else "problems"
                 self.pane.show([(_problem_text(p), "bad") for p in problems] or [_no_problems_span(accepted)])
         self.console_app.navigation.refresh_breadcrumbs()
+
+    def _try_wanted(self) -> None:
+        """Preview the dataDef of an alarm, and how its field is filled on the pages."""
+        data_def, field = self.wanted
+        if self.data_defs.select(data_def):
+            self.wanted = None
+            self.screen.set_focus(self.data_defs)
+            self.action_try(field)
 
     def _compare_saved(self, saved_hash: str) -> None:
         """Compare stored pages with the saved defs, on a thread; one comparison at a time."""
@@ -223,7 +233,7 @@ class DefsView(View):
         line = next((p["line"] for p in problems if Path(p["file"]).name == Path(name).name), 1)
         self.console_app.desktop.edit_file((path, line))
 
-    def action_try(self) -> None:
+    def action_try(self, field: str | None = None) -> None:
         """Preview the dataDef on the newest stored pages of its groups, again at each save."""
         row = self.data_defs.row
         if row is None:
@@ -233,7 +243,7 @@ class DefsView(View):
             self.console_app.show_toast(f"try: no group uses {row.key}", "warning")
             return
         options = self.console_app.options
-        self.live_preview = LivePreview(options.data, options.defs, str(row.key), options.settings)
+        self.live_preview = LivePreview(options.data, options.defs, str(row.key), options.settings, field)
         self.text, self.pane.heading = (
             [("reading stored pages…", "accent")],
             f"preview of {row.key}, updated at each save",

@@ -159,6 +159,8 @@ class HostsView(View):
                 ]
             )
             self.console_app.navigation.refresh_breadcrumbs()
+        if self.wanted is not None and self.table.select(self.wanted):
+            self.wanted = None
         self._update_details()
 
     def _row(self, host: HostRow, rate: float, *, is_live: bool) -> Row:

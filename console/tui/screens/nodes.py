@@ -260,6 +260,8 @@ class NodesView(View):
         self.alarms.alarms = self.console_app.alarm_book.open
         for pane in (self.nodes, self.sequences, self.hosts, self.data, self.outputs, self.throughput):
             pane.update_from(poll)
+        if self.wanted is not None and self.nodes.select(self.wanted):
+            self.wanted = None
         self.log_pane.pull_lines()
         self.alarms.redraw()
         self.arrange_panes()

@@ -17,6 +17,7 @@ from console.sanitize import clean
 from console.tui.widgets.line_canvas import Span
 from engine.defs.loader import load
 from engine.errors import CrawlError
+from engine.model.definition import Definitions
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.plan import Plan, plan_defs
 from engine.preview.row_changes import RowChange
@@ -33,11 +34,13 @@ _MARKS = {"added": ("+", "good"), "changed": ("~", "warn"), "vanished": ("−", 
 class LivePreview:
     """Previews one dataDef. `evaluate` may take some hundred milliseconds: for a worker thread, one at a time."""
 
-    def __init__(self, data: Path, defs: Path, data_def: str, settings: Settings) -> None:
+    def __init__(self, data: Path, defs: Path, data_def: str, settings: Settings, field: str | None = None) -> None:
+        """`field`: the one whose selector and empty pages stand first."""
         self._data = data
         self._defs = defs
         self._data_def = data_def
         self._settings = settings
+        self._field = field
         self._previous_rows: dict[int, Sequence[str]] | None = None
 
     def evaluate(self) -> list[Span]:
@@ -52,7 +55,8 @@ class LivePreview:
             return [(line, "bad") for line in str(error).splitlines()]
         if not preview.pages:
             return [(f"no stored page of {self._data_def} yet", "warn")]
-        lines = list(_preview_lines(preview))
+        lines = [*_field_lines(definitions, preview, self._field)] if self._field is not None else []
+        lines += _preview_lines(preview)
         self._previous_rows = {page.job: page.rows for page in preview.pages if not page.problem}
         return lines
 
@@ -70,6 +74,21 @@ def list_def_files(defs: Path) -> list[tuple[Path, os.stat_result]]:
 def defs_stamp(defs: Path) -> tuple[tuple[str, int, int], ...]:
     """Changes when a def file is saved; cheap enough to check ten times a second."""
     return tuple((str(path), stat.st_mtime_ns, stat.st_size) for path, stat in list_def_files(defs))
+
+
+def _field_lines(definitions: Definitions, preview: Preview, name: str) -> Iterator[Span]:
+    """A field's selector and its place in the defs, beside the pages on which it is empty."""
+    data_def = definitions.data_def(preview.data_def)
+    field = next((each for each in data_def.fields if each.name == name), None) if data_def is not None else None
+    if field is None:
+        return
+    place = f"  {field.place.file}:{field.place.line}" if field.place.file else ""
+    yield f"{preview.data_def}.{name}: {field.selector or 'the block itself'}{place}", "strong"
+    for page in preview.pages:
+        rows = [change.after for change in page.changes if change.after is not None]
+        if empty := sum(not row.get(name) for row in rows):
+            yield f"  empty in {empty} of {plural(len(rows), 'row')}  {clean(page.url)}", "bad"
+    yield "", ""
 
 
 def _preview_lines(preview: Preview) -> Iterator[Span]:

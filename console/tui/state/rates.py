@@ -4,7 +4,6 @@ from collections import deque
 
 from msgspec import Struct, field
 
-from console.format import count_ended
 from console.tui.state.source import PollResult
 
 _SMOOTHING = 0.5
@@ -35,8 +34,6 @@ class Rates(Struct):
     sizes: dict[str, Rate] = field(default_factory=dict)
     pages: Rate = field(default_factory=Rate)
     rows: Rate = field(default_factory=Rate)
-    found: Rate = field(default_factory=Rate)
-    ended: Rate = field(default_factory=Rate)
     recent_pages_per_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_SAMPLES))
     hosts: dict[str, Rate] = field(default_factory=dict)
     run_id: str = ""
@@ -52,8 +49,6 @@ class Rates(Struct):
         at = poll.at
         self.pages.update(poll.snapshot.jobs["done"], at)
         self.rows.update(sum(poll.snapshot.rows.values()), at)
-        self.found.update(sum(poll.snapshot.jobs.values()), at)
-        self.ended.update(count_ended(poll.snapshot.jobs), at)
         for node in poll.snapshot.nodes:
             self.nodes.setdefault(node.id, Rate()).update(node.done, at)
         for output in poll.snapshot.appenders:
@@ -62,11 +57,6 @@ class Rates(Struct):
         if at - self._sampled_at >= 0.95:
             self._sampled_at = at
             self.recent_pages_per_s.append(pages_per_s(poll))
-
-    @property
-    def queue_growth(self) -> float:
-        """Jobs a second by which the queue grows; negative while it drains."""
-        return self.found.per_second - self.ended.per_second
 
     def update_hosts(self, done: dict[str, int], at: float) -> dict[str, float]:
         """Pages a second by host, from each host's count so far."""

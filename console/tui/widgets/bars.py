@@ -1,4 +1,4 @@
-"""One-line bars: tabs above the view, alarms and key hints below it."""
+"""One-line bars: tabs above the view, key hints below it."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,6 @@ from textual.message import Message
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
 from console.tui.widgets.header import Part, fit_parts
 from console.tui.widgets.line_canvas import Canvas, Line, Span
-from engine.model.run import Alarm
 
 _SHORT_NAME = 4
 
@@ -63,21 +62,6 @@ class Tabs(Canvas):
             if x <= event.x < end:
                 self.post_message(self.Selected(name))
             x = end
-
-
-class AlarmBar(Canvas):
-    """Shows the worst alarm and the number of others."""
-
-    alarms: Sequence[Alarm] = ()
-
-    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        if not self.alarms:
-            return []
-        first, more = self.alarms[0], len(self.alarms) - 1
-        tail = f"  (+{more} more: A)" if more else ""
-        text_width = max(10, width - 4 - len(tail))
-        text = first.text if len(first.text) <= text_width else first.text[: text_width - 1] + "…"
-        return [Line(((" ! ", "alarm" if first.level == "bad" else "warn"), (" " + text, first.level), (tail, "dim")))]
 
 
 class HintBar(Canvas):

@@ -14,10 +14,10 @@ from console.format import (
     progress_bar,
     sparkline,
 )
-from console.tui.state.rates import Rates, pages_per_s, rows_per_s
+from console.tui.state.rates import pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
-from engine.model.run import Stage
+from engine.model.run import Alarm, Stage
 from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.snapshot import OutputRow
 
@@ -32,6 +32,13 @@ _STAGE_LABELS = {
     "STOPPING_NODES_FORCEFUL": "FORCING nodes",
     "STOPPING_APPENDER_FORCEFUL": "FORCING appender",
 }
+HOST_TROUBLE = {
+    "host-resting": ("◌", "rest", "warn"),
+    "host-silent": ("✗", "silent", "bad"),
+    "host-refused": ("⊘", "refused", "bad"),
+}
+"""By code of an alarm about hosts: its mark, word and role."""
+_LOW, _MIN_TEXT, _MARGIN = 2, 12, 24
 _MAX_BACKLOG = 10_000
 """A snapshot counts no more pending rows."""
 
@@ -46,22 +53,68 @@ class Header(Canvas):
     project = ""
     badges: tuple[Span, ...] = ()
     reload_note = ""
-    alarm_count = 0
+    alarms: Sequence[Alarm] = ()
+    """All that last; acknowledged ones are only counted."""
+    jump_key = ""
+    """The key that goes to the next trouble."""
 
-    def __init__(self, rates: Rates) -> None:
-        super().__init__()
-        self._rates = rates
-        self.recent_pages_per_s: Sequence[float] = ()
+    recent_pages_per_s: Sequence[float] = ()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        lines = [Line(self._run_line(width), "bar"), Line(self._progress_line(width))]
-        return lines[:height]
+        """All three lines; in low windows the run and its health."""
+        run, health = Line(self._run_line(width), "bar"), Line(self._health_line(width))
+        return [run, Line(self._progress_line(width)), health] if height > _LOW else [run, health][:height]
 
     def _run_line(self, width: int) -> list[Span]:
-        count = f"! {self.alarm_count} " if self.alarm_count else ""
-        spans = fit_parts(self._run_parts(width), width - len(count))
-        used = sum(len(text) for text, _ in spans)
-        return [*spans, (" " * (width - used - len(count)), ""), (count, "warn")]
+        loud = len(self._open)
+        quiet = f"✓ {len(self.alarms) - loud} " if len(self.alarms) > loud else ""
+        count = f"! {loud} " if loud else ""
+        spans = fit_parts(self._run_parts(width), width - len(count) - len(quiet))
+        return [*spans, (" " * (width - _length(spans) - len(count) - len(quiet)), ""), (quiet, "dim"), (count, "warn")]
+
+    @property
+    def _open(self) -> list[Alarm]:
+        return [alarm for alarm in self.alarms if not alarm.acknowledged]
+
+    def _health_line(self, width: int) -> list[Span]:
+        """How the hosts are, and the worst of all other trouble; its text gives way to the counts of the hosts."""
+        others = [alarm for alarm in self._open if alarm.code not in HOST_TROUBLE]
+        hosts = self._host_spans(named=True)
+        if others and _length(hosts) + len(others[0].text) > width - _MARGIN:
+            hosts = self._host_spans(named=False)
+        more = f"  (+{len(others) - 1} more: A)" if len(others) > 1 else ""
+        jump = f"{self.jump_key} jump " if self._open and self.jump_key and width >= _NAMED_WIDTH else ""
+        room = width - _length(hosts) - len(more) - len(jump) - 4
+        first: list[Span] = []
+        if others:
+            worst = others[0]
+            text = worst.text if len(worst.text) <= room else worst.text[: max(_MIN_TEXT, room) - 1] + "…"
+            mark = "✗" if worst.level == "bad" else "!"
+            first = [
+                (f" {mark} ", "alarm" if worst.level == "bad" else "warn"),
+                (f"{text}", worst.level),
+                (more, "dim"),
+            ]
+        spans = [*first, *hosts] if others and others[0].level == "bad" else [*hosts, *first]
+        return [*spans, (" " * max(1, width - _length(spans) - len(jump)), ""), (jump, "dim")]
+
+    def _host_spans(self, *, named: bool) -> list[Span]:
+        """The hosts that are well, and those with each trouble; with `named` the only one by its name."""
+        spans: list[Span] = []
+        poll = self.last_poll
+        if poll is None or poll.snapshot.run is None or poll.supervisor_pid is None:
+            return []
+        troubled = 0
+        for code, (mark, word, role) in HOST_TROUBLE.items():
+            troubled += sum(alarm.count for alarm in self.alarms if alarm.code == code)
+            alarms = [alarm for alarm in self._open if alarm.code == code]
+            count = sum(alarm.count for alarm in alarms)
+            if named and len(alarms) == 1 and alarms[0].host:
+                spans.append((f" {mark} {alarms[0].text} ", role))
+            elif count:
+                spans.append((f" {mark} {count:,} {word} ", role))
+        well = poll.snapshot.host_count - troubled
+        return [(f" ● {plural(well, 'host')} ok ", "good"), *spans] if well > 0 else spans
 
     def _run_parts(self, width: int) -> list[Part]:
         names = f"  {self.project}" if self.project else ""
@@ -120,7 +173,7 @@ class Header(Canvas):
         if snapshot.appenders:
             parts.append((True, [("  backlog ", "dim"), backlog_span(snapshot.appenders)]))
         if is_running:
-            growth = self._rates.queue_growth
+            growth = run.rates.get("queue_per_s", 0.0)
             if growth >= 1:
                 parts.append((False, [("  queue ", "dim"), (f"▲ +{format_rate(growth)}/s", "warn")]))
             parts.append((False, [("  ETA ", "dim"), (format_eta(run.eta), "strong")]))
@@ -158,10 +211,14 @@ def run_state_span(poll: PollResult) -> Span:
     return word, "good" if word in _GOOD_STATES else "bad" if word in ("FAILED", "KILLED") else "warn"
 
 
+def _length(spans: Iterable[Span]) -> int:
+    return sum(len(text) for text, _ in spans)
+
+
 def fit_parts(parts: Iterable[Part], width: int) -> list[Span]:
     """The spans of the parts that fit, in order. What does not stay is dropped from the right."""
     kept = list(parts)
-    while sum(len(text) for _, spans in kept for text, _ in spans) > width:
+    while sum(_length(spans) for _, spans in kept) > width:
         place = next((place for place in reversed(range(len(kept))) if not kept[place][0]), None)
         if place is None:
             break

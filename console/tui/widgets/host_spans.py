@@ -27,8 +27,8 @@ def next_span(host: HostRow, *, is_live: bool) -> Span:
 
 
 def has_trouble(host: HostRow) -> bool:
-    """Whether a host rests, refuses, or fails much."""
-    return bool(host.backoff or host.blocked or host.login == "failed" or (host.bad_share or 0) >= FAILING_SHARE)
+    """Whether a host rests, lost its login, or gives many bad answers."""
+    return bool(host.backoff or host.login == "failed" or (host.bad_share or 0) >= FAILING_SHARE)
 
 
 def bad_span(host: HostRow) -> Span:

@@ -105,6 +105,13 @@ class LineTable(ScrollPane):
         self.marks &= {r.key for r in rows} if self.marks else set()
         self._move_cursor(self._cursor if keep else 0, quiet=True)
 
+    def select(self, key: RowKey) -> bool:
+        """Move the cursor to the row with a key; returns whether there is one."""
+        place = next((place for place, row in enumerate(self.rows) if row.key == key), None)
+        if place is not None:
+            self._move_cursor(place)
+        return place is not None
+
     def set_filter(self, text: str) -> None:
         """Show only rows that contain all the words; `!word` excludes rows. An empty text shows all rows."""
         self.filter_text, self._accepts = text, text_matcher(text)

@@ -35,7 +35,9 @@ _FILES = """
 SELECT total(done), total(ready + delayed + taken + incomplete), total(failed), total(skipped)
 FROM sequences WHERE run = ? AND kind = 'file'
 """
-_ANSWERS = "SELECT total(errors + blocked), total(gone), total(blocked), total(paused) FROM hosts WHERE run = ?"
+_ANSWERS = (
+    "SELECT total(errors + blocked), total(gone), total(blocked), total(paused), count(*) FROM hosts WHERE run = ?"
+)
 _NODES = """
 SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, now_age, now_limit, replaces,
     reason, ended_at,
@@ -146,6 +148,7 @@ class Snapshot(Struct, frozen=True):
     """Signs that the data is not what the user expects."""
     running: int = 0
     """Jobs at work at their hosts. Others that nodes hold wait for their place."""
+    host_count: int = 0
     bad_answers: int = 0
     """4xx but `gone`, 5xx, and requests without an answer; `blocked` ones included."""
     gone: int = 0
@@ -197,7 +200,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
         data_defs = health.read(db, current.seq)
-        bad_answers, gone, blocked, paused_hosts = db.all(_ANSWERS, (current.seq,))[0]
+        bad_answers, gone, blocked, paused_hosts, host_count = db.all(_ANSWERS, (current.seq,))[0]
         return Snapshot(
             run=current,
             epoch=epoch,
@@ -227,6 +230,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             warnings=find_warnings(db, current, data_defs),
             running=host_rows.count_running(db, current.seq),
             bad_answers=int(bad_answers),
+            host_count=int(host_count),
             gone=int(gone),
             alarms=runs.list_alarms(db, current.seq),
             acknowledged=runs.list_acknowledged(db, current.seq),

@@ -100,7 +100,7 @@ def _list_hosts(
     """An alarm for each host, or one for many."""
     level: AlarmLevel = "warn" if code == "host-resting" else "bad"
     if len(hosts) > _MAX_HOSTS_LISTED:
-        yield Alarm(code, f"{len(hosts):,} hosts {trouble}; {describe(hosts[0])}", level)
+        yield Alarm(code, f"{len(hosts):,} hosts {trouble}; {describe(hosts[0])}", level, count=len(hosts))
         return
     for host in hosts:
         yield Alarm(code, describe(host), level, host=host.key)

@@ -12,7 +12,6 @@ from console.cli.main import main
 from console.cli.progress import _line
 from console.tui.screens.hosts import HostsTable
 from console.tui.screens.nodes import _STATE_MARKS, NodesTable
-from console.tui.state.rates import Rates
 from console.tui.widgets.header import Header
 from console.tui.widgets.panels import SequencesTable
 from engine.model.job import JobState
@@ -102,7 +101,7 @@ def test_every_surface_has_the_same_counts(
     assert [report[name] for name in ("running", "bad_answers", "blocked", "gone")] == [3, 3, 1, 1]
     assert [host["running"] for host in report["hosts"]] == [2, 1]
     assert f" {view.running} running, {view.waiting} waiting" in _line(view, 0.0)
-    header = Header(Rates())
+    header = Header()
     header.last_poll = type("Poll", (), {"snapshot": view, "supervisor_pid": 1, "at": 1.0})()
     drawn = "".join(text for text, _ in header._progress_line(200))
     assert f"  bad answers {3 / 5:.1%}  blocked 1  running 3 " in drawn

@@ -1,0 +1,184 @@
+"""The health line names what is wrong and is never dropped; a key goes to the cause."""
+
+import pytest
+from msgspec.structs import replace
+
+from console.tui.config import Config
+from engine.model.run import Alarm
+from tests.console.builders import host, node, snapshot
+from tests.console.fakes import FakeSource, open_console
+
+REST = Alarm("host-resting", "img.example:443 rests 24 s after HTTP 429", host="img.example:443")
+SILENT = Alarm("host-silent", "slow.example:80 is silent for 24 s", "bad", host="slow.example:80")
+REFUSED = Alarm("host-refused", "img.example:443 refuses the crawler: HTTP 403", "bad", host="img.example:443")
+EMPTY = Alarm("empty-field", "book.title is empty since page 101", data_def="book", field="title")
+LOST = Alarm("node-lost", "n2 dead: signal 9; not replaced", "bad", subject="n2")
+DISK = Alarm("disk-low", "the disk is nearly full", "bad")
+
+
+def troubled(*alarms, **changes):
+    source = FakeSource()
+    source.current = snapshot(alarms=list(alarms), host_count=9, **changes)
+    return source
+
+
+@pytest.mark.parametrize(
+    ("alarms", "expected"),
+    [
+        ((), "● 9 hosts ok"),
+        ((REST,), "● 8 hosts ok  ◌ img.example:443 rests 24 s after HTTP 429"),
+        ((REST, replace(REST, host="b:80")), "● 7 hosts ok  ◌ 2 rest"),
+        ((replace(REST, host=None, count=6, text="6 hosts rest"),), "● 3 hosts ok  ◌ 6 rest"),
+        ((SILENT, REST, replace(REST, host="b:80")), "● 6 hosts ok  ◌ 2 rest  ✗ slow.example:80 is silent for 24 s"),
+        ((EMPTY,), "● 9 hosts ok  ! book.title is empty since page 101"),
+        ((LOST, REST), "✗ n2 dead: signal 9; not replaced ● 8 hosts ok  ◌ 1 rest"),
+        ((LOST, EMPTY), "✗ n2 dead: signal 9; not replaced  (+1 more: A) ● 9 hosts ok"),
+        ((replace(REST, acknowledged=True),), "● 8 hosts ok"),
+    ],
+)
+async def test_the_health_line_counts_hosts_and_names_the_worst_of_the_rest(tmp_path, alarms, expected):
+    acknowledged = frozenset(alarm.key for alarm in alarms if alarm.acknowledged)
+    async with open_console(tmp_path, source=troubled(*alarms, acknowledged=acknowledged)) as console:
+        line = console.text()[2].strip()
+        assert line.startswith(expected)
+        assert line.endswith("! jump") == any(not alarm.acknowledged for alarm in alarms)
+        quiet = sum(alarm.acknowledged for alarm in alarms)
+        assert ("✓ 1" in console.text()[0]) == bool(quiet)
+
+
+@pytest.mark.parametrize("size", [(160, 48), (80, 24), (40, 24), (80, 10), (20, 6)])
+async def test_the_health_line_is_on_every_screen_of_any_size(tmp_path, size):
+    source = troubled(DISK, replace(REST, host=None, count=2, text="2 hosts rest; a:80 rests 3 s"))
+    async with open_console(tmp_path, size=size, source=source) as console:
+        for key in "12345678":
+            await console.press(key)
+            line = console.text()[2 if size[1] >= 14 else 1]
+            assert "✗ the disk" in line
+            assert size[0] < 40 or "◌ 2 rest" in line
+        assert len(console.text()) == size[1]
+        assert all(len(line) <= size[0] for line in console.text())
+
+
+async def test_a_key_goes_from_trouble_to_trouble(tmp_path):
+    source = troubled(REFUSED, LOST, EMPTY, nodes=[node(1), node(2)], hosts=[host("a:80"), host("img.example:443")])
+    async with open_console(tmp_path, source=source) as console:
+        await console.press("exclamation_mark")
+        await console.until(lambda: "ROBOTS" in console.screen())
+        await console.until(lambda: console.app.navigation.top.table.row.key == "img.example:443")
+        assert any("1 of 3: img.example:443 refuses" in toast for toast in console.toasts())
+        await console.press("exclamation_mark")
+        await console.until(lambda: "NODE" in console.screen())
+        await console.until(lambda: console.app.navigation.top.nodes.row.key == "n2")
+        await console.press("exclamation_mark")
+        await console.until(lambda: "preview of book" in console.screen())
+        await console.press("exclamation_mark")
+        await console.until(lambda: "ROBOTS" in console.screen(), 8.0)
+        source.current = snapshot(alarms=[])
+        await console.settle()
+        await console.press("exclamation_mark")
+        await console.until(lambda: any("no trouble now" in toast for toast in console.toasts()))
+
+
+async def test_enter_on_an_alarm_goes_to_its_cause(tmp_path):
+    async with open_console(tmp_path, source=troubled(REST)) as console:
+        await console.press("A")
+        await console.until(lambda: "! now" in console.screen())
+        await console.press("enter")
+        await console.until(lambda: "ROBOTS" in console.screen())
+        await console.until(lambda: console.app.navigation.top.table.row.key == "img.example:443")
+
+
+async def test_trouble_stands_first_and_a_letter_sorts(tmp_path):
+    hosts = [host("a:80", pages=5), host("b:80", pages=500, errors=400), host("c:80", pages=50)]
+    async with open_console(tmp_path, source=troubled(hosts=hosts), screen="hosts") as console:
+
+        def keys():
+            return [row.key for row in console.app.navigation.top.table.rows]
+
+        await console.until(lambda: keys() == ["b:80", "a:80", "c:80"])
+        for pressed, expected in (
+            (("s", "d"), ["b:80", "c:80", "a:80"]),
+            (("s", "d"), ["a:80", "c:80", "b:80"]),
+            (("s", "h"), ["a:80", "b:80", "c:80"]),
+            (("s", "escape"), ["a:80", "b:80", "c:80"]),
+            (("s", "D"), ["a:80", "b:80", "c:80"]),
+        ):
+            await console.press(*pressed)
+            await console.until(lambda expected=expected: keys() == expected)
+            assert console.control_client.commands == [], "a letter is no command"
+            assert not console.app.navigation.top.table.choosing_sort
+
+
+async def test_the_keys_are_searched(tmp_path):
+    async with open_console(tmp_path, size=(160, 60)) as console:
+        await console.press("question_mark", "slash")
+        await console.type("retry")
+        await console.until(lambda: "next row" not in console.screen())
+        assert "retry marked or matching" in console.screen()
+        await console.press("escape")
+        await console.until(lambda: "next row" in console.screen())
+        await console.press("escape")
+        await console.until(lambda: "NODE" in console.screen())
+
+
+async def test_hints_are_those_of_the_keymap_and_of_read_only(tmp_path):
+    config = Config(tmp_path / "config", keys={"kill": "f9", "drain": "K", "log_filter": "c"})
+    async with open_console(tmp_path, config=config, size=(160, 24)) as console:
+        hints = console.text()[-1]
+        assert " f9 kill" in hints and " K drain" in hints
+        assert "cancel" not in hints, "its key is another one's now"
+    async with open_console(tmp_path, size=(160, 24), read_only=True) as console:
+        hints = console.text()[-1]
+        assert "kill" not in hints and "pause" not in hints
+        assert "jobs" in hints and "mark" in hints
+
+
+async def test_no_color_paints_no_ground(tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with open_console(tmp_path, source=troubled(DISK)) as console:
+        app = console.app
+        for strip in app.screen._compositor.render_strips():
+            segments = list(strip)
+            for line_filter in app.get_line_filters():
+                segments = line_filter.apply(segments, app.screen.styles.background)
+            for segment in segments:
+                style = segment.style
+                assert style is None or style.bgcolor is None or style.bgcolor.is_default
+                assert style is None or style.color is None or style.color.is_default
+
+
+@pytest.mark.parametrize(
+    ("variables", "works", "words"),
+    [
+        ({"TMUX": "/tmp/tmux,1,0"}, True, "copied to tmux's buffer"),
+        ({"TMUX": "/tmp/tmux,1,0"}, False, "not copied: tmux: no server"),
+        ({"TERM": "linux"}, True, "not copied: this terminal has no clipboard"),
+        ({"STY": "12.tty"}, True, "not copied: this terminal has no clipboard"),
+        ({"TERM": "xterm"}, True, "copied"),
+    ],
+)
+async def test_a_copy_says_where_it_went(tmp_path, monkeypatch, variables, works, words):
+    for name in ("TMUX", "STY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "tmux").write_text(
+        f"#!/bin/sh\n{f'cat > {tmp_path}/copied' if works else 'echo no server >&2; exit 1'}\n"
+    )
+    (tmp_path / "tmux").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    async with open_console(tmp_path, screen="jobs") as console:
+        await console.until(lambda: "item/1" in console.screen())
+        await console.press("y")
+        await console.until(lambda: any(toast.startswith(words) for toast in console.toasts()))
+        if works and "TMUX" in variables:
+            assert (tmp_path / "copied").read_text() == "https://shop.example/item/1"
+
+
+async def test_a_host_of_a_run_that_does_not_run_has_no_next_request(tmp_path):
+    source = troubled(hosts=[host("a:80", next_in=0.4)])
+    source.supervisor = None
+    async with open_console(tmp_path, source=source, screen="hosts") as console:
+        await console.until(lambda: " a:80 " in console.screen())
+        [line] = [line for line in console.text() if " a:80 " in line and "ok 200" in line]
+        assert " now " not in line and " 0.4s" not in line
