@@ -1,6 +1,7 @@
-"""A job's share of the body budget is released on every way out of the pipeline."""
+"""The pipeline: the order of its stages; a share of the body budget is released on every way out."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from unittest.mock import Mock
 
@@ -8,8 +9,9 @@ import pytest
 
 from engine.http.byte_budget import ByteBudget, NoRoom
 from engine.model.host import RetryRule
-from engine.model.job import JobState, LeasedJob
+from engine.model.job import JobKind, JobState, LeasedJob
 from engine.node.extraction.page_extraction import ExtractionUnavailable
+from engine.node.handlers.page_fetch import Fetch
 from engine.node.pipeline import Pipeline
 from engine.runtime.clock import boottime
 from engine.settings import Settings
@@ -17,6 +19,7 @@ from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.host.hosts import HostFailure
 from engine.store.tables.outcome import JobOutcome
+from tests.unit.doc_pages import ROOT
 from tests.unit.node.leased_jobs import leased
 
 DOCUMENT = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), Body(b"x" * 500_000))
@@ -91,3 +94,12 @@ def test_a_page_for_which_no_process_can_be_started_is_retried_and_its_host_is_n
     assert (outcome.state, outcome.attempts, outcome.find(HostFailure)) == (JobState.READY, 1, None)
     assert outcome.reason == "no process"
     assert budget.used == 0
+
+
+def test_the_stages_of_a_page_are_drawn_in_the_architecture(budget: ByteBudget) -> None:
+    stages = build_pipeline(budget)._stages[JobKind.PAGE]
+    (fetch,) = (stage for stage in stages if isinstance(stage, Fetch))
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    page, _, hop = text.partition(" page:")[2].partition("```")[0].partition(" hop:")
+    assert re.findall(r"\w+", page) == [type(stage).__name__ for stage in stages]
+    assert re.findall(r"\w+", hop) == [type(rule).__name__ for rule in fetch.hop_rules]
