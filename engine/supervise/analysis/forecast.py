@@ -116,7 +116,8 @@ class Forecast:
         if work.paused or (work.paused_pages and not left):
             return Eta(None, "paused", exact=False, reason=work.paused)
         if not left:
-            return Eta(0.0, exact=settled)
+            known = work.total > 0 and work.state is not RunState.SEEDING
+            return Eta(0.0, exact=settled) if known else Eta(None, exact=False, reason="no page is known yet")
         busy = {id_: host for id_, host in work.hosts.items() if host.left}
         self.host_etas = {
             id_: seconds

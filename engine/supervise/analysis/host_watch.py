@@ -51,40 +51,37 @@ class _Silence(Struct):
 
     since: float
     """When it answered last, or was asked first since then."""
-    sent_at: float
-    """Of the request that waits."""
-    seen_at: float
+    longest: float = 0.0
+    """Seconds that a request has waited since then."""
 
 
 class SilenceWatch:
     """Follows since when hosts are silent. All times are boot-time seconds."""
 
     def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
+        self._limit = deadline / 2
         self._silences: dict[int, _Silence] = {}
 
     def update(self, waiting: Mapping[int, float], answered: Collection[int], now: float) -> None:
         """`waiting`: by host, when its oldest request in flight was sent. `answered`: hosts that answered just now."""
-        for host in [host for host, silence in self._silences.items() if host not in waiting]:
-            if self._has_ended(self._silences[host], now):
-                del self._silences[host]
         for host, sent_at in waiting.items():
-            silence = self._silences.get(host)
-            if silence is None or (sent_at != silence.sent_at and self._has_ended(silence, sent_at)):
-                silence = self._silences[host] = _Silence(sent_at, sent_at, now)
-            silence.sent_at, silence.seen_at = sent_at, now
+            silence = self._silences.setdefault(host, _Silence(sent_at))
+            silence.longest = max(silence.longest, now - sent_at)
         for host in answered:
             if host in self._silences:
-                self._silences[host].since = now
+                self._silences[host] = _Silence(now)
+        # between two attempts of a job, a host that let the first one wait is still silent
+        over = [host for host, silence in self._silences.items() if host not in waiting and not self._is_long(silence)]
+        for host in over:
+            del self._silences[host]
 
     def seconds(self, host: int, now: float) -> float:
-        """How long the host is silent."""
+        """How long the host is silent; 0 until a request has waited for half the deadline."""
         silence = self._silences.get(host)
-        return now - silence.since if silence is not None else 0.0
+        return now - silence.since if silence is not None and self._is_long(silence) else 0.0
 
-    def _has_ended(self, silence: _Silence, now: float) -> bool:
-        """Whether the request that waited got an answer; False: it reached its deadline."""
-        return min(now, silence.seen_at + _FLUSH_LATENESS) - silence.sent_at < self._deadline * 0.9
+    def _is_long(self, silence: _Silence) -> bool:
+        return silence.longest >= self._limit
 
 
 class HostWatch:

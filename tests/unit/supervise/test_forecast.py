@@ -158,4 +158,5 @@ def test_a_slow_tail_and_limits_bound_the_end() -> None:
 
 
 def test_without_a_page_that_ended_nobody_can_say() -> None:
+    assert Crawl(state=RunState.NEW).run(3, lambda crawl: None)[0] == Eta(None, None, False, "no page is known yet")
     assert Crawl(host("a", 100)).run(3, lambda crawl: None)[0] == Eta(None, None, False, "no page has ended yet")

@@ -5,9 +5,12 @@ from engine.supervise.analysis.host_watch import SilenceWatch
 
 def test_a_hanging_host_is_silent_over_its_attempts_until_it_answers() -> None:
     watch = SilenceWatch(30.0)
-    for now in range(30):
+    for now in range(15):
         watch.update({1: 0.0}, (), float(now))
-    assert watch.seconds(1, 29.0) == 29.0
+    assert watch.seconds(1, 14.0) == 0.0
+    watch.update({1: 0.0}, (), 15.0)
+    assert watch.seconds(1, 15.0) == 15.0
+    watch.update({1: 0.0}, (), 19.0)  # the supervisor is late
     for now in (30.0, 31.0):
         watch.update({}, (), now)  # its job waits for its second attempt
     for now in range(32, 45):
