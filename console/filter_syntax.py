@@ -22,6 +22,8 @@ from engine.store.db.filter import FILTER_STATES, Comparison, EventFilter, GlobF
 
 SEARCH_TIMEOUT = 0.1
 """Seconds that the search of one text may take."""
+_SPECIAL = frozenset(r"\.^$*+?{}[]|()")
+"""A pattern without these is plain text, whose search is never slow."""
 
 _TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|([A-Za-z][\w-]*:"(?:[^"\\]|\\.)*"(?=\s|$)|\S+))\s*')
 _KEY_VALUE = re.compile(r"([A-Za-z][\w-]*):(?!//)(\S*|\".*\")", re.DOTALL)
@@ -45,6 +47,7 @@ class SearchPattern:
         self.pattern = pattern
         self._strict = strict
         self._timed_out = False
+        self._timeout = None if _SPECIAL.isdisjoint(pattern) else SEARCH_TIMEOUT  # watching the time costs most
         try:
             self._compiled = regex.compile(pattern, regex.IGNORECASE)
         except (regex.error, ValueError, RecursionError, OverflowError, LookupError) as error:
@@ -60,7 +63,7 @@ class SearchPattern:
         if self._timed_out:
             return None
         try:
-            return self._compiled.search(text, timeout=SEARCH_TIMEOUT)
+            return self._compiled.search(text, timeout=self._timeout)
         except TimeoutError:
             self._handle_timeout()
             return None
