@@ -26,10 +26,13 @@ class ProgressRecorder:
         now = time.monotonic()
         if now - self._recorded_at >= _RECORD_SECONDS or self._node_pool.has_heart_changes:
             self._recorded_at = now
-            with contextlib.suppress(DatabaseBusy):
+            try:
                 self._node_pool.record_beats()
                 self._stats.record(self._node_pool.waiting_hosts())
                 self._checkpoints.update(is_stopped_early)
+            except DatabaseBusy:
+                with contextlib.suppress(DatabaseBusy):
+                    self._stats.judge()
 
     def record_end(self) -> None:
         """Record the last rates and sample, and the checkpoints."""

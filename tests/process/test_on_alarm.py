@@ -31,6 +31,9 @@ def test_it_is_told_of_each_cause_once(project: Project, site: Site) -> None:
     alarms = [alarm for line in lines for alarm in line["alarms"]]
     (failing,) = [alarm for alarm in alarms if alarm["key"].startswith("failing-requests")]
     assert failing["level"] == "warn"
+    assert failing["code"] == "failing-requests"
+    assert failing["host"] == f"127.0.0.1:{site.port}"
+    assert failing["since"] > 0
     assert "answers of 127.0.0.1" in failing["text"]
     assert lines[0]["run"] == project.status()["run"]
     assert "sh -c" in (project.data / "logs" / "on_alarm.log").read_text()

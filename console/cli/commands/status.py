@@ -14,6 +14,8 @@ from engine.errors import StorageError
 if TYPE_CHECKING:
     from engine.store.read.snapshot import Snapshot
 
+_CODES_TOLD = ("defs-rejected", "defs-saved", "jobs-ready", "run-failed")
+"""Alarms that have lines of their own."""
 _MAX_ENDED_NODES = 4
 """Ended nodes that are listed if no node is alive."""
 
@@ -45,7 +47,7 @@ def print_status(data: Path, run_id: str | None = None, *, as_json: bool = False
     if as_json:
         write_json(status_as_dict(view, alarm))
     else:
-        write_lines(*([f"ALARM: {alarm}"] if alarm else []), *_lines(view, is_latest=is_latest))
+        write_lines(*_alarm_lines(view, alarm), *_lines(view, is_latest=is_latest))
     return 0
 
 
@@ -94,6 +96,15 @@ def _read_earlier(data: Path, run_id: str | None) -> "Snapshot":
     with open_latest_run(data, run_id=run_id) as (db, run):
         view = replace(snapshot.read(db, run=run.seq), epoch=None, defs_problems=[], defs_saved=None, helpers=[])
     return replace(end_orphans(view), alarms=[])  # nothing can be done about an earlier run
+
+
+def _alarm_lines(view: "Snapshot", alarm: str | None) -> list[str]:
+    """The alarms that no other line tells of."""
+    from console.client import list_alarms
+
+    told = {warning.text for warning in view.warnings}
+    alarms = [one for one in list_alarms(view, alarm) if one.text not in told and one.code not in _CODES_TOLD]
+    return [f"ALARM: {one.text}" for one in alarms]
 
 
 def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:

@@ -112,7 +112,7 @@ class RunStats:
         sample = None
         if last or not self._sampled_recently(now):
             sample = self._next_sample(now, pages, row_count, answers)
-        stage = self._judge(now)
+        stage = self.judge()
         rates["queue_per_s"] = round(self._forecast.queue_per_s, 2)
         etas = self._longest_etas() if stage is Stage.RUNNING else {}
         with self._db.transaction():
@@ -140,9 +140,9 @@ class RunStats:
         """The alarms of now, also while no table can be written."""
         return self._keeper.alarms
 
-    def _judge(self, now: float) -> Stage:
-        """Find the alarms, and estimate the end; returns the stage."""
-        run = runs.get(self._db, self._run)
+    def judge(self) -> Stage:
+        """Find the alarms, and estimate the end; returns the stage. It writes nothing."""
+        now, run = time.monotonic(), runs.get(self._db, self._run)
         if now >= self._next_judgement or run.stage is not Stage.RUNNING:
             current = situation.read(self._db, run)
             limit = self._settings.max_time
