@@ -41,16 +41,18 @@ def test_pages_that_went_well_are_counted_by_host():
 
 
 def test_only_pages_that_went_well_are_counted():
-    """A page with a problem is a warning, and other lines of INFO are none of pages."""
+    """A page with a problem is a warning; the routine of nodes has no line, what others say has one."""
     folded = FoldedLines()
     lines = [
         (1, Event(AT, "WARNING", "n1", "page", "200   84 ms   12 kB   0 rows  http://a/1; empty page", 1)),
         (2, Event(AT, "INFO", "supervisor", "node", "n1 is ready", None)),
         (3, Event(AT, "INFO", "n1", "page", "SKIPPED by robots.txt  http://a/3", 3)),
         (4, Event(AT, "INFO", "n1", "page", "301 → http://a/5  http://a/4", 4)),
+        (5, Event(AT, "INFO", "n1", "node", "n1 DONE RUNNER", None)),
     ]
     folded.extend(lines, fold=True, fold_pages=True)
-    assert [id_ for id_, _ in folded.lines] == [1, 2, 3, 4]
+    assert [id_ for id_, _ in folded.lines] == [1, 2, 3]
+    assert not folded.pages
 
 
 async def test_the_log_shows_trouble_and_all_on_demand(tmp_path):

@@ -145,6 +145,21 @@ def test_a_rate_of_updates_without_a_console_is_refused(tmp_path, capsys):
     assert not (tmp_path / "data").exists()
 
 
+def test_a_terminal_without_the_console_shows_the_status_of_a_run_that_is_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("console.client.lock_holder_pid", lambda data: 77)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    for arguments in ([], ["--read-only"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["run", *arguments, "--data", str(tmp_path / "data"), "--defs", str(tmp_path)])
+        assert ended.value.code == 0
+        shown = capsys.readouterr()
+        assert "no console here (TERM=dumb cannot position text); supervisor 77 works on a run" in shown.err
+        assert "no run yet" in shown.out
+
+
 def test_read_only_without_a_terminal_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["run", "--read-only", "--data", str(tmp_path / "data")])

@@ -5,7 +5,7 @@ import asyncio
 from msgspec.structs import replace
 
 from console.tui.screens.base import View
-from engine.model.run import Alarm
+from engine.model.run import Alarm, Eta
 from engine.store.read.data_warnings import DataWarning
 from tests.console.builders import host, line, node, output, run, samples, snapshot
 from tests.console.fakes import FakeSource, open_console
@@ -38,6 +38,17 @@ async def test_rows_a_second_and_the_backlog_stay_on_the_narrowest_screen(tmp_pa
                 assert console.text()[1].endswith("backlog 12")
             console.source.current = snapshot(run=run(eta=late), appenders=[output(backlog=10_001)])
             await console.until(lambda: "118 rows/s" in console.text()[1] and "backlog 10k+" in console.text()[1])
+
+
+async def test_without_an_estimate_its_reason_stands_in_its_place(tmp_path):
+    source = FakeSource()
+    eta = Eta(None, "a:80", exact=False, reason="a:80 silent 24 s")
+    source.current = snapshot(run=run(eta=eta, rates={"pages_per_s": 1.0, "rows_per_s": 2.0, "queue_per_s": 140.0}))
+    async with open_console(tmp_path, source=source, size=(160, 24)) as console:
+        assert "queue ▲ +140/s  ETA cannot say: a:80 silent 24 s" in console.text()[1]
+    source.current = snapshot(run=run(eta=eta))
+    async with open_console(tmp_path, source=source) as console:
+        assert console.text()[1].endswith("ETA cannot say")
 
 
 async def test_a_request_that_takes_long_shows_its_age(tmp_path):

@@ -108,15 +108,11 @@ class FoldedLines:
         self.lines, self.pages, self._repeats, self._last_shape = [], {}, {}, None
 
     def extend(self, lines: Iterable[tuple[int, Event]], *, fold: bool, fold_pages: bool = False) -> None:
-        """Add lines; with `fold`, repeats are folded, with `fold_pages` pages that went well are only counted."""
+        """Add lines; `fold` folds repeats, `fold_pages` leaves out the routine of nodes, and counts its pages."""
         for id_, event in lines:
-            if fold_pages and event.level == "INFO" and (page := _PAGE.match(event.text)):
-                host = page["host"]
-                pages = self.pages.pop(host, None) or HostPages()
-                self.pages[host] = pages
-                pages.count += 1
-                if page["seconds"]:
-                    pages.seconds.append(float(page["seconds"]) / (1000 if page["unit"] == "ms" else 1))
+            if fold_pages and _is_routine(event):
+                if page := _PAGE.match(event.text):
+                    self._count_page(page)
                 continue
             shape = _shape(event) if fold else None
             if shape is not None and shape == self._last_shape and self.lines:
@@ -127,6 +123,14 @@ class FoldedLines:
                 self.lines.append((id_, event))
             self._last_shape = shape
 
+    def _count_page(self, page: re.Match[str]) -> None:
+        host = page["host"]
+        pages = self.pages.pop(host, None) or HostPages()
+        self.pages[host] = pages
+        pages.count += 1
+        if page["seconds"]:
+            pages.seconds.append(float(page["seconds"]) / (1000 if page["unit"] == "ms" else 1))
+
     def drop_first(self, count: int) -> None:
         for id_, _ in self.lines[:count]:
             self._repeats.pop(id_, None)
@@ -135,6 +139,11 @@ class FoldedLines:
     def count(self, id_: int) -> int:
         """How many lines this one stands for."""
         return self._repeats.get(id_, 1)
+
+
+def _is_routine(event: Event) -> bool:
+    """Whether a node says that something went as it should."""
+    return event.level == "INFO" and event.source[1:].isdigit() and not event.text.startswith("SKIPPED")
 
 
 def _shape(event: Event) -> tuple[str, str] | None:

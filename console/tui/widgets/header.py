@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from console.format import (
     count_ended,
+    describe_eta,
     done_ratio,
     eta_bound,
     format_clock,
@@ -176,9 +177,14 @@ class Header(Canvas):
             growth = run.rates.get("queue_per_s", 0.0)
             if growth >= 1:
                 parts.append((False, [("  queue ", "dim"), (f"▲ +{format_rate(growth)}/s", "warn")]))
-            parts.append((False, [("  ETA ", "dim"), (format_eta(run.eta), "strong")]))
-            if bound := eta_bound(run.eta):
-                parts.append((False, [(f" {bound}", "dim")]))
+            text = describe_eta(run.eta)
+            if text.startswith(format_eta(run.eta)):
+                parts.append((False, [("  ETA ", "dim"), (format_eta(run.eta), "strong")]))
+                parts.append((False, [(f" {eta_bound(run.eta)}", "dim")]))
+            else:
+                verdict, _, reason = text.partition(":")
+                parts.append((False, [("  ETA ", "dim"), (verdict, "warn")]))
+                parts.append((False, [(f":{reason}", "warn")]))
         bad_role = "bad" if snapshot.bad_share >= FAILING_SHARE else "text"
         parts += [
             (False, [("  bad answers ", "dim"), (f"{snapshot.bad_share:.1%}", bad_role)]),

@@ -14,6 +14,7 @@ from engine.store.read import browse, job_range
 from engine.store.read.browse import Cursor
 from engine.store.read.job_range import find_first_id
 from engine.store.tables.host.hosts import HostPolicy
+from engine.store.tables.job.jobs import PRIORITY_RANGE
 from engine.store.tables.run.events import Event
 from tests.contract.store.harness import Page, StoreHarness, again, document, failed
 
@@ -106,6 +107,16 @@ def test_a_line_has_all_columns(mixed: StoreHarness) -> None:
     assert line.changed_at is not None
     (line, *_) = browse.list_jobs(mixed.db, mixed.run, parse("state:ready !state:delayed")).lines
     assert (line.wait, line.node, line.changed_at) == (None, None, None)
+
+
+@pytest.mark.parametrize("priority", [0, 7, -7, 1_000_000, -1_000_000])
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_a_priority_is_shown_as_the_defs_give_it(store: StoreHarness, priority: int, times: int) -> None:
+    """Also of a job that was lowered, so that it comes last."""
+    store.seed("http://a/1")
+    store.db.execute("UPDATE jobs SET priority = ?", (priority - times * PRIORITY_RANGE,))
+    (line,) = browse.list_jobs(store.db, store.run, parse("")).lines
+    assert line.priority == priority
 
 
 def test_other_kinds_are_listed_only_if_the_filter_names_them(new_store: Callable[..., StoreHarness]) -> None:
