@@ -195,10 +195,12 @@ def _find_last(seconds: Mapping[int, float], busy: Mapping[int, HostWork], now: 
 
 
 def find_hold(host: HostWork, situation: Situation) -> str | None:
-    """Why nobody can say when a host will serve its pages: it is silent, or rests without a known end."""
+    """Why nobody can say when a host will serve its pages: it is silent, refuses, or rests without a known end."""
     if is_silent(host, situation):
         return f"{host.key} silent {host.silent:.0f} s"
-    if host.rest_reason and _rest_of(host, situation.at) > 0 and (host.strikes > 1 or is_refusing(host)):
+    if is_refusing(host):
+        return f"{host.key} refuses the crawler: {host.rest_reason}"
+    if host.rest_reason and host.strikes > 1:
         return f"{host.key} rests again and again after {host.rest_reason}"
     return None
 
