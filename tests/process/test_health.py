@@ -135,7 +135,7 @@ def test_a_site_that_gives_half_of_what_it_gave_before_is_a_warning(project: Pro
 def test_a_selector_that_breaks_during_the_run_is_a_warning(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=500, delay=0.3)
     for book in range(200, 500):
-        site[f"/book/0-{book}"] = Page("<u>new markup</u>", delay=0.3)
+        site[f"/book/0-{book}"] = Page(f"<u>new markup {book}</u>", delay=0.3)
     defs = healthy_defs(library)
     project.write(defs.replace("isbn: {selector: b, required: true}", "isbn: {selector: b}"))
     running = project.start()
