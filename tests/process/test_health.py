@@ -147,6 +147,7 @@ def test_a_selector_that_breaks_during_the_run_is_a_warning(project: Project, si
     assert len(logged) == 1
     [warning] = done.summary["warnings"]
     assert warning["text"].startswith("book.isbn was filled in ")
+    assert [alarm["text"] for alarm in project.status()["alarms"]] == [warning["text"]]
     assert not warning["ended"]
     assert f"WARNING {warning['text']}" in done.err
     assert warning["text"] in project.run_with_data("status").out

@@ -134,6 +134,11 @@ class RunStats:
             self._last_sample = (now, pages, row_count)
             self._last_answers = answers
         self._recorded_at, self._page_count, self._row_count = now, pages, row_count
+        if last:  # by the final counts
+            self.judge()
+            with self._db.transaction():
+                self._keeper.record()
+            self._keeper.confirm()
 
     @property
     def alarms(self) -> Sequence[Alarm]:
