@@ -219,7 +219,7 @@ def test_a_console_with_its_own_rate_starts_a_supervisor(folder):
     write_defs(folder, "dataDefs: {book: {fields: {title: {selector: h1}}}}\n")
     shown = console(folder, "run", "--refresh", "4", "--set", "max_attempts=1")
     try:
-        shown.until("q quits, esc shows the screens")
+        shown.until("jobs      1 failed")
         shown.press("q")
         assert shown.wait() == 1
     finally:
