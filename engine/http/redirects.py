@@ -28,11 +28,11 @@ def build_target_request(request: Request, from_url: str, to_url: str) -> Reques
 def build_redirect_request(request: Request, status: int, from_url: str, to_url: str) -> Request:
     """The request to send to a redirect's target. Both URLs are normalized.
 
-    303, and 301 or 302 on a POST, become a GET without body. When the origin changes, cookies and all but the safe
-    headers are dropped.
+    303, and 301 or 302 on a POST, become a GET without body; a page that leads on by itself counts as a 303. When the
+    origin changes, cookies and all but the safe headers are dropped.
     Raises `FetchFailed` (not retryable) if the body would carry a `%{…}` variable, a secret, to another origin.
     """
-    becomes_get = (status == SEE_OTHER and request.method not in _SAFE_METHODS) or (
+    becomes_get = (status == SEE_OTHER and (request.method not in _SAFE_METHODS or request.body is not None)) or (
         status in (301, 302) and request.method == "POST"
     )
     leaves_origin = urls.origin(from_url) != urls.origin(to_url)

@@ -104,7 +104,7 @@ def _redact_value(name: str, value: str) -> str:
     if name not in _SECRET_HEADERS:
         return value
     if name in _WHOLE_URLS:
-        return urls.without_credentials(value)
+        return urls.without_credentials(_USERINFO.sub(r"\1", value))
     if name in _URL_HEADERS:
         return _USERINFO.sub(r"\1", value)
     if name in _COOKIE_HEADERS:

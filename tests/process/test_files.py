@@ -369,6 +369,8 @@ def test_later_runs_ask_by_live_and_etag_and_equal_files_are_one_on_disk(project
     assert [len(one) for one in inodes(project).values()] == [1, 1, 1]
     crawl_again("--set", "live=P1D", asked=[], same=[])
     assert [len(one) for one in inodes(project).values()] == [1, 1, 1]
+    assert project.run_with_data("retry", "--state", "done", "--match", "kind:file tagged").code == 0
+    crawl_again("--set", "live=P1D", asked=["/tagged.pdf"], same=[])
     site["/tagged.pdf"] = tagged(b"%PDF new", '"v2"', unchanged)
     expected["tagged"] = paper(b"%PDF new")
     crawl_again(asked=asked, same=["/tagged2.pdf"])

@@ -1,5 +1,6 @@
 """The controls of a form: which of them are sent, and with which values, as HTML says."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -108,7 +109,9 @@ def _in_range(control: "_Element", value: str) -> str:
     """The value of a slider: within its bounds, at one of its steps; by default the middle."""
 
     def read(text: str | None, default: Decimal) -> Decimal:
-        return Decimal(text) if text is not None and _NUMBER.fullmatch(text) else default
+        if text is None or not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
+            return default
+        return Decimal(repr(float(text)))
 
     low = read(control.get("min"), Decimal(0))
     high = max(low, read(control.get("max"), Decimal(100)))

@@ -3,7 +3,6 @@
 from msgspec import Struct
 
 from engine import urls
-from engine.http.errors import FetchFailed
 from engine.http.redirects import RedirectRejected
 from engine.model.job import LeasedJob
 from engine.model.retry_policy import SEE_OTHER
@@ -31,8 +30,6 @@ class FollowRefresh(Struct, frozen=True):
             chain.follow(target, SEE_OTHER, cookies or "")
         except RedirectRejected as rejected:
             problem = str(rejected)
-        except FetchFailed as failure:
-            return self.outcomes.fetch_failed(job, page.url, failure)
         hop = Hop(chain, page.url, problem)
         for rule in self.hop_rules:
             ended = await rule.judge(job, hop)

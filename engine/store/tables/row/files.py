@@ -9,11 +9,14 @@ from engine.store.db.connector import Database, id_list
 from engine.store.tables.outcome import Commit, JobOutcome, Served
 
 _ADD = "INSERT INTO files (run, job, path, size, hash, type, key, at, validators) {values}"
-_EARLIER = """
-SELECT r.id, f.at, f.validators, f.path, f.size, f.hash, f.type FROM files f JOIN runs r ON r.seq = f.run
-WHERE {column} = ? AND f.run < ? ORDER BY f.id DESC LIMIT 1
+_EARLIER = "SELECT r.id, f.at, f.validators, f.path, f.size, f.hash, f.type FROM files f JOIN runs r ON r.seq = f.run"
+# a file that this run has is asked for again as if no run had it
+_EARLIER_OF_KEY = f"""
+{_EARLIER} WHERE f.key = :key AND f.run < :run
+    AND NOT EXISTS (SELECT 1 FROM files own WHERE own.key = :key AND own.run = :run) ORDER BY f.id DESC LIMIT 1
 """
-_EARLIER_OF_KEY, _EARLIER_OF_HASH = _EARLIER.format(column="f.key"), _EARLIER.format(column="f.hash")
+# in the order of the index: one content may have many files
+_EARLIER_OF_HASH = f"{_EARLIER} WHERE f.hash = ? AND f.run < ? ORDER BY f.run DESC, f.id DESC LIMIT 1"
 # the newest of a job counts, and only while the job is DONE
 _OF_JOBS = """
 SELECT f.job, f.path, f.size, f.hash, f.type FROM json_each(?) i
@@ -83,8 +86,8 @@ def find_path(db: Database, run: int, digest: str) -> str | None:
 
 
 def find_earlier(db: Database, run: int, url: str) -> EarlierFile | None:
-    """The newest file that a run before this one had at this URL."""
-    return _to_earlier(db.one(_EARLIER_OF_KEY, (file_key(url), run)))
+    """The newest file that a run before this one had at this URL; None if this run has one."""
+    return _to_earlier(db.one(_EARLIER_OF_KEY, {"key": file_key(url), "run": run}))
 
 
 def find_equal(db: Database, run: int, digest: str) -> EarlierFile | None:

@@ -103,6 +103,8 @@ def sent(text: str, selector: str = "form", **request: object) -> tuple[str, Lin
          [("a", "50"), ("b", "3"), ("c", "10")]),
         ("<input type=range name=a min=0 max=1 step=0.25 value=0.6><input type=range name=b max=-5>",
          [("a", "0.5"), ("b", "0")]),
+        ("<input type=range name=a min=1e9999999><input type=range name=b value=1e99999999999999999999999 max=5>",
+         [("a", "50"), ("b", "3")]),
         ("<input name=a value=x dirname=a.dir><div dir=rtl><textarea name=b dirname=d></textarea></div>",
          [("a", "x"), ("a.dir", "ltr"), ("b", ""), ("d", "rtl")]),
         ("<input type=hidden name=_CHARSET_ value=x><input name=_charset_ value=y>",

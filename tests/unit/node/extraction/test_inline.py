@@ -190,6 +190,7 @@ WORST: dict[str, tuple[str, dict[str, object]]] = {
     "links": ("<a href=?1>" * 5_400, {"links": (Link(selector="p > a"),) * 20}),
     "wide cells": ("<table><tr>" + "<td colspan=1000>" * 3_400, TABLES),
     "rows of cells": ("<table>" + "<tr><td rowspan=0>x" * 3_000, TABLES),
+    "equal headings": ("<table><tr>" + "<th>x" * 7_900, TABLES),
     "nested tables": ("<table><tr><td>" * 2_600, TABLES),
     "rows that meet spans": ("<table><tr>" + "<td rowspan=2>" * 4_000, {"block": "tr", "fields": fields("td")}),
     "candidates": (f"<img srcset='{'a 1x,' * 11_900}'>", CANDIDATES),

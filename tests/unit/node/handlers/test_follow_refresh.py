@@ -61,9 +61,11 @@ async def test_a_page_without_a_refresh_passes() -> None:
     assert await follow(page) is page
 
 
-async def test_the_target_of_a_form_is_asked_for_by_get() -> None:
-    outcome = await follow(page_to("http://a/2", chain(request=Request(method="PUT", body="x"))))
-    assert (outcome.state, outcome.target) == (JobState.READY, "http://a/2")
+@pytest.mark.parametrize("target", ["http://a/2", "http://b/2"])
+@pytest.mark.parametrize("method", ["PUT", "POST", "GET"])
+async def test_the_target_of_a_form_is_asked_for_by_get_without_body(method: str, target: str) -> None:
+    outcome = await follow(page_to(target, chain(request=Request(method=method, body="x=%{env.KEY}"))))
+    assert (outcome.state, outcome.target, outcome.hops) == (JobState.READY, target, 1)
 
 
 async def test_the_rules_for_redirects_apply() -> None:

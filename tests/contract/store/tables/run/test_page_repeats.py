@@ -1,6 +1,7 @@
 """Pages in a row that give the same: counted over nodes and restarts, told by a pattern, skipped beyond a limit."""
 
 import itertools
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,7 +10,7 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.read.data_warnings import find_warnings
 from engine.store.tables.run import runs
-from engine.store.tables.run.page_repeats import PageSeen, widen_pattern
+from engine.store.tables.run.page_repeats import PageSeen, settle, widen_pattern
 from engine.store.transactions.next_page import leads_to_one_page
 from tests.contract.store.harness import Page, StoreHarness, failed
 
@@ -101,6 +102,18 @@ def test_pages_beyond_the_limit_are_skipped(store: StoreHarness, at_once: int) -
     reasons = store.db.all("SELECT DISTINCT reason FROM jobs WHERE state = 'SKIPPED'")
     assert reasons == [("the same as the 3 pages before it (max_repeats)",)]
     assert [event.text for event in store.list_events()][-1] == f"SKIPPED: {reasons[0][0]}  {urls[-1]}"
+
+
+def test_a_commit_that_fails_is_decided_again(store: StoreHarness) -> None:
+    store.seed(*urls_of("soft", 4))
+    outcomes = [
+        store.done(job, PageSeen(2, 3), data=['{"title":"x"}'], links=[Page(f"{job.url}/more")])
+        for job in store.take("http://a/")
+    ]
+    settle(Mock(db=store.db), outcomes)
+    assert outcomes[-1].state is JobState.SKIPPED
+    store.commit(outcomes[-1])
+    assert (len(store.rows()), dict(store.jobs())["http://a/soft/3/more"]) == (1, "READY"), "the first of its row"
 
 
 def test_with_a_limit_the_next_page_waits_for_the_commit(store: StoreHarness) -> None:
