@@ -80,6 +80,27 @@ async def test_a_node_whose_jobs_wait_for_their_host_says_so(tmp_path):
         await console.until(lambda: "idle: the run is paused" in console.screen())
 
 
+async def test_an_idle_node_names_no_host_unless_all_hosts_were_read(tmp_path):
+    """The screen reads the first 60 hosts; pages of later ones may wait."""
+    source = FakeSource()
+    node_1, done = node(1, now="", in_flight=0), host("a:80", waiting=0, running=0)
+    none = {"ready": 0, "taken": 0}
+    jobs = snapshot().jobs
+    cases = (
+        ({"jobs": {**jobs, "ready": 98_000, "taken": 0}, "host_count": 10_000, "hosts": [done]}, "98,000 jobs waiting"),
+        ({"jobs": {**jobs, "ready": 0, "taken": 9}, "host_count": 2, "hosts": [host("b:80")]}, "9 jobs waiting"),
+        ({"jobs": {**jobs, **none}, "files": {"left": 5}, "host_count": 2, "hosts": [done]}, "5 jobs waiting"),
+        ({"jobs": {**jobs, **none}, "host_count": 10_000, "hosts": [done]}, "no job is ready"),
+        ({"jobs": {**jobs, **none}, "host_count": 1, "hosts": [done]}, "no job is ready"),
+        ({"jobs": {**jobs, "ready": 7}, "host_count": 1, "hosts": [host("b:80", next_in=0.4)]}, "delay of b:80, next"),
+    )
+    async with open_console(tmp_path, source=source, size=(120, 40)) as console:
+        for changes, expected in cases:
+            source.current = snapshot(nodes=[node_1], running=0, **changes)
+            await console.until(lambda expected=expected: f"idle: {expected}" in console.screen())
+            await console.settle()
+
+
 async def test_appender_and_supervisor_are_rows_with_beat_and_state(tmp_path):
     source = FakeSource()
     source.current = snapshot(nodes=[node(1)])

@@ -169,7 +169,7 @@ class JobsView(View):
     def show(self, poll: PollResult) -> None:
         self.last_poll = poll
         if poll.requester is self and isinstance(poll.view_data, WindowPage):
-            self.window.anchor = self.table.row.subject.id if self.table.row is not None else None
+            self.window.anchor = self.table.row.subject if self.table.row is not None else None
             moved = self.window.apply(poll.view_data)
             if not self.window.lost_anchor:
                 self._update_table(moved)

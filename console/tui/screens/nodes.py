@@ -164,13 +164,16 @@ def _supervisor_row(poll: PollResult, run: Run) -> Row:
 
 
 def _describe_waits(poll: PollResult) -> str:
-    """Why a node has nothing to send: what holds the host that is free first."""
-    run = poll.snapshot.run
-    if run is not None and run.paused:
+    """Why a node has nothing to send: what holds the host that is free first, if all hosts were read."""
+    shown = poll.snapshot
+    if shown.run is not None and shown.run.paused:
         return "the run is paused"
-    waiting = [host for host in poll.snapshot.hosts if host.waiting]
+    left = shown.jobs["ready"] + shown.jobs["taken"] + shown.files.get("left", 0) - shown.running
+    waiting = [host for host in shown.hosts if host.waiting]
+    if shown.host_count > len(shown.hosts) and left > 0:
+        return f"{plural(left, 'job')} waiting"
     if not waiting:
-        return "no job is ready"
+        return "takes the next job" if left > 0 else "no job is ready"
     first = min(waiting, key=lambda host: (host.paused, max(host.backoff or 0.0, host.next_in or 0.0)))
     if first.paused:
         return f"{first.host} is paused"

@@ -41,7 +41,7 @@ class JobWindow(Struct):
     dropped_lines: int = 0
     """How many lines before the first one were read and dropped."""
     generation: int = 0
-    anchor: int | None = None
+    anchor: JobLine | None = None
     """The job under the cursor: however many come before it, the window is read down to it."""
     _resume_cursor: Cursor | None = None
     _next_read_at: float = 0.0
@@ -61,13 +61,20 @@ class JobWindow(Struct):
     @property
     def lost_anchor(self) -> bool:
         """Whether the job under the cursor may come further down; one that left the list is not searched for long."""
+        anchor = self.anchor
         return (
-            self.anchor is not None
+            anchor is not None
             and self.has_start
             and not self.has_end
             and len(self.lines) < _TRIM_LINES
-            and not any(line.id == self.anchor for line in self.lines)
+            and not any(line.id == anchor.id for line in self.lines)
+            and not (self.lines and self._comes_before(anchor, self.lines[-1]))
         )
+
+    def _comes_before(self, line: JobLine, other: JobLine) -> bool:
+        """Whether a line stands before another in the list: failed jobs newest first, others by id."""
+        newest_first = self.job_filter.matched_states == {"failed"}
+        return line.cursor > other.cursor if newest_first else line.id < other.id
 
     def needs_lines(self) -> bool:
         """Whether scrolling one page up or down would show lines that are not loaded."""
