@@ -335,7 +335,8 @@ async def test_plots_change_their_time_range(tmp_path, monkeypatch):
 async def test_the_summary_stands_below_the_nodes_when_the_run_ends(tmp_path):
     async with open_console(tmp_path) as console:
         console.source.current = snapshot(
-            run=run(state="DONE", stage="SHUTDOWN_COMPLETE"), nodes=[node(1, "TERMINATED", pid=None)]
+            run=run(state="DONE", stage="SHUTDOWN_COMPLETE"),
+            nodes=[node(1, "TERMINATED", pid=None), node(2, "DEAD", pid=None, reason="died: signal 9")],
         )
         console.source.supervisor = None
         await console.until(lambda: "run 3f2a DONE" in console.screen())
@@ -343,6 +344,7 @@ async def test_the_summary_stands_below_the_nodes_when_the_run_ends(tmp_path):
         assert "00:12:34" in text
         assert "/data/output/3f2a/rows/" in text
         await console.until(lambda: "1  HTTP 500 (4 attempts)  shop.example:443" in console.screen())
+        assert "n2 died: signal 9" in console.screen()
         assert console.app.quit_flow.run_exit_code() == 1, "jobs failed"
         assert "NODE" in text, "the screen and its keys stay"
         await console.press("tab")

@@ -57,7 +57,7 @@ def _lines(snapshot: Snapshot, run: Run, failures: Sequence[FailureGroup]) -> It
         yield f"          and {plural(len(failures) - _MAX_LISTED, 'more reason')}: 4 lists them", "bad"
     dead = [node for node in snapshot.nodes if node.state in ("DEAD", "FAILED")]
     for node in dead[-_MAX_LISTED:]:
-        yield f"{node.id} died: {node.reason}", "warn"
+        yield f"{node.id} died: {(node.reason or 'unknown reason').removeprefix('died: ')}", "warn"
 
 
 def _output_lines(outputs: Sequence[OutputRow]) -> Iterator[Span]:

@@ -16,7 +16,6 @@ from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import Run
 from engine.supervise.analysis.forecast import is_refusing, is_silent
 
-_AT_WORK = ("READY", "DONE", "STANDBY")
 _MAX_HOSTS_LISTED = 5
 """More hosts with the same trouble are one alarm."""
 _SEVERE_WARNINGS = ("expectation", "all-rejected")
@@ -29,7 +28,9 @@ _LOGGED = ("host-refused", "host-silent", "queue-grows")
 """Alarms that no other event tells of."""
 _LATE_BEAT_SECONDS = 1.0
 _REMEMBERED_SECONDS = 60.0
-"""How long an alarm of an earlier supervisor may take to come again as the same."""
+"""How long after its end an alarm may come again as the same."""
+_WITHOUT_SUPERVISOR = ("jobs-ready", "supervisor-lost")
+"""Alarms that end as soon as a supervisor is at work."""
 
 
 def find_alarms(situation: Situation, queue_growth: float = 0.0) -> list[Alarm]:
@@ -41,7 +42,7 @@ def find_alarms(situation: Situation, queue_growth: float = 0.0) -> list[Alarm]:
             text = f"the queue grows by {queue_growth:,.0f} pages/s, to {situation.waiting:,}"
             alarms.append(Alarm("queue-grows", f"{text}: new pages are found faster than pages end"))
     alarms += _defs_alarms(situation)
-    alarms += _data_alarms(situation, {alarm.host for alarm in alarms if alarm.code == "host-refused"})
+    alarms += _data_alarms(situation)
     return sorted(alarms, key=lambda alarm: alarm.level)
 
 
@@ -57,10 +58,10 @@ def _node_alarms(situation: Situation) -> Iterator[Alarm]:
     for node in situation.nodes:
         if node.state in ("DEAD", "FAILED"):
             by = replaced.get(node.id)
-            if node.past or node.reason == KILLED_BY_OPERATOR or (by is not None and by.state in _AT_WORK):
-                continue  # of an earlier supervisor, killed by the operator, or replaced
+            if node.past or node.reason == KILLED_BY_OPERATOR or (by is not None and by.state != "STARTING"):
+                continue  # of an earlier supervisor, killed by the operator, or replaced (which has its own alarm)
             outcome = f"{by.id} is starting" if by else "not replaced"
-            text = f"{node.id} dead: {node.reason or 'unknown reason'}; {outcome}"
+            text = f"{node.id} dead: {(node.reason or 'unknown reason').removeprefix('died: ')}; {outcome}"
             yield Alarm("node-lost", text, "warn" if by else "bad", subject=node.id)
         elif node.heart == "ARRHYTHMIA":
             text = f"{node.id} has sent no heartbeat for {node.beat_age or 0:.1f} s"
@@ -86,8 +87,9 @@ def _host_alarms(situation: Situation) -> Iterator[Alarm]:
     now = situation.at
     waiting = sorted((host for host in situation.hosts.values() if host.left), key=lambda host: -_rest_of(host, now))
     silent = [host for host in waiting if is_silent(host, situation)]
-    refusing = [host for host in waiting if is_refusing(host)]
-    resting = [host for host in waiting if not is_refusing(host) and _rest_of(host, now) > 0]
+    others = [host for host in waiting if not is_silent(host, situation)]
+    refusing = [host for host in others if is_refusing(host)]
+    resting = [host for host in others if not is_refusing(host) and _rest_of(host, now) > 0]
     silent.sort(key=lambda host: -host.silent)
     yield from _list_hosts("host-silent", silent, "are silent", lambda host: _describe_silence(host, situation))
     yield from _list_hosts("host-refused", refusing, "refuse the crawler", lambda host: _describe_refusal(host, now))
@@ -137,8 +139,11 @@ def _defs_alarms(situation: Situation) -> Iterator[Alarm]:
         yield Alarm("defs-rejected", text, "bad", subject=f"{place} {first['message']}")
 
 
-def _data_alarms(situation: Situation, refusing: set[str | None]) -> Iterator[Alarm]:
-    """The warnings about the data of the run, but what `host-refused` says of a host."""
+def _data_alarms(situation: Situation) -> Iterator[Alarm]:
+    """The warnings about the data of the run, but what the alarm of a host says."""
+    refusing: set[str | None] = set()
+    if situation.stage is Stage.RUNNING:
+        refusing = {host.key for host in situation.hosts.values() if host.left and is_refusing(host)}
     for one in situation.warnings:
         if one.ended or (one.code == "blocked" and one.host in refusing):
             continue
@@ -162,38 +167,42 @@ def without_supervisor(alarms: Iterable[Alarm], run: Run) -> list[Alarm]:
 
 
 class AlarmKeeper:
-    """Keeps the alarms of one run: since when they last, and which an operator acknowledged."""
+    """Keeps the alarms of one run: since when they last, and which an operator acknowledged.
 
-    def __init__(self, db: Database, run: int) -> None:
+    An alarm is remembered for a minute after its cause has ended: if it comes again, it is the same alarm.
+    """
+
+    def __init__(self, db: Database, run: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = db
         self._run = run
-        self._earlier = {alarm.key: alarm.since for alarm in runs.list_alarms(db, run)}
-        """Of the supervisor before this one."""
-        self._started_at = time.monotonic()
+        self._clock = clock
         self.alarms: Sequence[Alarm] = ()
         self._stored: list[Alarm] | None = None
+        earlier = {alarm.key: alarm.since for alarm in runs.list_alarms(db, run)}
+        kept = earlier.keys() | runs.list_acknowledged(db, run) - {*_WITHOUT_SUPERVISOR}
+        self._seen = {key: (earlier.get(key, time.time()), clock()) for key in kept}
+        """By key of an alarm: since when it lasts, and when it was found last."""
+        self._logged = set(earlier)
 
     def update(self, found: Iterable[Alarm]) -> None:
         """Take the alarms of the newest situation."""
-        now = time.time()
-        if time.monotonic() - self._started_at > _REMEMBERED_SECONDS:
-            self._earlier = {}
-        since = self._earlier | {alarm.key: alarm.since for alarm in self.alarms}
-        self.alarms = [replace(alarm, since=since.get(alarm.key, now)) for alarm in found]
+        now, wall = self._clock(), time.time()
+        self._seen = {key: seen for key, seen in self._seen.items() if now - seen[1] <= _REMEMBERED_SECONDS}
+        self.alarms = [replace(alarm, since=self._seen.get(alarm.key, (wall, now))[0]) for alarm in found]
+        self._seen |= {alarm.key: (alarm.since, now) for alarm in self.alarms}
 
     def record(self) -> None:
-        """Store them in the open transaction. What ended is no longer acknowledged: if it comes again, it is new."""
+        """Store them in the open transaction; a forgotten alarm is no longer acknowledged."""
+        if forgotten := runs.list_acknowledged(self._db, self._run) - self._seen.keys():
+            runs.acknowledge(self._db, self._run, (), forgotten)
         if self.alarms == self._stored:
             return
-        current = {alarm.key for alarm in self.alarms}
-        ended = {alarm.key for alarm in self._stored or () if alarm.key not in current}
         runs.set_alarms(self._db, self._run, list(self.alarms))
-        if ended:
-            runs.acknowledge(self._db, self._run, (), ended)
-        now, before = time.time(), {alarm.key for alarm in self._stored or ()}
-        new = [alarm for alarm in self.alarms if alarm.code in _LOGGED and alarm.key not in before]
+        now = time.time()
+        new = [alarm for alarm in self.alarms if alarm.code in _LOGGED and alarm.key not in self._logged]
         events.add(self._db, self._run, [Event(now, "WARNING", "supervisor", "host", alarm.text) for alarm in new])
 
     def confirm(self) -> None:
         """Call it after the commit of `record`."""
         self._stored = list(self.alarms)
+        self._logged = (self._logged & self._seen.keys()) | {alarm.key for alarm in self.alarms}

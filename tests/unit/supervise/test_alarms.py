@@ -21,10 +21,23 @@ def host_alarms(*hosts):
 
 
 def test_a_death_is_an_alarm_until_its_replacement_is_at_work():
-    assert alarms(nodes=[node(1, **DEAD)]) == [("bad", "n1 dead: died: signal 9; not replaced")]
+    assert alarms(nodes=[node(1, **DEAD)]) == [("bad", "n1 dead: signal 9; not replaced")]
     starting = node(2, "STARTING", replaces="n1")
-    assert alarms(nodes=[node(1, **DEAD), starting]) == [("warn", "n1 dead: died: signal 9; n2 is starting")]
+    assert alarms(nodes=[node(1, **DEAD), starting]) == [("warn", "n1 dead: signal 9; n2 is starting")]
     assert alarms(nodes=[node(1, **DEAD), node(2, replaces="n1")]) == []
+
+
+@pytest.mark.parametrize("state", ["DRAINING", "SHUTDOWN", "TERMINATED", "READY"])
+def test_a_death_is_over_when_its_replacement_was_at_work(state):
+    assert alarms(nodes=[node(1, **DEAD), node(2, state, replaces="n1")]) == []
+
+
+def test_a_replacement_that_dies_has_the_alarm():
+    dead = [node(1, **DEAD), node(2, **{**DEAD, "replaces": "n1", "reason": "no beat for 3.0 s; killed"})]
+    assert alarms(nodes=dead) == [("bad", "n2 dead: no beat for 3.0 s; killed; not replaced")]
+    third = node(3, "STARTING", replaces="n2")
+    assert alarms(nodes=[*dead, third]) == [("warn", "n2 dead: no beat for 3.0 s; killed; n3 is starting")]
+    assert alarms(nodes=[*dead, node(3, "DONE", replaces="n2")]) == []
 
 
 @pytest.mark.parametrize("changes", [{"past": True}, {"reason": "killed by an operator"}])
@@ -67,6 +80,21 @@ def test_a_host_that_refuses_is_told_from_one_that_rests(reason, code, text):
     again = HostWork(5.0, 1, "a:80", 0.0, 999.0, 1, reason)
     assert [found[0] for found in host_alarms(again)] == [code] * (code == "host-refused"), "it has served no page yet"
     assert host_alarms(HostWork(0.0, 6, "a:80", 0.0, 1_009.0, 1, reason)) == [], "no page waits for it"
+
+
+@pytest.mark.parametrize("reason", [None, "HTTP 429", "HTTP 403", "challenge (cf-mitigated: challenge)"])
+def test_a_silent_host_is_one_alarm_whatever_it_answered_before(reason):
+    hangs = HostWork(5.0, 1, "a:80", 0.0, 1_009.0, 1, reason, silent=24.0)
+    blocked = [DataWarning("blocked", "a:80 refused 9 of 10 requests", host="a:80")] if reason == "HTTP 403" else []
+    found = find_alarms(Situation(1_000.0, hosts={1: hangs}, deadline=30.0, warnings=blocked))
+    assert [alarm.code for alarm in found] == ["host-silent"]
+
+
+def test_many_hosts_that_refuse_are_one_alarm():
+    hosts = [HostWork(5.0, 1, f"{name}:80", 0.0, 1_009.0, 1, "HTTP 403") for name in "abcdef"]
+    blocked = [DataWarning("blocked", f"{host.key} refused 9 of 10 requests", host=host.key) for host in hosts]
+    found = find_alarms(Situation(1_000.0, hosts=dict(enumerate(hosts)), warnings=blocked))
+    assert [(alarm.code, alarm.count) for alarm in found] == [("host-refused", 6)]
 
 
 def test_many_hosts_with_one_trouble_are_one_alarm():
