@@ -17,7 +17,7 @@ from engine.runtime.clock import boottime
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.process_identity import data_dir_of, is_process_alive
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal, is_immutable
-from engine.store.db.file_header import CRAWL, check_data_dir
+from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.schema import has_tables
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
@@ -89,6 +89,14 @@ def open_database(data: Path) -> Database | None:
         raise
     db.close()
     return None
+
+
+def open_pages(data: Path) -> Database | None:
+    """The database of pages, read-only; None if it does not exist. Raises StorageError."""
+    path = data / PAGES
+    if not path.exists():
+        return None
+    return Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_READ_BUSY_SECONDS)
 
 
 def _has_file(path: Path) -> bool:
@@ -168,7 +176,8 @@ def end_orphans(view: Snapshot) -> Snapshot:
 def _end_node(node: NodeRow) -> NodeRow:
     reason = node.reason or "its supervisor is gone"
     return replace(
-        node, state="DEAD", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, now="", reason=reason
+        node, state="DEAD", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, now="", now_age=0.0,
+        now_limit=0.0, reason=reason,
     )  # fmt: skip
 
 

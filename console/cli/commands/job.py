@@ -27,19 +27,18 @@ def job(job: int, body: bool, as_json: bool, data: Path) -> int:
     """Show one job in full: what it asks for, its attempts, events, document and rows."""
     from msgspec.structs import replace
 
-    from console.client import explain_waits, open_latest_run
-    from engine.store.db.connector import Database
-    from engine.store.db.file_header import PAGES
+    from console.client import explain_waits, open_latest_run, open_pages
     from engine.store.read.browse import get_detail
 
     if body and as_json:
         raise UsageError("--body and --json exclude each other", "Use one of them.")
     with open_latest_run(data) as (db, _):
-        pages = Database.open(data / PAGES, read_only=True)
+        pages = open_pages(data)
         try:
             detail = get_detail(db, job, pages=pages)
         finally:
-            pages.close()
+            if pages is not None:
+                pages.close()
         if detail is None:
             raise UsageError(f"{data}: no job {job}", "`crawl-console jobs` lists the ids of jobs.")
         detail = replace(detail, why=explain_waits(db, detail.run, [detail.line]).get(job))
@@ -53,11 +52,13 @@ def job(job: int, body: bool, as_json: bool, data: Path) -> int:
 
 
 def _write_body(data: Path, detail: "JobDetail") -> None:
+    from engine.store.db.connector import has_no_wal
+    from engine.store.db.file_header import PAGES
     from engine.store.pages.documents import PageStore
 
     if detail.page is None:
         raise UsageError(f"job {detail.line.id} has no document", "It got no answer, or its answer was not kept.")
-    store = PageStore(data, read_only=True)
+    store = PageStore(data, read_only=True, immutable=has_no_wal(data / PAGES))
     try:
         text = store.read(detail.page.id)
     finally:

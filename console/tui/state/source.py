@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from console.client import explain_host, explain_waits, supervisor_pid
+from console.client import explain_host, explain_waits, open_pages, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, has_no_wal
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.db.schema import has_tables
@@ -131,12 +131,13 @@ class DataSource:
         return browse.list_jobs(self.db, run, job_filter, after=after, limit=limit, backwards=backwards)
 
     def job(self, id_: int) -> JobDetail | None:
-        pages = Database.open(self.data / PAGES, read_only=True, busy_seconds=_BUSY_SECONDS)
+        pages = open_pages(self.data)
         try:
             detail = browse.get_detail(self.db, id_, pages=pages)
             return detail and replace(detail, why=explain_waits(self.db, detail.run, [detail.line]).get(id_))
         finally:
-            pages.close()
+            if pages is not None:
+                pages.close()
 
     def host_waits(self, run: int, host: str) -> list[str]:
         """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""
@@ -170,7 +171,9 @@ class DataSource:
         """A stored body; None if it is missing."""
         from engine.store.pages.documents import PageStore
 
-        pages = PageStore(self.data, read_only=True)
+        if not (self.data / PAGES).exists():
+            return None
+        pages = PageStore(self.data, read_only=True, immutable=has_no_wal(self.data / PAGES))
         try:
             return pages.read(document)
         finally:

@@ -297,8 +297,8 @@ def list_nodes(db: Database, run: int) -> list[NodeRow]:
             id=f"n{number}", role=role, state=state, heart=heart, done=done, failed=failed,
             pid=pid if ended is None else None, beat_age=age if ended is None else None,
             in_flight=held if ended is None else 0, rss=rss, lag=lag, now=now if ended is None else "",
-            replaces=None if replaces is None else f"n{replaces}", reason=reason, past=bool(past), now_age=now_age,
-            now_limit=now_limit,
+            replaces=None if replaces is None else f"n{replaces}", reason=reason, past=bool(past),
+            now_age=now_age if ended is None else 0.0, now_limit=now_limit if ended is None else 0.0,
         )
         for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, now_age, now_limit, replaces,
         reason, ended, past in db.all(_NODES, (run,))

@@ -6,6 +6,7 @@ import pytest
 
 from console.cli.main import main
 from engine.model.job import JobState
+from engine.store.db.file_header import PAGES
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument, PageStore
 from engine.store.tables.outcome import JobOutcome
@@ -66,6 +67,26 @@ def test_json_is_one_object_and_body_is_as_received(run, refused: int) -> None:
     assert [event["text"] for event in shown["events"]] == ["FAILED: blocked: challenge  http://a/1"]
     assert (shown["rows"], shown["request"]["method"]) == ([], "GET")
     assert run("job", str(refused), "--body")[:2] == (0, b"<h1>are you human?</h1>\x00")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--body",)])
+def test_it_leaves_no_log_beside_the_pages_of_an_ended_run(run, store: StoreHarness, refused: int, arguments) -> None:
+    before = sorted(path.name for path in store.folder.iterdir() if path.name.startswith(PAGES))
+    assert before == [PAGES]
+    assert run("job", str(refused), *arguments)[0] == 0
+    assert sorted(path.name for path in store.folder.iterdir() if path.name.startswith(PAGES)) == before
+
+
+def test_a_job_is_shown_without_the_file_of_pages(run, store: StoreHarness, refused: int) -> None:
+    (store.folder / PAGES).unlink()
+    code, out, err = run("job", str(refused))
+    assert (code, err) == (0, "")
+    assert "document 403 text/html" in out.decode()
+    assert json.loads(run("job", str(refused), "--json")[1])["document"]["headers"] == {}
+    code, out, err = run("job", str(refused), "--body")
+    assert (code != 0, out) == (True, b"")
+    assert PAGES in err
+    assert not (store.folder / PAGES).exists()
 
 
 def test_an_unknown_job_and_one_without_a_document_are_errors(run, store: StoreHarness) -> None:

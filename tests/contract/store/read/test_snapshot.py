@@ -7,6 +7,7 @@ import orjson
 import pytest
 from msgspec.structs import asdict
 
+from console.client import end_orphans
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import NO_ETA
@@ -90,6 +91,21 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
     with store.db.transaction():
         supervisors.begin(store.db, "boot:2:2", store.run, 7.0)
     assert {node.past for node in snapshot.read(store.db).nodes} == {True}
+
+
+def test_an_ended_node_has_no_request(new_store: NewStore) -> None:
+    """Neither one that ended, nor one whose supervisor is gone."""
+    store = new_store(nodes_=2)
+    with store.db.transaction():
+        for place, node in enumerate(store.nodes):
+            nodes.record_spawn(store.db, node, 4711 + place, f"b:{4711 + place}:1")
+            beat = NodeBeat(node, NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/", 24.0, 30.0)
+            nodes.record_beats(store.db, [beat])
+        nodes.set_state(store.db, store.nodes[1], NodeState.DEAD)
+        nodes.end(store.db, store.nodes[1], "died: signal 9", 5.0)
+    look = snapshot.read(store.db)
+    assert [(node.now, node.now_age, node.now_limit) for node in look.nodes] == [("http://a/", 24.0, 30.0), ("", 0, 0)]
+    assert [(node.now, node.now_age, node.now_limit) for node in end_orphans(look).nodes] == [("", 0, 0)] * 2
 
 
 def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) -> None:
