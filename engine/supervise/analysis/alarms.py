@@ -14,7 +14,7 @@ from engine.store.read.situation import HostWork, Situation
 from engine.store.tables.run import events, runs
 from engine.store.tables.run.events import Event
 from engine.store.tables.run.runs import Run
-from engine.supervise.analysis.forecast import is_refusing, is_silent
+from engine.supervise.analysis.forecast import describe_growth, is_refusing, is_silent
 
 _MAX_HOSTS_LISTED = 5
 """More hosts with the same trouble are one alarm."""
@@ -39,7 +39,7 @@ def find_alarms(situation: Situation, queue_growth: float = 0.0) -> list[Alarm]:
     if situation.stage is Stage.RUNNING:
         alarms += [*_node_alarms(situation), *_appender_alarms(situation), *_host_alarms(situation)]
         if queue_growth > 0 and not situation.paused:
-            text = f"the queue grows by {queue_growth:,.0f} pages/s, to {situation.waiting:,}"
+            text = f"{describe_growth(queue_growth)}, to {situation.waiting:,}"
             alarms.append(Alarm("queue-grows", f"{text}: new pages are found faster than pages end"))
     alarms += _defs_alarms(situation)
     alarms += _data_alarms(situation)

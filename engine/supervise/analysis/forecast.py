@@ -16,9 +16,14 @@ _SMOOTHING_SECONDS = 15.0
 _SETTLED_SECONDS, _SETTLED_PAGES = 5.0, 20
 """New pages within this time, or since so many pages ended, mean that more will come."""
 _GROWTHS = ((10.0, 1.0), (60.0, 0.1))
-"""The queue grows if in both halves of this time it grew by this share of the pages that ended."""
+"""The queue grows if in both halves of this time it grew by this share of the pages that ended.
+
+That is over when it did not grow in the whole of this time: pages may be found in bursts.
+"""
 _MIN_GROWTH = 10
 """Pages, in each half."""
+_MAX_MOMENTS = 400
+"""More are thinned, but for the longest of these times."""
 _WARM_UP_SECONDS, _EARLY_MARGIN, _MARGIN = 10.0, 2.0, 1.3
 """By how much a host may yet be faster than its fastest so far, at first and later."""
 
@@ -93,6 +98,8 @@ class Forecast:
         self._moments: deque[_Moment] = deque()
         self.queue_per_s = 0.0
         """By how much the queue grows; negative: it shrinks."""
+        self._growths: dict[float, float] = {}
+        """By the time in which new pages are found faster than pages end: by how much the queue grows."""
         self.host_etas: dict[int, float] = {}
         """By id: seconds until the pages of a host have ended; only of those with pages left."""
 
@@ -126,8 +133,8 @@ class Forecast:
         }
         if (held := _find_held_host(work)) is not None:
             return Eta(None, held.key, exact=False, reason=find_hold(held, work))
-        if self.is_growing:
-            return Eta(None, exact=False, reason=f"the queue grows by {self.queue_per_s:,.0f} pages/s")
+        if self.growth_per_s:
+            return Eta(None, exact=False, reason=describe_growth(self.growth_per_s))
         if settled and not any(_rest_of(host, now) > 0 for host in busy.values()):
             seconds, bound_by, reason = self._expect(busy, HostWork(left, ended), now)
             together, exact = self._run_pace.seconds_for(HostWork(left, ended), now), True
@@ -162,30 +169,43 @@ class Forecast:
         moments.append(now)
         while len(moments) > 2 and now.at - moments[1].at >= _GROWTHS[-1][0] and _has_passed(moments[1], now):
             moments.popleft()
+        if len(moments) > _MAX_MOMENTS:  # no page ends
+            recent_at = now.at - _GROWTHS[-1][0]
+            kept = [moment for number, moment in enumerate(moments) if not number % 2 or moment.at >= recent_at]
+            self._moments = moments = deque(kept)
+        self._growths = {seconds: rate for seconds, share in _GROWTHS if (rate := self._measure_growth(seconds, share))}
         first = next(moment for moment in moments if moment is now or now.at - moment.at <= _GROWTHS[0][0])
         self.queue_per_s = (now.waiting - first.waiting) / max(1.0, now.at - first.at)
         recent = [moment for moment in moments if now.at - moment.at >= _SETTLED_SECONDS and _has_passed(moment, now)]
         return now.total == (recent[-1] if recent else moments[0]).total
 
     @property
-    def is_growing(self) -> bool:
-        """Whether new pages are found faster than pages end, for some time."""
-        return any(self._has_grown(seconds, share) for seconds, share in _GROWTHS)
+    def growth_per_s(self) -> float:
+        """By how much the queue grows because new pages are found faster than pages end; 0: they are not."""
+        return max(self._growths.values(), default=0.0)
 
-    def _has_grown(self, seconds: float, share: float) -> bool:
+    def _measure_growth(self, seconds: float, share: float) -> float:
+        """By how much the queue grows in this time; 0: new pages are not found faster than pages end."""
         last = self._moments[-1]
         older = [moment for moment in self._moments if last.at - moment.at >= seconds]
         if not older:
-            return False
+            return 0.0
+        first = older[-1]
         middle = next(moment for moment in self._moments if last.at - moment.at <= seconds / 2)
-        return all(
+        begins = all(
             end.waiting - begin.waiting >= max(_MIN_GROWTH, share * (end.ended - begin.ended))
-            for begin, end in ((older[-1], middle), (middle, last))
+            for begin, end in ((first, middle), (middle, last))
         )
+        grown = (last.waiting - first.waiting) / (last.at - first.at)
+        return grown if begins or (seconds in self._growths and grown > 0) else 0.0
 
 
 def _has_passed(then: _Moment, now: _Moment) -> bool:
     return now.ended - then.ended >= _SETTLED_PAGES
+
+
+def describe_growth(per_second: float) -> str:
+    return f"the queue grows by {per_second:,.{0 if per_second >= 9.95 else 1}f} pages/s"
 
 
 def _find_last(seconds: Mapping[int, float], busy: Mapping[int, HostWork], now: float) -> _Estimate:

@@ -156,8 +156,7 @@ class RunStats:
             for id_, host in current.hosts.items():
                 host.silent = round(self._host_watch.silences.seconds(id_, current.at), 1) if host.left else 0.0
             self._eta = self._forecast.estimate(current)
-            growth = self._forecast.queue_per_s if self._forecast.is_growing else 0.0
-            self._keeper.update(find_alarms(current, growth))
+            self._keeper.update(find_alarms(current, self._forecast.growth_per_s))
             self._next_judgement = now + (time.monotonic() - now) / _COST_SHARE
         return run.stage
 

@@ -1,6 +1,7 @@
 """The estimate of a run's end is a function of its situations: exact, a lower bound, or none with a reason."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -28,8 +29,7 @@ class Crawl:
         }
         situation = Situation(self.now, hosts=hosts, total=self.total, waiting=waiting, **self.changes)
         eta = self.forecast.estimate(situation)
-        growth = self.forecast.queue_per_s if self.forecast.is_growing else 0.0
-        return eta, [alarm.code for alarm in find_alarms(situation, growth)]
+        return eta, [alarm.code for alarm in find_alarms(situation, self.forecast.growth_per_s)]
 
     def run(self, seconds: int, step: Callable[["Crawl"], None]) -> tuple[Eta, list[str]]:
         for _ in range(seconds):
@@ -99,6 +99,39 @@ def test_a_queue_that_grows_faster_than_it_drains_is_said() -> None:
     eta, alarms = crawl.run(15, lambda crawl: crawl.end(0, 100))
     assert alarms == []
     assert eta.exact
+
+
+@pytest.mark.parametrize(("found", "every", "pages"), [(60, 8, 4), (330, 12, 10), (90, 9, 2), (400, 45, 5)])
+def test_a_queue_that_grows_in_bursts_is_one_alarm_and_has_no_end(found: int, every: int, pages: int) -> None:
+    crawl = Crawl(host("a", 400))
+
+    def step(crawl: Crawl) -> None:
+        crawl.end(0, pages, found=0 if int(crawl.now) % every else found)
+
+    judged = [crawl.run(1, step) for _ in range(400)]
+    growing = [alarms == ["queue-grows"] for _, alarms in judged]
+    assert not any(before and not after for before, after in pairwise(growing))
+    assert growing[-1]
+    assert all(eta.seconds is None for (eta, _), grows in zip(judged, growing, strict=True) if grows)
+    eta, alarms = crawl.run(61, lambda crawl: crawl.end(0, pages))
+    assert (alarms, eta.seconds is not None) == ([], True)
+
+
+def test_a_slow_growth_is_not_rounded_to_zero() -> None:
+    eta, _ = Crawl(host("a", 40)).run(150, lambda crawl: crawl.end(0, 2, found=3 if crawl.now % 2 else 2))
+    assert eta.reason == "the queue grows by 0.5 pages/s"
+
+
+@pytest.mark.parametrize("changes", [{"paused": "operator"}, {}])
+def test_a_long_pause_or_rest_takes_no_memory_and_no_word_of_the_estimate(changes: dict[str, str]) -> None:
+    crawl = Crawl(host("a", 400))
+    crawl.run(30, lambda crawl: crawl.end(0, 5))
+    crawl.changes |= changes
+    crawl.run(3_000, lambda crawl: None)
+    assert len(crawl.forecast._moments) <= 401
+    crawl.changes |= {"paused": None}
+    eta, alarms = crawl.run(20, lambda crawl: crawl.end(0, 5))
+    assert (eta.exact, alarms) == (True, [])
 
 
 @pytest.mark.parametrize("added", [5_000, 60])

@@ -42,8 +42,7 @@ def replay(name: str) -> list[Moment]:
     forecast, moments = Forecast(), []
     for situation in situations:
         eta = forecast.estimate(situation)
-        growth = forecast.queue_per_s if forecast.is_growing else 0.0
-        codes = {alarm.code for alarm in find_alarms(situation, growth)}
+        codes = {alarm.code for alarm in find_alarms(situation, forecast.growth_per_s)}
         moments.append(Moment(open_at[-1] + 1.0 - situation.at, eta, codes, situation))
     return moments
 
