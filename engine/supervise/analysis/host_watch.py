@@ -15,6 +15,11 @@ _INTERVAL_SECONDS = 5.0
 _INTERVALS = 12
 """A minute together."""
 
+_PATIENCE = 1.5
+"""A host is silent when it takes this times as long as its slowest answer so far."""
+_GIVEN_UP_SHARE = 0.9
+"""A request that waited for this share of the deadline was hardly answered."""
+
 _FLUSH_LATENESS = 4.0
 """Seconds between a node's flush and its commit."""
 
@@ -59,7 +64,9 @@ class SilenceWatch:
     """Follows since when hosts are silent. All times are boot-time seconds."""
 
     def __init__(self, deadline: float) -> None:
-        self._limit = deadline / 2
+        self._deadline = deadline
+        self._limits: dict[int, float] = {}
+        """By host that answered late: the seconds after which it is silent."""
         self._silences: dict[int, _Silence] = {}
 
     def update(self, waiting: Mapping[int, float], answered: Collection[int], now: float) -> None:
@@ -68,20 +75,27 @@ class SilenceWatch:
             silence = self._silences.setdefault(host, _Silence(sent_at))
             silence.longest = max(silence.longest, now - sent_at)
         for host in answered:
-            if host in self._silences:
-                self._silences[host] = _Silence(now)
+            ended = self._silences.get(host)
+            if ended is None:
+                continue
+            if self._is_long(ended) and ended.longest < self._deadline * _GIVEN_UP_SHARE:
+                took = min(ended.longest, now - ended.since)
+                self._limits[host] = max(self._limits.get(host, 0.0), took * _PATIENCE)
+            self._silences[host] = _Silence(now)
         # between two attempts of a job, a host that let the first one wait is still silent
         over = [host for host, silence in self._silences.items() if host not in waiting and not self._is_long(silence)]
         for host in over:
             del self._silences[host]
 
     def seconds(self, host: int, now: float) -> float:
-        """How long the host is silent; 0 until a request has waited for half the deadline."""
+        """How long the host is silent; 0 until a request has waited for half the deadline, or as long as it may."""
         silence = self._silences.get(host)
-        return now - silence.since if silence is not None and self._is_long(silence) else 0.0
+        if silence is None or not self._is_long(silence) or now - silence.since < self._limits.get(host, 0.0):
+            return 0.0
+        return now - silence.since
 
     def _is_long(self, silence: _Silence) -> bool:
-        return silence.longest >= self._limit
+        return silence.longest >= self._deadline / 2
 
 
 class HostWatch:
