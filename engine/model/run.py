@@ -115,6 +115,8 @@ class Alarm(Struct, frozen=True):
     """What else it is about, such as a node or an output."""
     count: int = 1
     """Of its hosts, where it is about several."""
+    members: tuple[str, ...] = ()
+    """The keys of the alarms that these hosts would have each; they are not stored."""
     since: float = 0.0
     """Wall-clock seconds."""
     acknowledged: bool = False

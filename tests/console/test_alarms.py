@@ -119,6 +119,21 @@ async def test_new_alarms_ring_and_notify_on_request(tmp_path, asked):
         assert all("a·]:80 rests" in text and text.count("\x1b") == 1 for text in sent)
 
 
+@pytest.mark.parametrize(("again", "rings"), [(5.0, 1), (70.0, 2)])
+async def test_an_alarm_that_comes_again_as_the_same_does_not_ring(tmp_path, again, rings):
+    source = FakeSource()
+    source.current = snapshot(alarms=[])
+    async with open_console(tmp_path, source=source, config=Config(tmp_path / "config", bell=True)) as console:
+        rung = []
+        console.app.bell = lambda: rung.append(True)
+        for since in (5.0, None, again):
+            found = [] if since is None else [msgspec.structs.replace(resting(9.0).alarms[0], since=since)]
+            source.current = snapshot(alarms=found)
+            await console.until(lambda: len(console.app.alarm_book.alarms) == len(found))  # noqa: B023
+        await console.settle()
+        assert len(rung) == rings
+
+
 async def test_failed_says_so_while_a_host_refuses_every_page(tmp_path):
     source = FakeSource()
     source.jobs_ = []

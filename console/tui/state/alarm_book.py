@@ -15,6 +15,8 @@ class AlarmBook:
         self.alarms: list[Alarm] = []
         self._given: dict[str, bool] = {}
         """By key: what the operator said here, which the run has not stored yet."""
+        self._began: dict[str, float] = {}
+        """By key: since when alarms lasted, those that ended, too."""
 
     @property
     def open(self) -> list[Alarm]:
@@ -36,7 +38,9 @@ class AlarmBook:
             )
             for key, alarm in current.items()
         ]
-        return [alarm for alarm in self.alarms if alarm.key not in before and not alarm.acknowledged]
+        new = [alarm for alarm in self.alarms if alarm.since != self._began.get(alarm.key) and alarm.key not in before]
+        self._began |= {alarm.key: alarm.since for alarm in self.alarms}
+        return [alarm for alarm in new if not alarm.acknowledged]
 
     def acknowledge(self, alarms: Iterable[Alarm], *, acknowledged: bool = True) -> list[str]:
         """Make alarms quiet, or loud again; returns the keys of those that change."""

@@ -101,11 +101,12 @@ def _list_hosts(
 ) -> Iterator[Alarm]:
     """An alarm for each host, or one for many."""
     level: AlarmLevel = "warn" if code == "host-resting" else "bad"
+    alarms = [Alarm(code, describe(host), level, host=host.key) for host in hosts]
     if len(hosts) > _MAX_HOSTS_LISTED:
-        yield Alarm(code, f"{len(hosts):,} hosts {trouble}; {describe(hosts[0])}", level, count=len(hosts))
-        return
-    for host in hosts:
-        yield Alarm(code, describe(host), level, host=host.key)
+        text, members = f"{len(hosts):,} hosts {trouble}; {alarms[0].text}", tuple(alarm.key for alarm in alarms)
+        yield Alarm(code, text, level, count=len(hosts), members=members)
+    else:
+        yield from alarms
 
 
 def _describe_silence(host: HostWork, situation: Situation) -> str:
@@ -169,7 +170,8 @@ def without_supervisor(alarms: Iterable[Alarm], run: Run) -> list[Alarm]:
 class AlarmKeeper:
     """Keeps the alarms of one run: since when they last, and which an operator acknowledged.
 
-    An alarm is remembered for a minute after its cause has ended: if it comes again, it is the same alarm.
+    An alarm is remembered for a minute after its cause has ended: if it comes again, it is the same alarm. An alarm of
+    many hosts is acknowledged with those of its hosts, and theirs with it, when one follows the other.
     """
 
     def __init__(self, db: Database, run: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -182,19 +184,28 @@ class AlarmKeeper:
         kept = earlier.keys() | runs.list_acknowledged(db, run) - {*_WITHOUT_SUPERVISOR}
         self._seen = {key: (earlier.get(key, time.time()), clock()) for key in kept}
         """By key of an alarm: since when it lasts, and when it was found last."""
+        self._members: dict[str, tuple[str, ...]] = {}
+        """By key of an alarm of many hosts: the keys of the alarms of these hosts."""
         self._logged = set(earlier)
 
     def update(self, found: Iterable[Alarm]) -> None:
         """Take the alarms of the newest situation."""
-        now, wall = self._clock(), time.time()
-        self._seen = {key: seen for key, seen in self._seen.items() if now - seen[1] <= _REMEMBERED_SECONDS}
-        self.alarms = [replace(alarm, since=self._seen.get(alarm.key, (wall, now))[0]) for alarm in found]
-        self._seen |= {alarm.key: (alarm.since, now) for alarm in self.alarms}
+        now, wall, found = self._clock(), time.time(), list(found)
+        keys = [key for alarm in found for key in (alarm.key, *alarm.members)]
+        seen = self._seen | {key: (self._seen.get(key, (wall, now))[0], now) for key in keys}
+        self._seen = {key: times for key, times in seen.items() if now - times[1] <= _REMEMBERED_SECONDS}
+        self._members = {key: members for key, members in self._members.items() if key in self._seen}
+        self._members |= {alarm.key: alarm.members for alarm in found if alarm.members}
+        self.alarms = [replace(alarm, since=self._seen[alarm.key][0], members=()) for alarm in found]
 
     def record(self) -> None:
         """Store them in the open transaction; a forgotten alarm is no longer acknowledged."""
-        if forgotten := runs.list_acknowledged(self._db, self._run) - self._seen.keys():
-            runs.acknowledge(self._db, self._run, (), forgotten)
+        acknowledged, stored = runs.list_acknowledged(self._db, self._run), {alarm.key for alarm in self._stored or ()}
+        begun = [alarm.key for alarm in self.alarms if alarm.key not in stored]
+        added = {key for key in begun if self._follows_acknowledged(key, acknowledged)} - acknowledged
+        removed = acknowledged - self._seen.keys()
+        if added or removed:
+            runs.acknowledge(self._db, self._run, added, removed)
         if self.alarms == self._stored:
             return
         runs.set_alarms(self._db, self._run, list(self.alarms))
@@ -205,4 +216,11 @@ class AlarmKeeper:
     def confirm(self) -> None:
         """Call it after the commit of `record`."""
         self._stored = list(self.alarms)
-        self._logged = (self._logged & self._seen.keys()) | {alarm.key for alarm in self.alarms}
+        told = {key for alarm in self.alarms for key in (alarm.key, *self._members.get(alarm.key, ()))}
+        self._logged = (self._logged & self._seen.keys()) | told
+
+    def _follows_acknowledged(self, key: str, acknowledged: frozenset[str]) -> bool:
+        """Whether all its hosts were acknowledged, or it comes from an acknowledged alarm of many hosts."""
+        if key in self._members:
+            return acknowledged.issuperset(self._members[key])
+        return any(group in acknowledged and key in members for group, members in self._members.items())

@@ -3,8 +3,9 @@
 import pytest
 
 from engine.model.run import Alarm
+from engine.store.read.situation import HostWork, Situation
 from engine.store.tables.run import runs
-from engine.supervise.analysis.alarms import AlarmKeeper
+from engine.supervise.analysis.alarms import AlarmKeeper, find_alarms
 from tests.contract.store.harness import StoreHarness
 
 RESTING, EMPTY = Alarm("host-resting", "a:80 rests 9 s", host="a:80"), Alarm("empty-field", "x", field="price")
@@ -68,23 +69,70 @@ def test_an_alarm_that_ended_with_its_supervisor_is_new_after_a_minute(store: St
 
 
 def test_an_alarm_that_comes_again_within_a_minute_is_the_same(store: StoreHarness) -> None:
-    keeper, silent = AlarmKeeper(store.db, store.run, clock := Clock()), Alarm("host-silent", "a:80", host="a:80")
-    record(store, keeper, silent)
+    keeper, hangs = AlarmKeeper(store.db, store.run, clock := Clock()), Alarm("host-silent", "a:80", host="a:80")
+    record(store, keeper, hangs)
     [first] = runs.list_alarms(store.db, store.run)
-    acknowledge(store, silent.key)
+    acknowledge(store, hangs.key)
     for pause in (1.0, 30.0, 59.0):
         record(store, keeper)
         clock.now += pause
-        record(store, keeper, silent)
+        record(store, keeper, hangs)
         assert runs.list_alarms(store.db, store.run) == [first]
-        assert runs.list_acknowledged(store.db, store.run) == {silent.key}
+        assert runs.list_acknowledged(store.db, store.run) == {hangs.key}
     texts = "SELECT count(*) FROM events WHERE text = 'a:80'"
     assert store.db.value(texts) == 1
     clock.now += 61.0
     record(store, keeper)
-    record(store, keeper, silent)
+    record(store, keeper, hangs)
     assert store.db.value(texts) == 2
     assert runs.list_acknowledged(store.db, store.run) == set()
+
+
+def silent(names: str) -> list[Alarm]:
+    hosts = {number: HostWork(5.0, 1, f"{name}:80", silent=24.0) for number, name in enumerate(names)}
+    return find_alarms(Situation(1_000.0, hosts=hosts, deadline=30.0))
+
+
+def open_alarms(store: StoreHarness) -> list[str]:
+    acknowledged = runs.list_acknowledged(store.db, store.run)
+    return [alarm.key for alarm in runs.list_alarms(store.db, store.run) if alarm.key not in acknowledged]
+
+
+def test_an_alarm_of_many_hosts_keeps_what_was_acknowledged_of_each(store: StoreHarness) -> None:
+    keeper = AlarmKeeper(store.db, store.run, clock := Clock())
+    record(store, keeper, *silent("abcde"))
+    acknowledge(store, *open_alarms(store))
+    for _ in range(100):
+        clock.now += 1.0
+        record(store, keeper, *silent("abcdef"))
+    assert open_alarms(store) == ["host-silent"], "one of them is new"
+    record(store, keeper, *silent("abcd"))
+    assert open_alarms(store) == []
+    record(store, keeper, *silent("abf"))
+    assert open_alarms(store) == ["host-silent f:80"]
+    assert store.db.value("SELECT count(*) FROM events WHERE level = 'WARNING'") == 6, "five hosts, and all together"
+    acknowledge(store, *open_alarms(store))
+    clock.now += 30.0
+    record(store, keeper, *silent("abcdef"))
+    assert open_alarms(store) == [], "each of them was acknowledged"
+
+
+def test_an_acknowledged_alarm_of_many_hosts_is_quiet_when_it_falls_apart(store: StoreHarness) -> None:
+    keeper = AlarmKeeper(store.db, store.run, clock := Clock())
+    record(store, keeper, *silent("abcdefg"))
+    [began] = [alarm.since for alarm in runs.list_alarms(store.db, store.run)]
+    acknowledge(store, "host-silent")
+    clock.now += 100.0
+    record(store, keeper, *silent("abcdefg"))
+    record(store, keeper, *silent("bcd"), EMPTY)
+    assert open_alarms(store) == [EMPTY.key]
+    assert {alarm.since for alarm in runs.list_alarms(store.db, store.run) if alarm.host} == {began}
+    record(store, keeper, *silent("bcdx"))
+    assert open_alarms(store) == ["host-silent x:80"], "it was not one of them"
+    with store.db.transaction():
+        runs.acknowledge(store.db, store.run, (), ["host-silent b:80"])
+    record(store, keeper, *silent("bcdx"))
+    assert open_alarms(store) == ["host-silent b:80", "host-silent x:80"], "an operator made it loud again"
 
 
 def test_a_changing_text_is_the_same_alarm(store: StoreHarness) -> None:
