@@ -191,7 +191,7 @@ async def test_a_stopped_log_counts_new_lines(tmp_path):
     async with open_console(tmp_path, screen="log") as console:
         await console.press("k")
         console.source.lines = console.source.lines + [
-            (5 + n, Event(1.7e9, "INFO", "n1", "page", f"more {n}")) for n in range(120)
+            (5 + n, Event(1.7e9, "INFO", "super", "page", f"more {n}")) for n in range(120)
         ]
         await console.until(lambda: "▼ 120 new" in console.screen())
         assert "more 7" not in console.screen()

@@ -81,7 +81,7 @@ def test_an_empty_database_has_no_run(project: Project, command: str) -> None:
     (project.data / "crawl.db").touch()
     done = project.run_with_data(command)
     assert (done.code, "no run yet" in done.out) == (0, True)
-    assert project.run_with_data("export").code == 0
+    assert project.run_with_data("export").code == 2
 
 
 @pytest.mark.sweep
