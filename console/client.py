@@ -21,6 +21,7 @@ from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.schema import has_tables
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
+from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
 from engine.store.tables.run import commands, runs, supervisors
 from engine.store.tables.run.runs import Run
@@ -168,9 +169,14 @@ def end_orphans(view: Snapshot) -> Snapshot:
         run=replace(run, stage=Stage.INTERRUPTED),
         nodes=[node if node.pid is None else _end_node(node) for node in view.nodes],
         appenders=[replace(output, pid=None, beat_age=None) for output in view.appenders],
-        hosts=[replace(host, running=0, waiting=host.waiting + host.running) for host in view.hosts],
+        hosts=[end_host(host) for host in view.hosts],
         running=0,
     )
+
+
+def end_host(host: HostRow) -> HostRow:
+    """A host without a living supervisor: the jobs that ran wait."""
+    return replace(host, running=0, waiting=host.waiting + host.running)
 
 
 def _end_node(node: NodeRow) -> NodeRow:

@@ -64,6 +64,8 @@ class FakeSource:
             ),
             run_report(1, "1c9e", {"book": 31_300, "detail": 11_870}),
         ]
+        self.later_hosts = []
+        """Those that the snapshot leaves out."""
         self.host_reasons = ["books: delay 0.5 s of shop.example:443: the next request in 0.4 s"]
         self.polls = 0
 
@@ -131,6 +133,9 @@ class FakeSource:
 
     def document_body(self, document):
         return self.page_text
+
+    def host(self, run, host):
+        return next((row for row in [*self.current.hosts, *self.later_hosts] if row.host == host), None)
 
     def host_waits(self, run, host):
         return self.host_reasons

@@ -182,3 +182,84 @@ async def test_a_host_of_a_run_that_does_not_run_has_no_next_request(tmp_path):
         await console.until(lambda: " a:80 " in console.screen())
         [line] = [line for line in console.text() if " a:80 " in line and "ok 200" in line]
         assert " now " not in line and " 0.4s" not in line
+
+
+def later_host(*alarms, **changes):
+    """A run of more hosts than the screen reads; the alarm names one of those left out."""
+    source = troubled(*alarms)
+    source.current = replace(source.current, hosts=[host(f"h{number:04}.x:80") for number in range(1_000)])
+    source.later_hosts = [host("img.example:443", running=3, waiting=4, **changes)]
+    return source
+
+
+async def test_the_host_of_an_alarm_is_shown_beyond_the_first_thousand(tmp_path):
+    async with open_console(tmp_path, source=later_host(REST), size=(140, 40)) as console:
+        await console.press("exclamation_mark")
+        table = console.app.navigation.views["hosts"].table
+        await console.until(lambda: table.row is not None and table.row.key == "img.example:443")
+        assert "the first 1000 hosts and img.example:443" in console.screen()
+        console.source.current = replace(console.source.current, bad_answers=1)
+        await console.settle()
+        assert table.row.key == "img.example:443"
+        await console.press("p")
+        await console.until(lambda: console.control_client.commands)
+        assert console.control_client.commands[0][1] == {"host": "img.example:443", "paused": True}
+        console.source.supervisor = None
+        await console.until(lambda: table.row.subject.running == 0)
+        assert table.row.subject.waiting == 7
+
+
+async def test_no_key_acts_on_another_host_than_that_of_the_alarm(tmp_path):
+    source = later_host(REST)
+    source.later_hosts = []
+    async with open_console(tmp_path, source=source, screen="hosts") as console:
+        view = console.app.navigation.views["hosts"]
+        await console.until(lambda: view.table.row is not None)
+        await console.press("exclamation_mark")
+        await console.until(lambda: view.wanted is None)
+        assert any("img.example:443 is not among the rows shown" in text for text in console.toasts())
+        await console.press("p")
+        assert console.control_client.commands == []
+        source.later_hosts = [host("img.example:443")]
+        await console.settle()
+        assert view.table.row is None, "the cursor moves no more by itself"
+        await console.press("down", "p")
+        await console.until(lambda: console.control_client.commands)
+
+
+async def test_a_node_hidden_by_the_filter_is_not_gone_to_once_it_is_cleared(tmp_path):
+    async with open_console(tmp_path, source=troubled(LOST, nodes=[node(1), node(2), node(3)])) as console:
+        view = console.app.navigation.views["nodes"]
+        view.nodes.set_filter("n3")
+        await console.settle()
+        await console.press("exclamation_mark")
+        await console.until(lambda: view.wanted is None)
+        view.nodes.set_filter("")
+        await console.settle()
+        await console.settle()
+        assert view.nodes.row is None
+        await console.press("x")
+        assert console.control_client.commands == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: [node(1), node(2, "TERMINATED", pid=None), node(3), node(4)],
+        lambda: [node(1), node(2, "DEAD", pid=None), node(3), node(4, "DEAD", pid=None)],
+        lambda: [node(1), node(3), node(4)],
+    ],
+    ids=["retired", "folded", "gone"],
+)
+@pytest.mark.parametrize("marked", [False, True])
+async def test_no_key_acts_on_the_neighbour_of_a_node_that_is_gone(tmp_path, change, marked):
+    async with open_console(tmp_path, source=troubled(nodes=[node(n) for n in (1, 2, 3, 4)])) as console:
+        table = console.app.navigation.views["nodes"].nodes
+        await console.press("down", *(["space"] if marked else []))
+        assert {row.key for row in table.selected_rows()} == {"n2"}
+        console.source.current = snapshot(nodes=change())
+        await console.until(lambda: all(row.key != "n2" for row in table.rows))
+        await console.press("x")
+        assert console.control_client.commands == []
+        await console.press("up", "x")
+        await console.until(lambda: console.control_client.commands)

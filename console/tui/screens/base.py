@@ -7,6 +7,7 @@ from typing import Any
 from console.tui.state.source import DataSource, PollResult, ViewQuery
 from console.tui.widgets.console_widget import ConsoleWidget
 from console.tui.widgets.line_canvas import Canvas
+from console.tui.widgets.line_table import LineTable
 from console.tui.widgets.pane import Pane
 
 
@@ -26,7 +27,7 @@ class View(ConsoleWidget):
 
     can_focus = False
     wanted: Any = None
-    """What the operator wants to see here: it is shown as soon as it is there."""
+    """What the operator wants to see here: the view's next poll shows it, or says that it is not shown."""
     last_poll: PollResult | None = None
     _next_read_at = 0.0
 
@@ -61,6 +62,17 @@ class View(ConsoleWidget):
                 self._next_read_at = time.monotonic() + self.READ_INTERVAL
             self.console_app.navigation.refresh_query(at_once=False)
         return data
+
+    def show_wanted(self, table: LineTable, *, was_read: bool) -> None:
+        """Move the cursor to what the operator wants to see; if it was read and is not there, to no row."""
+        if self.wanted is None:
+            return
+        if not table.select(self.wanted):
+            if not was_read:
+                return
+            table.has_cursor = False
+            self.console_app.show_toast(f"{self.wanted} is not among the rows shown", "warning")
+        self.wanted = None
 
     def show(self, poll: PollResult) -> None:
         """Show a poll result; `poll.view_data` is this view's where `poll.requester` is the view."""

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 from textual.app import ComposeResult
 
+from console.client import end_host
 from console.format import format_age, format_count, format_latency, format_rate, format_size, plural, shorten_name
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
@@ -44,6 +45,14 @@ class HostWaits(Struct, frozen=True):
 
     host: str
     reasons: tuple[str, ...]
+
+
+class HostData(Struct, frozen=True):
+    """What a poll reads for the view: why jobs of the host under the cursor wait, and the host named by an alarm."""
+
+    waits: HostWaits | None = None
+    name: str | None = None
+    named: HostRow | None = None
 
 
 class HostLines(Canvas):
@@ -121,15 +130,19 @@ class HostsView(View):
     def __init__(self) -> None:
         super().__init__()
         self._rows: dict[str, tuple[tuple[HostRow, float, bool], Row]] = {}
+        self._named: HostRow | None = None
+        """The host of an alarm that is not among the first ones; it is shown too."""
 
     def compose(self) -> ComposeResult:
         self.table, self.details = HostsTable(), HostLines()
         self.details.styles.height = 3
         yield from (self.table, self.details)
 
-    def read(self, source: DataSource, run: int) -> HostWaits | None:
-        row = self.table.row
-        return None if row is None else HostWaits(str(row.key), tuple(source.host_waits(run, str(row.key))))
+    def read(self, source: DataSource, run: int) -> HostData:
+        row, named = self.table.row, self._named
+        name: str | None = self.wanted or (named.host if named is not None else None)
+        waits = None if row is None else HostWaits(str(row.key), tuple(source.host_waits(run, str(row.key))))
+        return HostData(waits, name, source.host(run, name) if name else None)
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         event.stop()
@@ -140,28 +153,40 @@ class HostsView(View):
         count = len(self.table.rows)
         if self.table.filter_text:
             return f"Hosts /{self.table.filter_text}"
+        if self._named is not None:
+            return f"the first {count - 1} hosts and {self._named.host}"
         return plural(count, "host") if count < self.SNAPSHOT_LIMIT else f"the first {count} hosts"
 
     def show(self, poll: PollResult) -> None:
-        if poll.requester is self and isinstance(poll.view_data, HostWaits):
-            self.details.waits = poll.view_data
         if poll.requester is not self:
             return  # it was made for another screen, with fewer hosts
-        if self.last_poll is None or self.last_poll.snapshot is not poll.snapshot or self._filter_changed():
+        data = poll.view_data if isinstance(poll.view_data, HostData) else HostData()
+        self.details.waits = data.waits or self.details.waits
+        before, self._named = self._named, self._find_named(poll, data)
+        changed = self.last_poll is None or self.last_poll.snapshot is not poll.snapshot or before != self._named
+        if changed or self._filter_changed():
             self.last_poll = poll
-            pages = {host.host: host.pages for host in poll.snapshot.hosts}
+            hosts = [*poll.snapshot.hosts, *([self._named] if self._named is not None else ())]
+            pages = {host.host: host.pages for host in hosts}
             rates = self.console_app.rates.update_hosts(pages, poll.at)
             is_live = poll.supervisor_pid is not None
             self.table.show_filtered(
                 [
                     self._row(host, rates.get(host.host, 0.0), is_live=is_live)
-                    for host in sorted(poll.snapshot.hosts, key=lambda host: not has_trouble(host))
+                    for host in sorted(hosts, key=lambda host: not has_trouble(host))
                 ]
             )
             self.console_app.navigation.refresh_breadcrumbs()
-        if self.wanted is not None and self.table.select(self.wanted):
-            self.wanted = None
+        self.show_wanted(self.table, was_read=self.wanted == data.name)
         self._update_details()
+
+    @staticmethod
+    def _find_named(poll: PollResult, data: HostData) -> HostRow | None:
+        """The named host, if the snapshot leaves it out; without a supervisor it runs nothing."""
+        host = data.named
+        if host is None or any(other.host == host.host for other in poll.snapshot.hosts):
+            return None
+        return host if poll.supervisor_pid is not None else end_host(host)
 
     def _row(self, host: HostRow, rate: float, *, is_live: bool) -> Row:
         """The row of a host; made again only where something changed: there may be a thousand."""

@@ -75,7 +75,11 @@ class NodesTable(LineTable):
             rows.append(self._dead_row(dead, replaced))
         if poll.snapshot.run is not None and (poll.supervisor_pid is not None or poll.snapshot.run.state.is_open):
             rows += [*self._appender_rows(poll), _supervisor_row(poll, poll.snapshot.run)]
+        keys = {row.key for row in rows}
+        row, chosen = self.row, self.selected_rows()
         self.show_filtered(rows)
+        if (row is not None and row.key not in keys) or (chosen and keys.isdisjoint(each.key for each in chosen)):
+            self.has_cursor = False
 
     def _dead_row(self, dead: Sequence[NodeRow], replaced: Mapping[str, str]) -> Row:
         """The dead nodes in one line; it stands for the last of them."""
@@ -173,7 +177,7 @@ def _describe_waits(poll: PollResult) -> str:
     if shown.host_count > len(shown.hosts) and left > 0:
         return f"{plural(left, 'job')} waiting"
     if not waiting:
-        return "takes the next job" if left > 0 else "no job is ready"
+        return "no job is ready"
     first = min(waiting, key=lambda host: (host.paused, max(host.backoff or 0.0, host.next_in or 0.0)))
     if first.paused:
         return f"{first.host} is paused"
@@ -263,8 +267,7 @@ class NodesView(View):
         self.alarms.alarms = self.console_app.alarm_book.open
         for pane in (self.nodes, self.sequences, self.hosts, self.data, self.outputs, self.throughput):
             pane.update_from(poll)
-        if self.wanted is not None and self.nodes.select(self.wanted):
-            self.wanted = None
+        self.show_wanted(self.nodes, was_read=poll.requester is self)
         self.log_pane.pull_lines()
         self.alarms.redraw()
         self.arrange_panes()

@@ -16,11 +16,12 @@ from engine.store.db.connector import Database, has_no_wal
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.db.schema import has_tables
-from engine.store.read import browse, failures, history, snapshot
+from engine.store.read import browse, failures, history, host_rows, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
 from engine.store.read.event_search import list_events
 from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.read.history import RunReport
+from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
 from engine.store.tables.run import events, samples, versions
 from engine.store.tables.run.events import Event
@@ -138,6 +139,10 @@ class DataSource:
         finally:
             if pages is not None:
                 pages.close()
+
+    def host(self, run: int, host: str) -> HostRow | None:
+        """A host (`name:port`), also one that the snapshot leaves out."""
+        return host_rows.get_host(self.db, run, host)
 
     def host_waits(self, run: int, host: str) -> list[str]:
         """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""

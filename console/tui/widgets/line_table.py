@@ -75,11 +75,13 @@ class LineTable(ScrollPane):
         """Titles of those that the operator has hidden."""
         self._placed: list[PlacedColumn] = []
         self._cursor = 0
+        self.has_cursor = True
+        """False until the operator moves the cursor: the row under it is gone, and no key may act on another."""
         self._first_visible = 0
 
     @property
     def row(self) -> Row | None:
-        return self.rows[self._cursor] if self._cursor < len(self.rows) else None
+        return self.rows[self._cursor] if self.has_cursor and self._cursor < len(self.rows) else None
 
     @property
     def first_visible(self) -> int:
@@ -197,7 +199,7 @@ class LineTable(ScrollPane):
         return letters
 
     def _row_line(self, number: int) -> Line:
-        row, is_cursor = self.rows[number], number == self._cursor
+        row, is_cursor = self.rows[number], self.has_cursor and number == self._cursor
         mark = "●" if row.key in self.marks else " "
         has_pointer = is_cursor and (self.HAS_HEADING or self.has_focus or self.always_show_cursor)
         spans: list[Span] = [((">" if has_pointer else " ") + mark + " ", "accent")]
@@ -314,7 +316,8 @@ class LineTable(ScrollPane):
         self.console_app.desktop.export_rows(name, headings, [[text for text, _ in row.cells] for row in self.rows])
 
     def _move_cursor(self, to: int, *, quiet: bool = False) -> None:
-        before, self._cursor = self._cursor, max(0, min(to, len(self.rows) - 1))
+        before, self._cursor = self._cursor if self.has_cursor else None, max(0, min(to, len(self.rows) - 1))
+        self.has_cursor = self.has_cursor or not quiet
         self.redraw()
         if before != self._cursor and not quiet:
             self.post_message(self.RowHighlighted(self))

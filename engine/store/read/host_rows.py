@@ -1,5 +1,6 @@
 """Reads the hosts of a run: their limits, waits, answers and speed."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -19,8 +20,10 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status, h.records, h.records_rejected,
     coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency,
     h.login
-FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ? ORDER BY h.id LIMIT +?
+FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ?
 """
+_FIRST_HOSTS = f"{_HOSTS} ORDER BY h.id LIMIT +?"
+_ONE_HOST = f"{_HOSTS} AND h.key = ?"
 _RUNNING = f"""
 SELECT total(min(taken, concurrency)) FROM (
     SELECT total(s.taken) AS taken, {hosts.EFFECTIVE_CONCURRENCY} AS concurrency
@@ -89,7 +92,15 @@ class HostRow(Struct, frozen=True):
 
 def list_hosts(db: Database, run: int, limit: int) -> list[HostRow]:
     """The first hosts of a run, in the order in which they were named."""
-    rows = db.all(_HOSTS, (run, limit))
+    return _to_rows(db, db.all(_FIRST_HOSTS, (run, limit)))
+
+
+def get_host(db: Database, run: int, host: str) -> HostRow | None:
+    """One host (`name:port`) of a run."""
+    return next(iter(_to_rows(db, db.all(_ONE_HOST, (run, host)))), None)
+
+
+def _to_rows(db: Database, rows: Sequence[tuple[Any, ...]]) -> list[HostRow]:
     answers = host_speeds.list_answers(db, (row[0] for row in rows))
     return [_to_row(row, answers.get(row[0], {})) for row in rows]
 
