@@ -263,3 +263,11 @@ async def test_no_key_acts_on_the_neighbour_of_a_node_that_is_gone(tmp_path, cha
         assert console.control_client.commands == []
         await console.press("up", "x")
         await console.until(lambda: console.control_client.commands)
+
+
+async def test_a_data_def_that_is_gone_is_not_gone_to_later(tmp_path):
+    async with open_console(tmp_path, source=troubled(replace(EMPTY, data_def="old"))) as console:
+        await console.press("exclamation_mark")
+        view = console.app.navigation.views["defs"]
+        await console.until(lambda: view.is_mounted and view.wanted is None)
+        assert any("old is not among the dataDefs" in text for text in console.toasts())

@@ -120,7 +120,7 @@ class DefsView(View):
         most = max(8, self.size.height // 3)
         self.files.styles.height = min(len(self.files.rows), most) + 1
         self.data_defs.styles.height = min(len(self.data_defs.rows), most) + 1
-        if self.wanted is not None:
+        if self.wanted is not None and accepted is not None:
             self._try_wanted()
         groups = [group.name for group in accepted.definitions.task_groups] if accepted else []
         self.results.show(result_rows(poll.snapshot.results, groups))
@@ -143,9 +143,10 @@ class DefsView(View):
 
     def _try_wanted(self) -> None:
         """Preview the dataDef of an alarm, and how its field is filled on the pages."""
-        data_def, field = self.wanted
-        if self.data_defs.select(data_def):
-            self.wanted = None
+        (data_def, field), self.wanted = self.wanted, None
+        if not self.data_defs.select(data_def):
+            self.console_app.show_toast(f"{data_def} is not among the dataDefs", "warning")
+        else:
             self.screen.set_focus(self.data_defs)
             self.action_try(field)
 

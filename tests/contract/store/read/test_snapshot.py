@@ -12,7 +12,7 @@ from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import NO_ETA
 from engine.store.pages import documents
-from engine.store.read import snapshot
+from engine.store.read import host_rows, snapshot
 from engine.store.tables.host.hosts import HostPolicy
 from engine.store.tables.job import jobs, rings, sequences
 from engine.store.tables.job.jobs import JobUpdate
@@ -91,6 +91,14 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
     with store.db.transaction():
         supervisors.begin(store.db, "boot:2:2", store.run, 7.0)
     assert {node.past for node in snapshot.read(store.db).nodes} == {True}
+
+
+def test_a_host_is_read_beyond_the_limit(new_store: NewStore) -> None:
+    store = _busy(new_store)
+    look = snapshot.read(store.db, limit=1)
+    assert ([host.host for host in look.hosts], look.host_count) == (["a:80"], 2)
+    assert host_rows.get_host(store.db, store.run, "b:80") == snapshot.read(store.db).hosts[1]
+    assert host_rows.get_host(store.db, store.run, "c:80") is None
 
 
 def test_an_ended_node_has_no_request(new_store: NewStore) -> None:
