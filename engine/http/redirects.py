@@ -13,7 +13,6 @@ from engine.model.variables import variable_names
 from engine.urls import QueryStripper
 
 _NOTHING: Mapping[bytes, str] = MappingProxyType({})
-_SAFE_METHODS = frozenset({"GET", "HEAD"})
 SendHop = Callable[[str, Request], Awaitable[FetchResponse]]
 """Sends one request. Raises FetchFailed."""
 FindCookies = Callable[[str, Request], str]
@@ -32,7 +31,7 @@ def build_redirect_request(request: Request, status: int, from_url: str, to_url:
     origin changes, cookies and all but the safe headers are dropped.
     Raises `FetchFailed` (not retryable) if the body would carry a `%{…}` variable, a secret, to another origin.
     """
-    becomes_get = (status == SEE_OTHER and (request.method not in _SAFE_METHODS or request.body is not None)) or (
+    becomes_get = (status == SEE_OTHER and request.method != "HEAD" and not request.is_plain_get) or (
         status in (301, 302) and request.method == "POST"
     )
     leaves_origin = urls.origin(from_url) != urls.origin(to_url)
