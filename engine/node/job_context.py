@@ -35,6 +35,7 @@ class JobContexts:
             meta_noindex=self._meta_noindex,
             agent=self._agent,
             meta_refresh=self._meta_refresh and job.kind is JobKind.PAGE,
+            wants_digest=job.kind is JobKind.PAGE and job.request.body is None,
         )
         if job.lineage.carried is not None:
             carried = Carried.from_json(job.lineage.carried)

@@ -90,7 +90,7 @@ class OutcomeBuilder:
         )
         # a re-extraction is not counted again
         outcome.stats.noindex = extraction.noindex and job.extraction.page_job is None
-        if extraction.digest and job.kind is JobKind.PAGE and job.request.body is None:
+        if extraction.digest:
             outcome.add(PageSeen(extraction.digest, self._max_repeats))
         if extraction.new_warnings is not None:
             outcome.add(extraction.new_warnings)

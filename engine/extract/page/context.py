@@ -40,7 +40,9 @@ class Context(Struct, kw_only=True):
     canonical: bool = False
     """Whether the page is skipped if its canonical URL is another."""
     meta_refresh: bool = False
-    """Whether the page is skipped if it leads to another one by itself, within seconds."""
+    """Whether a page with a meta refresh of few seconds is skipped."""
+    wants_digest: bool = False
+    """Whether the page's text and fields are digested, to find repeats."""
 
     def render(self, text: str, page: Page) -> str:
         """The text with its variables replaced."""

@@ -81,7 +81,7 @@ class ExtractedPage(Struct):
     refresh_to: str = ""
     """The URL to which the page leads by itself: its own, or the one for which it is skipped; empty: it stays."""
     digest: int = 0
-    """A number for the text of the page and its fields, without those with a `value`; 0: unknown."""
+    """A number for the text of the page and its fields, without those with a `value`; 0: unknown or not wanted."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -151,7 +151,8 @@ def apply_data_defs(
         dropped += extraction.dropped_links
         if leads_on and extractor.block is not None:
             values += [[row.get(name) for name in extractor.record_fields] for row in extraction.rows]
-        given += [[row.get(name) for name in extractor.read_fields] for row in extraction.rows]
+        if context.wants_digest:
+            given += [[row.get(name) for name in extractor.read_fields] for row in extraction.rows]
         if wants_rows:
             rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
             rejected += extraction.rejected
@@ -176,7 +177,7 @@ def apply_data_defs(
         tuple(results), faults=tuple(page.faults), warnings=tuple(page.warnings.values()),
         blocks=blocks if context.until_empty else None,
         refresh_to=refresh_to,
-        digest=read_digest(page, given),
+        digest=read_digest(page, given) if context.wants_digest else 0,
     )  # fmt: skip
 
 
