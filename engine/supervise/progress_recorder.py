@@ -37,6 +37,6 @@ class ProgressRecorder:
     def record_end(self) -> None:
         """Record the last rates and sample, and the checkpoints."""
         with contextlib.suppress(DatabaseBusy):
-            self._stats.record(last=True)
+            self._stats.record({}, last=True)
         with contextlib.suppress(DatabaseBusy):
             self._checkpoints.write_state_file()

@@ -49,6 +49,10 @@ class HostWork(Struct, omit_defaults=True):
     silent: float = 0.0
     """Seconds since it answered last, or was asked first since then, while requests are in flight."""
 
+    def rest(self, now: float) -> float:
+        """Seconds until it may be asked again. `now`: boot-time seconds."""
+        return max(0.0, (self.backoff_until or 0.0) - now)
+
 
 class Situation(Struct, omit_defaults=True):
     """A run at a moment. It can be stored as JSON, to be judged again."""

@@ -85,11 +85,12 @@ def _appender_alarms(situation: Situation) -> Iterator[Alarm]:
 
 def _host_alarms(situation: Situation) -> Iterator[Alarm]:
     now = situation.at
-    waiting = sorted((host for host in situation.hosts.values() if host.left), key=lambda host: -_rest_of(host, now))
+    waiting = [host for host in situation.hosts.values() if host.left]
+    waiting.sort(key=lambda host: -(host.backoff_until or 0.0))
     silent = [host for host in waiting if is_silent(host, situation)]
     others = [host for host in waiting if not is_silent(host, situation)]
     refusing = [host for host in others if is_refusing(host)]
-    resting = [host for host in others if not is_refusing(host) and _rest_of(host, now) > 0]
+    resting = [host for host in others if not is_refusing(host) and host.rest(now) > 0]
     silent.sort(key=lambda host: -host.silent)
     yield from _list_hosts("host-silent", silent, "are silent", lambda host: _describe_silence(host, situation))
     yield from _list_hosts("host-refused", refusing, "refuse the crawler", lambda host: _describe_refusal(host, now))
@@ -114,18 +115,14 @@ def _describe_silence(host: HostWork, situation: Situation) -> str:
 
 
 def _describe_refusal(host: HostWork, now: float) -> str:
-    rest = _rest_of(host, now)
+    rest = host.rest(now)
     again = f"; asked again in {rest:.0f} s" if rest > 0 else ""
     return f"{host.key} refuses the crawler: {host.rest_reason}{again}"
 
 
 def _describe_rest(host: HostWork, now: float) -> str:
     after = f" after {host.rest_reason}" if host.rest_reason else ""
-    return f"{host.key} rests {_rest_of(host, now):.0f} s{after}"
-
-
-def _rest_of(host: HostWork, now: float) -> float:
-    return (host.backoff_until or 0.0) - now
+    return f"{host.key} rests {host.rest(now):.0f} s{after}"
 
 
 def _defs_alarms(situation: Situation) -> Iterator[Alarm]:

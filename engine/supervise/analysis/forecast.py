@@ -55,7 +55,7 @@ class _HostPace(Struct):
 
     def update(self, work: HostWork, now: float) -> None:
         passed, pages = now - self.at, work.ended - self.ended
-        resting = work.backoff_until is not None and work.backoff_until > now
+        resting = work.rest(now) > 0
         if resting and not self.is_resting:
             self.rests += 1
         if self.is_resting or resting:
@@ -73,8 +73,7 @@ class _HostPace(Struct):
 
     def seconds_for(self, work: HostWork, now: float) -> float | None:
         """Seconds until its pages have ended; None without a measurement."""
-        least = work.left * work.delay
-        backoff = max(0.0, (work.backoff_until or 0.0) - now)
+        least, backoff = work.left * work.delay, work.rest(now)
         if self.pages_per_s <= 0:
             return least + backoff if least else None
         # a host that rested once may not rest again; one that rested often will
@@ -83,10 +82,9 @@ class _HostPace(Struct):
 
     def least_seconds(self, work: HostWork, now: float) -> float:
         """Its pages take at least as long, if they come no faster than its fastest so far."""
-        backoff = max(0.0, (work.backoff_until or 0.0) - now)
         margin = _EARLY_MARGIN if self.active_seconds < _WARM_UP_SECONDS else _MARGIN
         each = 1 / (self.peak * margin) if self.peak > 0 else work.delay
-        return backoff + work.left * (max(each, work.delay) if self.peak * work.delay <= _MARGIN else each)
+        return work.rest(now) + work.left * (max(each, work.delay) if self.peak * work.delay <= _MARGIN else each)
 
 
 class Forecast:
@@ -115,7 +113,8 @@ class Forecast:
         left = sum(host.left for host in work.hosts.values())
         if self._run_pace is None:
             self._run_pace = _HostPace(ended, now)
-        self._run_pace.update(HostWork(left, ended), now)
+        whole = HostWork(left, ended)
+        self._run_pace.update(whole, now)
         if work.state is RunState.SEEDING:
             self._moments.clear()
         settled = self._follow(_Moment(now, ended, work.total, work.waiting)) and work.state is not RunState.SEEDING
@@ -126,22 +125,24 @@ class Forecast:
             known = work.total > 0 and work.state is not RunState.SEEDING
             return Eta(0.0, exact=settled) if known else Eta(None, exact=False, reason="no page is known yet")
         busy = {id_: host for id_, host in work.hosts.items() if host.left}
+        holds = {id_: hold for id_, host in busy.items() if (hold := _find_hold(host, work))}
         self.host_etas = {
             id_: seconds
             for id_, host in busy.items()
-            if not find_hold(host, work) and (seconds := self._paces[id_].seconds_for(host, now)) is not None
+            if id_ not in holds and (seconds := self._paces[id_].seconds_for(host, now)) is not None
         }
-        if (held := _find_held_host(work)) is not None:
-            return Eta(None, held.key, exact=False, reason=find_hold(held, work))
+        if holds:
+            longest = max(holds, key=lambda id_: (busy[id_].silent, busy[id_].strikes))
+            return Eta(None, busy[longest].key, exact=False, reason=holds[longest])
         if self.growth_per_s:
             return Eta(None, exact=False, reason=describe_growth(self.growth_per_s))
-        if settled and not any(_rest_of(host, now) > 0 for host in busy.values()):
-            seconds, bound_by, reason = self._expect(busy, HostWork(left, ended), now)
-            together, exact = self._run_pace.seconds_for(HostWork(left, ended), now), True
+        if settled and not any(host.rest(now) > 0 for host in busy.values()):
+            seconds, bound_by, reason = self._expect(busy, whole, now)
+            together, exact = self._run_pace.seconds_for(whole, now), True
         else:
             least = {id_: self._paces[id_].least_seconds(host, now) for id_, host in busy.items()}
             seconds, bound_by, reason = _find_last(least, busy, now)
-            together, exact = self._run_pace.least_seconds(HostWork(left, ended), now), False
+            together, exact = self._run_pace.least_seconds(whole, now), False
         if work.run_room is not None and work.run_room < left and together:
             share = together * work.run_room / left
             if share < seconds:
@@ -214,7 +215,7 @@ def _find_last(seconds: Mapping[int, float], busy: Mapping[int, HostWork], now: 
     return (0.0, None, None) if last is None else (seconds[last], busy[last].key, _describe_limit(busy[last], now))
 
 
-def find_hold(host: HostWork, situation: Situation) -> str | None:
+def _find_hold(host: HostWork, situation: Situation) -> str | None:
     """Why nobody can say when a host will serve its pages: it is silent, refuses, or rests without a known end."""
     if is_silent(host, situation):
         return f"{host.key} silent {host.silent:.0f} s"
@@ -223,12 +224,6 @@ def find_hold(host: HostWork, situation: Situation) -> str | None:
     if host.rest_reason and host.strikes > 1:
         return f"{host.key} rests again and again after {host.rest_reason}"
     return None
-
-
-def _find_held_host(situation: Situation) -> HostWork | None:
-    """The host with waiting pages that is held longest."""
-    held = [host for host in situation.hosts.values() if host.left and find_hold(host, situation)]
-    return max(held, key=lambda host: (host.silent, host.strikes), default=None)
 
 
 def is_silent(host: HostWork, situation: Situation) -> bool:
@@ -241,11 +236,7 @@ def is_refusing(host: HostWork) -> bool:
     return host.rest_reason is not None and host.rest_reason not in _OVERLOADS
 
 
-def _rest_of(host: HostWork, now: float) -> float:
-    return (host.backoff_until or 0.0) - now
-
-
 def _describe_limit(host: HostWork, now: float) -> str | None:
-    if (rest := _rest_of(host, now)) > 0:
+    if (rest := host.rest(now)) > 0:
         return f"backoff {rest:.0f} s"
     return f"delay {host.delay:g} s" if host.delay else None

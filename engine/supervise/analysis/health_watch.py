@@ -113,7 +113,7 @@ class HealthWatch:
         self._detectors: dict[str, DropDetector] = {}
 
     def update(self) -> None:
-        """Compare and store, in the open transaction."""
+        """Compare, and store the drops if they changed."""
         drops = {(drop.data_def, drop.field): drop for drop in runs.list_drops(self._db, self._run)}
         before = dict(drops)
         for data_def, counts in health.read(self._db, self._run).items():
@@ -127,7 +127,8 @@ class HealthWatch:
                 elif not fall.is_drop and key in drops:
                     drops[key] = drops[key]._replace(ended=True)
         if drops != before:
-            runs.set_drops(self._db, self._run, list(drops.values()))
+            with self._db.transaction():
+                runs.set_drops(self._db, self._run, list(drops.values()))
 
 
 def _sample(data_def: DataDefHealth) -> _Sample:

@@ -1,9 +1,8 @@
 """Records the duration and rates of a run, and checks its limits."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
-from types import MappingProxyType
 
 from engine.model.host import count_by_class
 from engine.model.job import JobKind
@@ -40,11 +39,11 @@ class WarningLog:
         """By subject of the warning: whether its end is logged, too."""
         self._written: dict[_Identity, bool] = {}
 
-    def update(self) -> None:
+    def update(self, warnings: Iterable[DataWarning]) -> None:
         """Add an event for each warning that is new or has ended, in the open transaction; then call `confirm`."""
         self._written = {}
         new: list[Event] = []
-        for warning in find_warnings(self._db, runs.get(self._db, self._run), health.read(self._db, self._run)):
+        for warning in warnings:
             if warning.code == "expectation":
                 continue  # the end of the run logs it as an error
             if self._logged.get(_identity(warning)) is not warning.ended:
@@ -88,13 +87,15 @@ class RunStats:
         self._warning_log = WarningLog(db, run)
         self._forecast = Forecast()
         self._keeper = AlarmKeeper(db, run)
+        self._warnings: Sequence[DataWarning] = ()
+        """Of the last judgement."""
         self._eta = NO_ETA
         self._next_judgement = 0.0
         self._host_watch = HostWatch(db, run, settings.deadline)
         self._recorded_etas: dict[int, float] = {}
         self._last_answers = self._read_answers()
 
-    def record(self, waiting_hosts: Mapping[int, float] = MappingProxyType({}), *, last: bool = False) -> None:
+    def record(self, waiting_hosts: Mapping[int, float], *, last: bool = False) -> None:
         """Record the time and the rates since the last call. Raises DatabaseBusy; the next call covers it.
 
         `waiting_hosts`: by id, when the oldest request in flight was sent. `last`: no other call follows, so the plots
@@ -108,23 +109,23 @@ class RunStats:
             "rows_per_s": round(max(0, row_count - self._row_count) / elapsed, 2),
         }
         speeds = self._host_watch.measure(waiting_hosts)
-        answers = self._last_answers if self._sampled_recently(now) and not last else self._read_answers()
-        sample = None
+        sample, answers = None, self._last_answers
         if last or not self._sampled_recently(now):
+            answers = self._read_answers()
             sample = self._next_sample(now, pages, row_count, answers)
+        self._health_watch.update()  # its drops are among the alarms
         stage = self.judge()
         rates["queue_per_s"] = round(self._forecast.queue_per_s, 2)
         etas = self._longest_etas() if stage is Stage.RUNNING else {}
         with self._db.transaction():
             runs.add_time(self._db, run, elapsed, rates, self._eta)
             supervisors.record_clock(self._db)
-            self._health_watch.update()
             self._host_watch.record(speeds)
             if etas != self._recorded_etas:
                 host_speeds.set_etas(self._db, run, etas)
             if sample is not None:
                 samples.add(self._db, run, sample)
-                self._warning_log.update()
+                self._warning_log.update(self._warnings)
             self._keeper.record()
         self._keeper.confirm()
         self._host_watch.confirm(sampled=sample is not None)
@@ -134,11 +135,6 @@ class RunStats:
             self._last_sample = (now, pages, row_count)
             self._last_answers = answers
         self._recorded_at, self._page_count, self._row_count = now, pages, row_count
-        if last:  # by the final counts
-            self.judge()
-            with self._db.transaction():
-                self._keeper.record()
-            self._keeper.confirm()
 
     @property
     def alarms(self) -> Sequence[Alarm]:
@@ -156,6 +152,7 @@ class RunStats:
             for id_, host in current.hosts.items():
                 host.silent = round(self._host_watch.silences.seconds(id_, current.at), 1) if host.left else 0.0
             self._eta = self._forecast.estimate(current)
+            self._warnings = current.warnings
             self._keeper.update(find_alarms(current, self._forecast.growth_per_s))
             self._next_judgement = now + (time.monotonic() - now) / _COST_SHARE
         return run.stage
@@ -205,7 +202,8 @@ class RunStats:
 
     def log_warnings(self) -> None:
         """Log the warnings about the data that are new since the last sample, in the open transaction."""
-        self._warning_log.update()
+        db, run = self._db, self._run
+        self._warning_log.update(find_warnings(db, runs.get(db, run), health.read(db, run)))
 
     def confirm_warnings(self) -> None:
         """Call it after the commit of `log_warnings`."""

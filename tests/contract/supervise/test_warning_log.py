@@ -18,6 +18,10 @@ def logged(store: StoreHarness) -> list[str]:
     return sorted(events.list_texts(store.db, store.run, "data", 0, 99))
 
 
+def warnings(store: StoreHarness) -> list[DataWarning]:
+    return find_warnings(store.db, runs.get(store.db, store.run), health.read(store.db, store.run))
+
+
 def count_pages(
     store: StoreHarness,
     *more: Effect,
@@ -42,7 +46,7 @@ def test_fields_that_differ_by_a_digit_have_their_own_warnings(store: StoreHarne
     log = WarningLog(store.db, store.run)
     for _ in range(3):
         with store.db.transaction():
-            log.update()
+            log.update(warnings(store))
         log.confirm()
     assert logged(store) == [f"book.price{n} was never filled in 30 records" for n in (1, 2)]
 
@@ -51,11 +55,11 @@ def test_a_warning_whose_transaction_failed_is_logged_by_the_next(store: StoreHa
     count_pages(store, missing=(("price", 30),))
     log = WarningLog(store.db, store.run)
     with pytest.raises(RuntimeError), store.db.transaction():
-        log.update()
+        log.update(warnings(store))
         raise RuntimeError
     assert logged(store) == []
     with store.db.transaction():
-        log.update()
+        log.update(warnings(store))
     log.confirm()
     assert logged(store) == ["book.price was never filled in 30 records"]
 
@@ -69,14 +73,14 @@ def test_doubts_about_values_are_warnings_once_a_field_and_code(store: StoreHarn
     store.seed("http://a/2")
     (job,) = store.take("http://a/2")
     store.commit(store.done(job, later))
-    found = find_warnings(store.db, runs.get(store.db, store.run), health.read(store.db, store.run))
+    found = warnings(store)
     assert found == [
         DataWarning("spanned-row", "four", "book"),
         DataWarning("digits-left", "one", "book", subject="price"),
         DataWarning("guessed-group", "three", "book", subject="price"),
     ]
     with store.db.transaction():
-        WarningLog(store.db, store.run).update()
+        WarningLog(store.db, store.run).update(warnings(store))
     assert logged(store) == ["four", "one", "three"]
 
 
@@ -97,12 +101,9 @@ def test_a_finished_run_says_why_a_data_def_gave_no_row(
     data_def = DataDef(name="book", block=block, fields=(Field(name="title"),))
     count_pages(store, records=0, filtered=filtered, data_def=data_def)
 
-    def found() -> list[DataWarning]:
-        return find_warnings(store.db, runs.get(store.db, store.run), health.read(store.db, store.run))
-
-    assert found() == [], "a run that is not DONE may find rows yet"
+    assert warnings(store) == [], "a run that is not DONE may find rows yet"
     store.db.execute("UPDATE runs SET state = 'DONE' WHERE seq = ?", (store.run,))
-    assert found() == [DataWarning("no-rows", text, "book")]
+    assert warnings(store) == [DataWarning("no-rows", text, "book")]
 
 
 @pytest.mark.parametrize(
@@ -122,5 +123,5 @@ def test_a_data_def_whose_records_were_all_rejected_names_the_field(
         Field(name="c", required=True),
     )
     count_pages(store, missing=missing, records=3, rejected=3, data_def=DataDef(name="book", fields=fields))
-    found = find_warnings(store.db, runs.get(store.db, store.run), health.read(store.db, store.run))
+    found = warnings(store)
     assert [one for one in found if one.data_def] == [DataWarning("all-rejected", text, "book")]
