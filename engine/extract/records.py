@@ -195,7 +195,6 @@ class RecordExtractor:
             links=links,
             rejected=(*rejected, *rejected_links),
             dropped_links=dropped_links,
-            filtered=filtered,
             counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items()), filtered),
         )
 
@@ -228,13 +227,11 @@ class RecordExtractor:
         except (PatternTimeout, ValueError) as error:
             rejected.append(self._rejection("", str(error), str(self._data_def.place)))
         kept = () if links_only or not self.has_fields else tuple(read.rows)
-        filtered = 0 if links_only else read.filtered
         return Extraction(
             data_def=self._data_def.name,
             rows=kept,
             links=tuple(read.links),
             rejected=tuple(rejected),
-            filtered=filtered,
             counts=RecordCounts(
                 len(kept) + len(rejected),
                 len(rejected),

@@ -136,8 +136,6 @@ class Extraction(Struct, frozen=True, kw_only=True):
     rejected: tuple[Rejection, ...] = ()
     dropped_links: int = 0
     """Links beyond the limit of a page."""
-    filtered: int = 0
-    """Records dropped by a filter."""
     counts: RecordCounts = NO_RECORDS
     failure: str = ""
     """Why the page fails its task, or an empty text."""

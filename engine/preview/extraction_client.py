@@ -196,8 +196,8 @@ def _to_extracted(answer: wire.PageAnswer) -> ExtractedPage:
     links = tuple(answer.links.to_links())
     rows = tuple([(index, tuple(map(as_text, texts))) for index, texts in answer.rows])
     return ExtractedPage(
-        rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, results=answer.results,
-        faults=answer.faults, warnings=answer.warnings,
+        rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, answer.counts,
+        answer.results, faults=answer.faults, warnings=answer.warnings,
     )  # fmt: skip
 
 

@@ -4,9 +4,9 @@ No network, no database. What a page may cost is limited as in a crawl.
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import orjson
 from msgspec import Struct, field
 
 from engine import urls
@@ -18,7 +18,7 @@ from engine.extract.select.selection import Selection
 from engine.http.decode import is_pdf
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.host import LoginRule, product_token
-from engine.model.record import ExtractedLink, Rejection
+from engine.model.record import ExtractedLink, RecordCounts, Rejection
 from engine.model.step import StepResult
 from engine.node.extraction.page_extraction import UnsupportedContent, parse_page, within_depth
 from engine.preview.extraction_client import SELECTORS_NEED, ExtractionClient, TrialDocument
@@ -53,7 +53,7 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
     """What was skipped on the page because it cannot be read."""
     warnings: tuple[str, ...] = ()
-    """Doubts about values, of which a crawl would warn."""
+    """Doubts about values; a crawl reports them as warnings."""
     unfollowed: tuple[str, ...] = ()
     """Links that a crawl would not follow, each with the reason."""
 
@@ -148,7 +148,7 @@ class PageTrial:
         warnings = [warning.text for warning in extracted.warnings]
         rows = tuple(row for _, rows in extracted.rows for row in rows)
         if self._explains_links:
-            warnings += filter(None, [self._describe_unmatched(document, rows)])
+            warnings += filter(None, [self._describe_unmatched(document, [counts for _, counts in extracted.counts])])
         faults = [fault for fault in extracted.faults if not fault.startswith(NOT_FOLLOWED)]
         unfollowed = [fault.removeprefix(NOT_FOLLOWED) for fault in extracted.faults if fault.startswith(NOT_FOLLOWED)]
         too_deep = [link for link in extracted.links if not self._is_within_depth(link, origin)]
@@ -165,19 +165,21 @@ class PageTrial:
             unfollowed=tuple(unfollowed),
         )
 
-    def _describe_unmatched(self, document: TrialDocument, rows: Sequence[str]) -> str:
+    def _describe_unmatched(self, document: TrialDocument, counts: Sequence[RecordCounts]) -> str:
         """The first selector of block and fields that matches nothing on the page; empty if each matches something."""
-        data_def, filled = self._data_def, set[str]()
-        for row in rows:
-            filled.update(name for name, value in orjson.loads(row).items() if value not in (None, [], ""))
+        data_def, missing = self._data_def, Counter[str]()
+        records = sum(counted.records for counted in counts)
+        for counted in counts:
+            missing.update(dict(counted.missing))
         try:
             if (
                 data_def.block is not None
+                and not records
                 and not self._client.select(document, Selection(selector=data_def.block)).count
             ):
                 return f"{data_def.name}: block `{data_def.block}` matches nothing on this page"
             for field in data_def.fields if data_def.axis is None else ():
-                if field.selector is None or (field.name in filled and not field.has_default):
+                if field.selector is None or missing[field.name] < records:
                     continue
                 block = None if field.scope is not None else data_def.block
                 found = self._client.select(document, Selection(selector=field.selector, block=block))

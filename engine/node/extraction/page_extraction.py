@@ -63,6 +63,7 @@ class ExtractedPage(Struct):
     """Links beyond the limit of a page."""
     rejected: tuple[Rejection, ...]
     filtered: int
+    """Records that a filter dropped, also where `counts` are left out."""
     noindex: bool = False
     """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
     counts: tuple[tuple[int, RecordCounts], ...] = ()
@@ -156,7 +157,7 @@ def apply_data_defs(
         if wants_rows:
             rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
             rejected += extraction.rejected
-            filtered += extraction.filtered
+            filtered += extraction.counts.filtered
             if extractor.has_fields:
                 counts.append((index, extraction.counts))
             if extraction.failure:

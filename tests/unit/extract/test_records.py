@@ -60,7 +60,7 @@ def test_a_shop_page() -> None:
             "page": "https://shop.example/catalogue/page-1.html",
         },
     )
-    assert extraction.filtered == 1
+    assert extraction.counts.filtered == 1
     assert [(r.data_def, r.field, r.place) for r in extraction.rejected] == [
         ("book", "title", "b.yml:3:5"),
         ("book", "price", "b.yml:4:5"),
@@ -120,7 +120,7 @@ def test_without_fields_there_are_no_rows() -> None:
 def test_filters_match_the_whole_text(field: Field, pattern: str, dropped: bool) -> None:
     data_def = DataDef(name="d", fields=(field,), filters=(FilterRule(field="f", pattern=pattern),))
     extraction = extract(data_def, "<p>abc</p><i>1</i><i>2</i><b>1.50</b>")
-    assert (extraction.filtered, len(extraction.rows)) == ((1, 0) if dropped else (0, 1))
+    assert (extraction.counts.filtered, len(extraction.rows)) == ((1, 0) if dropped else (0, 1))
 
 
 SLOW = r"(?:a|aa)+$"
@@ -263,7 +263,7 @@ def test_missing_fields_are_counted_before_their_default_and_in_rejected_records
     )
     items = "<li><b>a</b><i>1</i><u>n</u><s>t</s><em></em><li><i>2</i><u></u><li><u>no price</u><li><b>gone</b><i>3</i>"
     extraction = extract(data_def, items)
-    assert (len(extraction.rows), len(extraction.rejected), extraction.filtered) == (2, 1, 1)
+    assert (len(extraction.rows), len(extraction.rejected), extraction.counts.filtered) == (2, 1, 1)
     assert extraction.counts == RecordCounts(
         records=3, rejected=1, missing=(("title", 2), ("price", 1), ("note", 1), ("tags", 2), ("sizes", 2)), filtered=1
     )

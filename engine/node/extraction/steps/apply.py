@@ -173,7 +173,7 @@ class PluginSteps:
         for position, (extractor, wants_rows) in enumerate(pairs):
             extraction = extract(position, extractor)
             links += extraction.links
-            filtered += extraction.filtered
+            filtered += extraction.counts.filtered
             if wants_rows:
                 rows.append((position, tuple(encode_row(row) for row in extraction.rows)))
                 rejected += extraction.rejected
@@ -283,8 +283,7 @@ def _merge(extraction: Extraction, work: ChainWork, context: PageContext) -> Ext
         rows=tuple(_sendable(work)),
         links=(*extraction.links, *context.links.values()),
         rejected=(*extraction.rejected, *work.rejected),
-        filtered=extraction.filtered + work.filtered,
-        counts=RecordCounts(records, rejected, tuple(missing.items()), extraction.filtered + work.filtered),
+        counts=RecordCounts(records, rejected, tuple(missing.items()), extraction.counts.filtered + work.filtered),
     )
 
 

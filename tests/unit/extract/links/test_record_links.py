@@ -54,7 +54,7 @@ def test_links_of_records_carry_their_fields_and_others_lead_nowhere() -> None:
         ("/p/1", {"sku": "1", "category": "Tea"}),
         ("/p/1b", {"sku": "1", "category": "Tea"}),
     ], "the second record is rejected, the third filtered, and the fourth leads where the first does"
-    assert (len(extraction.rows), len(extraction.rejected), extraction.filtered) == (2, 1, 1)
+    assert (len(extraction.rows), len(extraction.rejected), extraction.counts.filtered) == (2, 1, 1)
     assert [link.key for link in extraction.links] == [
         link_key("detail", f"https://shop.example/p/{x}") for x in ("1", "1b")
     ]
@@ -66,7 +66,7 @@ def test_links_alone_are_those_of_the_whole_extraction() -> None:
     whole = extractor.extract(page(SHOP), CONTEXT)
     alone = extractor.extract(page(SHOP), CONTEXT, links_only=True)
     assert alone.links == whole.links
-    assert (alone.rows, alone.rejected, alone.filtered) == ((), (), 0)
+    assert (alone.rows, alone.rejected, alone.counts.filtered) == ((), (), 0)
 
 
 def test_a_dropped_record_does_not_hide_the_next_one_that_leads_there() -> None:

@@ -67,7 +67,7 @@ def test_items_by_dims_up_to_the_break_with_the_last_axis_fastest() -> None:
         ("Share Capital", "Dec '16", "1"), ("Share Capital", "Dec '15", "2"), ("Reserves", "Dec '16", "3"),
         ("Reserves", "Dec '15", "-"), ("Book Value", "Dec '16", "5"), ("Book Value", "Dec '15", "not found"),
     ]  # fmt: skip
-    assert extract(TABLE).filtered == 2
+    assert extract(TABLE).counts.filtered == 2
     assert extract(TABLE).counts == RecordCounts(6, 0, (("item", 0), ("year", 0), ("fact", 2)), 2), (
         "a replaced fact is missing"
     )
