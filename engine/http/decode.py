@@ -7,22 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, resolve_encoding
-from webencodings import lookup  # type: ignore[import-untyped]
+
+from engine.extract.documents.encodings import SINGLE_BYTE_CODECS, codec_of, web_codec
 
 _FALLBACK = "cp1252"
-_WEB_CODECS = frozenset(
-    {
-        *("utf-8", "utf-16", "utf-16-le", "utf-16-be"),
-        *("cp866", "cp874", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic"),
-        *("cp932", "cp949", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp"),
-        *(f"cp{page}" for page in range(1250, 1259)),
-        *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-    }
-)
-"""Python's names of the encodings browsers support. Pages must not select other codecs (`idna`, `unicode_escape`…)."""
-SINGLE_BYTE_CODECS = frozenset(
-    codec for codec in _WEB_CODECS if codec.startswith(("cp125", "iso8859", "koi8", "mac", "cp866", "cp874"))
-)
 _DETECTABLE = (
     *("cp932", "shift_jis_2004", "euc_jis_2004"),
     *("cp949", "euc_kr", "gb18030", "big5hkscs", "cp874", "tis-620", "koi8-r", "koi8-u", "cp866"),
@@ -51,8 +39,6 @@ _IN_HEADER = re.compile(r"""[;,]\s*charset\s*=\s*["']?\s*([^\s"';,]+)""", re.IGN
 _IN_MARKUP = re.compile(
     rb"""<(?:meta\s[^<>]*?charset|\?xml\s[^<>]*?encoding)\s*=\s*["']?\s*([^\s"';,/<>?]+)""", re.IGNORECASE
 )
-_CODECS = {"x-mac-cyrillic": "mac-cyrillic", "iso-8859-8-i": "iso8859-8"}
-"""Python's names of codecs, for browser names that it does not know."""
 DocumentKind = Literal["html", "xml", "json", "ndjson", "csv", "binary"]
 _SNIFF_LENGTH = 1445
 """Bytes to check for binary content (WHATWG MIME Sniffing, resource header)."""
@@ -109,11 +95,6 @@ _HTML_ROOT = re.compile(
 )
 """XHTML, which is read as HTML under any type."""
 _DeclaredKind = Literal["html", "xml", "json", "ndjson", "csv", "binary", "text", "unknown"]
-
-
-def web_codec(codec: str | None) -> str | None:
-    """The codec if browsers support it."""
-    return codec if codec in _WEB_CODECS else None
 
 
 def detect_codec(body: bytes) -> str:
@@ -173,7 +154,7 @@ def codec_in_header(content_type: str) -> str | None:
     if codec is not None:
         return codec
     written = _IN_HEADER.search(content_type)
-    return None if written is None else _codec_of(written[1])
+    return None if written is None else codec_of(written[1])
 
 
 def codec_in_markup(body: bytes) -> str | None:
@@ -182,12 +163,7 @@ def codec_in_markup(body: bytes) -> str | None:
     if codec is not None:
         return codec
     written = _IN_MARKUP.finditer(body, 0, _HEAD_BYTES)
-    return next(filter(None, (_codec_of(match[1].decode("ascii", "replace")) for match in written)), None)
-
-
-def _codec_of(label: str) -> str | None:
-    encoding = lookup(label)  # the labels of the Encoding Standard, 4.2
-    return None if encoding is None else web_codec(_CODECS.get(encoding.name) or resolve_encoding(encoding.name))
+    return next(filter(None, (codec_of(match[1].decode("ascii", "replace")) for match in written)), None)
 
 
 class DecodedBody(Struct, frozen=True):

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from selectolax.lexbor import LexborNode
-from w3lib.encoding import resolve_encoding
-from webencodings import lookup  # type: ignore[import-untyped]
 
+from engine.extract.documents.encodings import codec_of
 from engine.extract.links.form_controls import CONTROL_TAGS, is_disabled, is_submit, kind_of, read_fields
 from engine.extract.links.form_encoding import (
     MULTIPART_TYPE,
@@ -100,7 +99,7 @@ def _encoding_of(form: "_Element", content_type: str, page: Page) -> FormEncodin
     """How the form is sent: `accept-charset`, else the encoding of its page."""
     accepted = form.get("accept-charset")
     if accepted is not None:
-        codec = next(filter(None, map(_codec_of, accepted.split())), "utf-8")
+        codec = next(filter(None, map(codec_of, accepted.split())), "utf-8")
     else:
         codec = page.encoding or _declared_codec(page) or "utf-8"
     if codec.startswith("utf"):
@@ -116,15 +115,10 @@ def _declared_codec(page: Page) -> str | None:
     """The codec that a `<meta>` of the page names."""
     for meta in page.tree.css("meta") if page.tree is not None else ():
         label = meta.attrs.get("charset") or (meta.attrs.get("content") or "").lower().partition("charset=")[2]
-        codec = _codec_of(label.strip(" \t\n\f\r\"';"))
+        codec = codec_of(label.strip(" \t\n\f\r\"';"))
         if codec is not None:
             return codec
     return None
-
-
-def _codec_of(label: str) -> str | None:
-    encoding = lookup(label)
-    return None if encoding is None else resolve_encoding(encoding.name)
 
 
 def _find_element(node: "SelectedNode", page: Page) -> "_Element | None":
