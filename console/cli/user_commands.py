@@ -6,14 +6,12 @@ from pathlib import Path
 
 import orjson
 
+from console.alarm_book import AlarmBook
 from console.cli.output import write_stderr
 from engine.model.run import Alarm
 from engine.processes.user_command import TIMEOUT_SECONDS, UserCommand
 
 _POLL_SECONDS = 0.02
-_CHECK_SECONDS = 2.0
-_FORGET_SECONDS = 60.0
-"""A cause that ended less than this ago is not new: a host that backs off repeatedly is one alarm."""
 _STOP_SECONDS = 10.0
 _MAX_PENDING = 100
 
@@ -45,25 +43,17 @@ class AlarmCommand:
         self._command = command
         self._data = data
         self._run_id = run_id
-        self._next_check = 0.0
-        self._seen_at: dict[str, float] = {}
+        self._alarms = AlarmBook()
         self._pending: list[Alarm] = []
         self._process: UserCommand | None = None
 
     def check(self, alarms: Sequence[Alarm]) -> None:
-        """Look for new ones among the current alarms, every two seconds."""
-        now = time.monotonic()
-        if now >= self._next_check:
-            self._next_check = now + _CHECK_SECONDS
-            self._seen_at = {key: at for key, at in self._seen_at.items() if now - at < _FORGET_SECONDS}
-            new = [alarm for alarm in alarms if alarm.key not in self._seen_at]
-            self._seen_at |= {alarm.key: now for alarm in alarms}
-            self._pending = [*self._pending, *new][-_MAX_PENDING:]
+        """Take the current alarms."""
+        self._pending = [*self._pending, *self._alarms.update(alarms)][-_MAX_PENDING:]
         self._work_pending()
 
     def stop(self, alarms: Sequence[Alarm]) -> None:
         """Run the command for the last alarms; it is killed after a few seconds."""
-        self._next_check = 0.0
         self.check(alarms)
         deadline = time.monotonic() + _STOP_SECONDS
         while self._process is not None and time.monotonic() < deadline:

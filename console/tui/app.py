@@ -8,6 +8,7 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
@@ -16,6 +17,7 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
+from console.alarm_book import AlarmBook
 from console.client import list_alarms
 from console.format import plural
 from console.sanitize import clean
@@ -31,7 +33,6 @@ from console.tui.options import ConsoleOptions
 from console.tui.quit import QuitFlow
 from console.tui.screens.help import KeyPanel
 from console.tui.screens.palette import PaletteCommand, PalettePanel
-from console.tui.state.alarm_book import AlarmBook, with_keys
 from console.tui.state.control import ControlClient
 from console.tui.state.log_buffer import LogBuffer
 from console.tui.state.poller import Poller
@@ -251,7 +252,7 @@ class Console(App[int], inherit_bindings=False):
         if self.last_poll is not None and not self.frozen:
             can_start = self.options.start_supervisor is not None
             alarms = [
-                with_keys(alarm, can_start=can_start, read_only=self.options.read_only)
+                _with_keys(alarm, can_start=can_start, read_only=self.options.read_only)
                 for alarm in list_alarms(self.last_poll.snapshot, None)
             ]
             if stale is not None and self.poll_failure is not None:
@@ -358,3 +359,13 @@ class Console(App[int], inherit_bindings=False):
         self.theme, self.theme_styles = name, ThemeStyles(name)
         for canvas in self.query(Canvas):
             canvas.repaint()
+
+
+def _with_keys(alarm: Alarm, *, can_start: bool, read_only: bool) -> Alarm:
+    """The alarm with the keys of the console that help."""
+    text = alarm.text
+    if alarm.code in ("supervisor-lost", "jobs-ready") and can_start:
+        text = text.replace("`crawl-console run` resumes", "R resumes")
+    elif alarm.code == "defs-saved":
+        text = text.replace(":", f" ({'5 shows' if read_only else 'y publishes, 5 shows'}):", 1)
+    return replace(alarm, text=text)

@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from console.alarm_book import AlarmBook
 from console.tui.options import ConsoleOptions
-from console.tui.state.alarm_book import AlarmBook
 from console.tui.state.log_buffer import LogBuffer
 from console.tui.state.rates import Rates
 from console.tui.state.source import AcceptedDefs, PollResult

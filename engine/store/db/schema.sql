@@ -167,12 +167,12 @@ CREATE INDEX sequences_absent ON sequences(run) WHERE absent > 0;
 CREATE INDEX sequences_extract ON sequences(run) WHERE kind = 'extract';
 CREATE INDEX sequences_stopped ON sequences(run) WHERE paused = 2;
 
-CREATE TABLE page_repeats (                         -- pages of a sequence that give the same, in a row
+CREATE TABLE page_repeats (                         -- streaks of pages with the same text and fields
     sequence        INTEGER PRIMARY KEY REFERENCES sequences(id),
-    digest          INTEGER NOT NULL,              -- of what the last page gave: its text and fields
-    pages           INTEGER NOT NULL,              -- that have given it in a row
+    digest          INTEGER NOT NULL,              -- of the text and fields of the last page
+    pages           INTEGER NOT NULL,              -- length of the current streak
     pattern         TEXT NOT NULL,                 -- of their URLs
-    longest         INTEGER NOT NULL,              -- row that is worth a warning; 0: none
+    longest         INTEGER NOT NULL,              -- length of the longest streak worth a warning; 0: none
     longest_pattern TEXT NOT NULL,
     skipped         INTEGER NOT NULL               -- pages beyond max_repeats
 );

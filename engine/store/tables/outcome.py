@@ -20,6 +20,10 @@ class Served(Effect):
     """The effect of a page or file that its host served: if the job is DONE, the strikes of the host are over."""
 
 
+class Extracted(Effect):
+    """What a page gave; a skipped page gives no such effect."""
+
+
 class AttemptStats(Effect):
     """What an attempt cost; each outcome has one."""
 

@@ -7,7 +7,7 @@ from engine.model.job import JobKind
 from engine.model.link import BODY_PATH, RELATION_PATH
 from engine.store.db.connector import Database, id_list
 from engine.store.tables.job.jobs import NOW
-from engine.store.tables.outcome import Effect
+from engine.store.tables.outcome import Extracted
 
 _LINK = """
 WITH link (run, sequence, priority, depth, locator, root, url, identity, may_leave_host, parent, request, carried,
@@ -133,7 +133,7 @@ class ChildJob(NamedTuple):
     """The wall-clock second since when a stored document replaces its fetch; None: as its group says."""
 
 
-class Children(Effect):
+class Children(Extracted):
     """The jobs to which a page leads."""
 
     jobs: tuple[ChildJob, ...] = ()

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from engine.model.record import PageWarning, RecordCounts
 from engine.store.db.connector import Database
-from engine.store.tables.outcome import Commit, Effect, JobOutcome
+from engine.store.tables.outcome import Commit, Extracted, JobOutcome
 
 _ADD_PAGES = """
 INSERT INTO page_health (job, data_def, records, rejected, missing, filtered) {values} ON CONFLICT DO UPDATE SET
@@ -53,7 +53,7 @@ WHERE h.run = :run AND h.data_def IN (
 _FIELDS = "SELECT data_def, field, defaults, missing FROM field_health WHERE run = ? ORDER BY id"
 
 
-class PageCounts(Effect):
+class PageCounts(Extracted):
     """How the records of a page were filled, with the id (tables.versions) of their dataDef."""
 
     data_def_id: int
@@ -62,7 +62,7 @@ class PageCounts(Effect):
     """The fields that have a default."""
 
 
-class NewWarnings(Effect):
+class NewWarnings(Extracted):
     """Doubts about the values of a page, each with the id of its dataDef."""
 
     warnings: tuple[tuple[int, PageWarning], ...]

@@ -8,7 +8,7 @@ import orjson
 
 from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
-from engine.store.tables.outcome import Effect
+from engine.store.tables.outcome import Extracted
 
 _JOBS = """
 WITH r (run) AS (SELECT ?), k (identity) AS ({values})
@@ -38,7 +38,7 @@ WHERE h.data_def NOT IN (SELECT value FROM json_each(?))
 _BATCH = 1_000
 
 
-class HeldRows(Effect):
+class HeldRows(Extracted):
     """Rows of a dataDef that wait for files, whose jobs are children; with its name and its id (tables.versions)."""
 
     data_def: str

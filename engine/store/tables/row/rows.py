@@ -9,7 +9,7 @@ from typing import Any
 from engine.model.content_digest import Digests, row_digests
 from engine.model.record import Texts
 from engine.store.db.connector import Database
-from engine.store.tables.outcome import Commit, Effect, JobOutcome
+from engine.store.tables.outcome import Commit, Extracted, JobOutcome
 from engine.store.tables.row import content_sums
 
 _ADD_LARGE = (
@@ -60,7 +60,7 @@ WHERE r.job = ? ORDER BY r.id LIMIT +?
 """
 
 
-class NewRows(Effect):
+class NewRows(Extracted):
     """The rows that a dataDef made of a page, as JSON, with its name and its id (tables.versions); never empty."""
 
     data_def: str
@@ -75,7 +75,7 @@ class NewRows(Effect):
                 self.digests = row_digests(self.data_def, self.texts)
 
 
-class RejectedRecords(Effect):
+class RejectedRecords(Extracted):
     """The number of records of a page that a dataDef rejected."""
 
     data_def: str

@@ -1,4 +1,4 @@
-"""Writes `page_repeats`: pages of a group and host that give the same, one after another."""
+"""Writes `page_repeats`: streaks of pages of one sequence with the same text and fields."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -9,16 +9,12 @@ from msgspec import Struct
 from engine.errors import plural
 from engine.model.job import JobState
 from engine.store.db.connector import Database, id_list
-from engine.store.tables.job.linked_jobs import Children
 from engine.store.tables.job.step_values import PluginRun
-from engine.store.tables.outcome import Commit, Effect, JobOutcome
-from engine.store.tables.row.health import NewWarnings, PageCounts
-from engine.store.tables.row.held_rows import HeldRows
-from engine.store.tables.row.rows import NewRows, RejectedRecords
+from engine.store.tables.outcome import Commit, Effect, Extracted, JobOutcome
 from engine.store.tables.run.events import Event
 
 WARNING_PAGES = 10
-"""So many pages in a row are worth a warning."""
+"""A streak of so many pages is worth a warning."""
 _READ = """
 SELECT p.sequence, p.digest, p.pages, p.pattern, p.longest, p.longest_pattern, p.skipped
 FROM json_each(?) i CROSS JOIN page_repeats p ON p.sequence = i.value
@@ -33,12 +29,10 @@ SELECT h.key, s.grp, p.longest_pattern, p.longest, p.skipped FROM page_repeats p
 JOIN sequences s ON s.id = p.sequence JOIN hosts h ON h.id = s.host
 WHERE p.longest > 0 AND s.run = ? ORDER BY p.sequence
 """
-_DROPPED = (NewRows, HeldRows, PageCounts, NewWarnings, RejectedRecords, Children, Event)
-"""Effects that a skipped page does not have."""
 
 
 class PageSeen(Effect):
-    """What a page gave, as one number; and after how many pages in a row that gave it the next ones are skipped."""
+    """What a page gave, as one number; and how long a streak may become before further pages are skipped."""
 
     digest: int
     max_repeats: int | None = None
@@ -46,15 +40,15 @@ class PageSeen(Effect):
     """The other effects of a page that is skipped: if the commit fails, the next one decides again."""
 
 
-class _Row(Struct):
-    """The last pages of a sequence."""
+class _Streak(Struct):
+    """The current streak of a sequence, and its longest one."""
 
     digest: int = 0
     pages: int = 0
-    """How many in a row have given that."""
+    """The length of the current streak."""
     pattern: str = ""
     longest: int = 0
-    """The longest row that is worth a warning; 0: none was."""
+    """The length of the longest streak that is worth a warning; 0: none was."""
     longest_pattern: str = ""
     skipped: int = 0
 
@@ -73,40 +67,40 @@ class _Row(Struct):
 def settle(commit: Commit, outcomes: Sequence[JobOutcome]) -> Iterable[tuple[JobOutcome, Effect]]:
     """Skip pages beyond `max_repeats`: they give no rows and lead nowhere."""
     made = [(outcome, seen) for outcome, seen in _find(outcomes) if seen.max_repeats is not None]
-    rows = _read(commit.db, made) if made else {}
+    streaks = _read(commit.db, made) if made else {}
     for outcome, seen in made:
         if seen.others is not None:
             outcome.state, outcome.reason, outcome.effects = JobState.DONE, None, (*seen.others, seen)
             seen.others = None
-        if rows[outcome.job.sequence].add(seen, outcome.job.url):
+        if streaks[outcome.job.sequence].add(seen, outcome.job.url):
             seen.others = tuple(effect for effect in outcome.effects if effect is not seen)
             outcome.state = JobState.SKIPPED
             outcome.reason = f"the same as the {plural(seen.max_repeats or 0, 'page')} before it (max_repeats)"
-            kept = [effect for effect in outcome.effects if not isinstance(effect, _DROPPED)]
-            told = Event(
+            kept = [effect for effect in outcome.effects if not isinstance(effect, (Extracted, Event))]
+            event = Event(
                 time.time(), "INFO", "store", "page", f"SKIPPED: {outcome.reason}  {outcome.job.url}", outcome.job.id
             )
-            outcome.effects = (*(PluginRun({}) if isinstance(one, PluginRun) else one for one in kept), told)
+            outcome.effects = (*(PluginRun({}) if isinstance(one, PluginRun) else one for one in kept), event)
     return ()
 
 
 def write(commit: Commit, made: Sequence[tuple[JobOutcome, PageSeen]]) -> None:
     """Count pages that were accepted, in their order."""
     accepted = _find([outcome for outcome, _ in made])
-    rows = _read(commit.db, accepted)
+    streaks = _read(commit.db, accepted)
     for outcome, seen in accepted:
-        rows[outcome.job.sequence].add(seen, outcome.job.url)
+        streaks[outcome.job.sequence].add(seen, outcome.job.url)
     commit.db.execute_values(
         _WRITE,
         [
-            (sequence, row.digest, row.pages, row.pattern, row.longest, row.longest_pattern, row.skipped)
-            for sequence, row in rows.items()
+            (sequence, one.digest, one.pages, one.pattern, one.longest, one.longest_pattern, one.skipped)
+            for sequence, one in streaks.items()
         ],
     )
 
 
 def list_found(db: Database, run: int) -> list[tuple[Any, ...]]:
-    """Host, group, pattern of URLs, pages in a row, and skipped ones, wherever that is worth a warning."""
+    """Host, group, pattern of URLs, length, and skipped pages of each streak that is worth a warning."""
     return db.all(_FOUND, (run,))
 
 
@@ -140,7 +134,7 @@ def _find(outcomes: Sequence[JobOutcome]) -> list[tuple[JobOutcome, PageSeen]]:
     return [(o, seen) for o, seen in found if seen is not None and o.state in (JobState.DONE, JobState.SKIPPED)]
 
 
-def _read(db: Database, made: Sequence[tuple[JobOutcome, PageSeen]]) -> dict[int, _Row]:
+def _read(db: Database, made: Sequence[tuple[JobOutcome, PageSeen]]) -> dict[int, _Streak]:
     sequences = sorted({outcome.job.sequence for outcome, _ in made})
-    stored = {int(sequence): _Row(*rest) for sequence, *rest in db.all(_READ, (id_list(sequences),))}
-    return {sequence: stored.get(sequence, _Row()) for sequence in sequences}
+    stored = {int(sequence): _Streak(*rest) for sequence, *rest in db.all(_READ, (id_list(sequences),))}
+    return {sequence: stored.get(sequence, _Streak()) for sequence in sequences}
