@@ -14,13 +14,12 @@ from engine.errors import StorageError, SupervisorNotRunning, UsageError, sugges
 from engine.model.run import Alarm, Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
-from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.process_identity import data_dir_of, is_process_alive
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal, is_immutable
 from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.schema import has_tables
 from engine.store.read import snapshot
-from engine.store.read.browse import JobLine
+from engine.store.read.browse import JobDetail, JobLine, get_detail
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
 from engine.store.tables.run import commands, runs, supervisors
@@ -28,7 +27,6 @@ from engine.store.tables.run.runs import Run
 from engine.store.tables.run.supervisors import Epoch
 from engine.store.transactions import waits
 from engine.store.transactions.waits import WaitingPlace
-from engine.supervise.analysis.alarms import without_supervisor
 from engine.supervise.lock import read_holder
 from engine.urls import without_credentials
 
@@ -158,6 +156,8 @@ def supervisor_pid(view: Snapshot) -> int | None:
 
 def end_orphans(view: Snapshot) -> Snapshot:
     """Correct a snapshot without a living supervisor: the processes recorded as alive have ended with it."""
+    from engine.supervise.analysis.alarms import without_supervisor
+
     run = view.run
     if run is None:
         return view
@@ -278,19 +278,45 @@ def explain_host(db: Database, run: int, host: str) -> list[str]:
     return [f"{group}: {reason}" for group, reason in reasons]
 
 
-def _find_holder(db: Database, host: str, places: int) -> str | None:
-    """The data dir of another crawl of this machine that holds all places of a host that this one may take."""
+def _find_holder(db: Database, host: str, slots: int) -> str | None:
+    """The data dir of another crawl of this machine that holds all slots of a host that this one may take."""
+    from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
+
     data = db.path.parent.resolve()
     with contextlib.suppress(OSError):
         path = machine_path(os.environ)
         if not path.exists() or data_dir_path(data).exists():
             return None  # this crawl does not share its hosts
         with contextlib.closing(HostClock(path, str(data))) as clock:
-            holders = clock.list_holders(clock.find(host), places)
+            holders = clock.list_holders(clock.find(host), slots)
         folders = [data_dir_of(pid) or f"process {pid}" for pid in holders if pid is not None]
         if len(folders) == len(holders) and data not in [Path(folder).resolve() for folder in folders]:
             return folders[0]
     return None
+
+
+def read_job(db: Database, data: Path, id_: int) -> JobDetail | None:
+    """A job in full, with the reason why it waits."""
+    pages = open_pages(data)
+    try:
+        detail = get_detail(db, id_, pages=pages)
+    finally:
+        if pages is not None:
+            pages.close()
+    return detail and replace(detail, why=explain_waits(db, detail.run, [detail.line]).get(id_))
+
+
+def read_body(data: Path, document: int) -> bytes | None:
+    """A stored body; None if it is missing. Raises StorageError."""
+    from engine.store.pages.documents import PageStore
+
+    if not (data / PAGES).exists():
+        return None
+    pages = PageStore(data, read_only=True, immutable=has_no_wal(data / PAGES))
+    try:
+        return pages.read(document)
+    finally:
+        pages.close()
 
 
 def job_as_dict(line: JobLine) -> dict[str, Any]:

@@ -98,10 +98,15 @@ def format_eta(eta: Eta) -> str:
 
 def describe_eta(eta: Eta) -> str:
     """The same with its bound: `3:12, bound by img.example (delay 0.5 s)`, `cannot say: img.example:80 silent 24 s`."""
-    if eta.seconds is None and eta.reason and eta.bound_by != "paused":
-        return f"cannot say: {eta.reason}"
+    if obstacle := eta_obstacle(eta):
+        return f"cannot say: {obstacle}"
     bound = eta_bound(eta)
     return f"{format_eta(eta)}, bound by {bound}" if bound else format_eta(eta)
+
+
+def eta_obstacle(eta: Eta) -> str:
+    """Why nobody can say when a run ends: `img.example:80 silent 24 s`; empty if it is estimated or paused."""
+    return eta.reason or "" if eta.seconds is None and eta.bound_by != "paused" else ""
 
 
 def eta_bound(eta: Eta) -> str:
@@ -193,6 +198,13 @@ def shorten_line(text: str, width: int) -> str:
     if len(before) > room > _MIN_BEFORE:  # what is said of the URL gives way to it
         before = before[: room - 3].rstrip() + "…  "
     return before + url + after
+
+
+def mask_header(name: str, value: str) -> str:
+    """The value of a request header as it may be shown: that of a header which may hold a secret is masked."""
+    from engine.model.host import SAFE_HEADERS
+
+    return value if name.lower() in SAFE_HEADERS else "·····"
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:

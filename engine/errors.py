@@ -56,7 +56,7 @@ class DefsError(CrawlError):
         count = sum(not p.warning for p in problems)
         super().__init__(
             "\n".join(map(str, problems)),
-            f"{count} problem{'s' if count != 1 else ''}; nothing was started or changed. "
+            f"{plural(count, 'problem')}; nothing was started or changed. "
             "Fix the lines above and run `crawl-console check` again.",
         )
         self.problems = problems

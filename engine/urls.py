@@ -11,6 +11,7 @@ from ada_url import URL, join_url, normalize_url
 
 FILE_HOST_KEY = "file:0"
 """The host key of all `file:` URLs."""
+_MAX_SHOWN = 200
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _START = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#]*", re.IGNORECASE)
 """Where `user:password@` stands in a text that lacks the scheme of a URL."""
@@ -154,8 +155,13 @@ def scheme_hint(url: str) -> str:
     return " (http:// missing?)" if _HOST_WITHOUT_SCHEME.match(url) else ""
 
 
-def why_unusable(url: str, base: str | None) -> str:
-    """Why `resolve` gives no URL for a text: `http:// missing?`, `ftp: is not http or https`."""
+def describe_unusable(written: str, base: str | None) -> str:
+    """Why `resolve` gives no URL for a text: `no usable URL: x.example (http:// missing?)`."""
+    shown = without_credentials(written)[:_MAX_SHOWN]
+    return f"no usable URL: {shown} ({_why_unusable(shown, base)})"
+
+
+def _why_unusable(url: str, base: str | None) -> str:
     if hint := scheme_hint(url):
         return hint.strip(" ()")
     scheme = _SCHEME.match(url)

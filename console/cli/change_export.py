@@ -12,7 +12,7 @@ from console.cli.output import write_stderr
 from console.client import find_run
 from engine.append.change_lines import ChangeEncoder
 from engine.append.run_changes import ComparedDef, compare_rows, read_changes
-from engine.errors import StorageError, UsageError
+from engine.errors import StorageError, UsageError, plural
 from engine.store.read.run_comparison import find_earlier_run, has_all_rows
 from engine.store.tables.row.row_entries import RowEntries
 from engine.store.tables.run import runs, versions
@@ -55,9 +55,8 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
         if earlier is None:
             write_stderr(f"no earlier run has rows of {name}: all are added")
         elif missing and not is_decided:
-            rows = "1 row" if missing == 1 else f"{missing:,} rows"
             why = f"not every page that gives or leads to {name} was read in this run"
-            write_stderr(f"{name}: {rows} of run {earlier.id} not called vanished: {why}")
+            write_stderr(f"{name}: {plural(missing, 'row')} of run {earlier.id} not called vanished: {why}")
 
     def _find_earlier(self, data_def: str) -> "Run | None":
         if self.since is None:

@@ -102,9 +102,7 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "convert":
-            raise click.UsageError("No such command 'convert'. Scoopi's definitions run unmodified.", ctx)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
@@ -115,7 +113,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click, with a suggestion for an unknown command."""
-        if args[0] not in COMMANDS and args[0] != "convert":
+        if args[0] == "convert":
+            raise click.UsageError("No such command 'convert'. Scoopi's definitions run unmodified.", ctx)
+        if args[0] not in COMMANDS:
             raise click.UsageError(f"No such command '{args[0]}'{suggest(args[0], list(COMMANDS))}.", ctx)
         return super().resolve_command(ctx, args)
 

@@ -263,7 +263,7 @@ class Console(App[int], inherit_bindings=False):
         if alarms is not None:
             announce(self, self.alarm_book.update(alarms), self.options.config)
         self._frame.update(
-            self.last_poll, self.alarm_book.alarms, stale_seconds=stale, frozen=self.frozen,
+            self.last_poll, self.alarm_book, stale_seconds=stale, frozen=self.frozen,
             read_only=self.options.read_only,
         )  # fmt: skip
 

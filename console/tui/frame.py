@@ -1,18 +1,18 @@
 """The frame around the views: header and tabs above, prompt and hint bar below."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from textual.containers import Container
 from textual.widget import Widget
 
+from console.alarm_book import AlarmBook
 from console.format import format_time
 from console.tui.state.rates import Rates
 from console.tui.state.source import PollResult
 from console.tui.widgets.bars import HintBar, Tabs
 from console.tui.widgets.header import Header
 from console.tui.widgets.prompt import Prompt
-from engine.model.run import Alarm
 
 
 class Frame:
@@ -33,7 +33,7 @@ class Frame:
     def update(
         self,
         poll: PollResult | None,
-        alarms: Sequence[Alarm],
+        alarms: AlarmBook,
         *,
         stale_seconds: float | None,
         frozen: bool,
@@ -45,7 +45,7 @@ class Frame:
             self.header.reload_note = _reload_note(poll)
             self.header.recent_pages_per_s = tuple(self._rates.recent_pages_per_s)
             self.tabs.failed_count = poll.snapshot.jobs["failed"]
-        self.header.alarms = alarms
+        self.header.alarms, self.header.open_alarms = alarms.alarms, alarms.open
         self.header.badges = tuple(
             badge
             for badge, active in (

@@ -1,5 +1,7 @@
 """View stack: push, pop, switch. Tells the poller what the top view needs."""
 
+from collections.abc import Iterable
+
 from textual.containers import Container
 from textual.widget import Widget
 
@@ -119,7 +121,7 @@ class Navigation:
             self.push_alarms()
 
     def _show(self, name: str, subject: object) -> None:
-        """Switch to a screen that comes to show a subject: a row, or a field of a dataDef."""
+        """Switch to a screen and select a subject there: a row, or a field of a dataDef."""
         self.switch_to(name)
         self.views[name].wanted = subject
         self.refresh_query()
@@ -174,15 +176,19 @@ class Navigation:
     def refresh_breadcrumbs(self) -> None:
         """Take breadcrumbs and key hints from the views on the stack."""
         self._tabs.breadcrumbs = " > ".join(view.breadcrumb() for view in self.view_stack)
+        self._hints.hints = self._label_keys(self.view_stack[-1].HINTS)
+        self._hints.general_hints = self._label_keys((("help", "keys"), ("quit", "quit")))
+        self._tabs.redraw()
+        self._hints.redraw()
+
+    def _label_keys(self, hints: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         options = self._app.options
-        self._hints.hints = [
+        return [
             (label, text)
-            for key_id, text in (*self.view_stack[-1].HINTS, ("help", "keys"), ("quit", "quit"))
+            for key_id, text in hints
             if (label := key_label(key_id, options.config.keys, ascii_only=options.ascii_only))
             and not (options.read_only and changes_run(key_id))
         ]
-        self._tabs.redraw()
-        self._hints.redraw()
 
     def refresh_query(self, *, at_once: bool = True) -> None:
         view = self.view_stack[-1]

@@ -36,8 +36,8 @@ def shown_lines(text: str) -> list[str]:
         lines = _without_sections(text.splitlines())
     remarks = "\n".join(match[2] for line in lines if (match := _REMARK.search(line)))
     parts = {part for secret in secrets.values() for part in (secret, *secret.split(":", 1))}
-    told = [part for part in parts if len(part) >= _DISTINCT and part in remarks and holds_literal(part)]
-    return [_USERINFO.sub(rf"\1{HIDDEN}", _hide_remark(line, told)) for line in lines]
+    in_remarks = [part for part in parts if len(part) >= _DISTINCT and part in remarks and holds_literal(part)]
+    return [_USERINFO.sub(rf"\1{HIDDEN}", _hide_remark(line, in_remarks)) for line in lines]
 
 
 def _secrets(node: YamlNode, *, secret: bool) -> Iterator[YamlNode]:

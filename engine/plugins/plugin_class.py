@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from engine.errors import plural
+
 if TYPE_CHECKING:
     from engine.plugins.source_scan import ScannedClass
 
@@ -85,5 +87,5 @@ class PluginClass(Struct, frozen=True, kw_only=True):
         if defined is None:
             return None if self.scanned.has_bases else f"it has no method `{method}`, which {article} {kind} needs"
         if not defined.takes(count):
-            return f"its method `{method}` must take {count} argument{'s' if count > 1 else ''} besides `self`"
+            return f"its method `{method}` must take {plural(count, 'argument')} besides `self`"
         return None

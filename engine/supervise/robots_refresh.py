@@ -2,6 +2,7 @@
 
 import time
 
+from engine.errors import plural
 from engine.store.db.connector import Database
 from engine.store.tables.run import events
 from engine.store.tables.run.events import Event
@@ -26,6 +27,6 @@ class RobotsRefresh:
         with self._db.transaction():
             count = robots.ask_stale_hosts(self._db, self._run, time.time())
             if count:
-                text = f"robots.txt of {count} host{'s' if count > 1 else ''} asked for again"
+                text = f"robots.txt of {plural(count, 'host')} asked for again"
                 events.add(self._db, self._run, [Event(time.time(), "INFO", "supervisor", "run", text)])
         self._checked_at = time.monotonic()

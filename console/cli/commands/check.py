@@ -94,8 +94,7 @@ def _find_bad_seeds(file: str, base: str | None) -> Iterator[tuple[int, str]]:
     for number, url in itertools.islice(read_urls(file), _MAX_SEEDS_READ):
         try:
             if read_seed(url, base) is None:
-                shown = urls.without_credentials(url)[:200]
-                yield number, f"no usable URL: {shown} ({urls.why_unusable(shown, base)})"
+                yield number, urls.describe_unusable(url, base)
         except UnusableVariable as error:
             yield number, str(error)
 

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 from msgspec.structs import asdict
 
 from console.cli.options import Number, common_options, object_option
 from console.cli.output import open_stdout, write_json, write_lines
-from console.format import format_date_time, format_size, plural
+from console.format import format_date_time, format_size, mask_header, plural
 from engine.errors import UsageError
 from engine.urls import without_credentials
 
@@ -25,23 +26,14 @@ if TYPE_CHECKING:
 @common_options("data")
 def job(job: int, body: bool, as_json: bool, data: Path) -> int:
     """Show one job in full: what it asks for, its attempts, events, document and rows."""
-    from msgspec.structs import replace
-
-    from console.client import explain_waits, open_latest_run, open_pages
-    from engine.store.read.browse import get_detail
+    from console.client import open_latest_run, read_job
 
     if body and as_json:
         raise UsageError("--body and --json exclude each other", "Use one of them.")
     with open_latest_run(data) as (db, _):
-        pages = open_pages(data)
-        try:
-            detail = get_detail(db, job, pages=pages)
-        finally:
-            if pages is not None:
-                pages.close()
+        detail = read_job(db, data, job)
         if detail is None:
             raise UsageError(f"{data}: no job {job}", "`crawl-console jobs` lists the ids of jobs.")
-        detail = replace(detail, why=explain_waits(db, detail.run, [detail.line]).get(job))
     if body:
         _write_body(data, detail)
     elif as_json:
@@ -52,27 +44,15 @@ def job(job: int, body: bool, as_json: bool, data: Path) -> int:
 
 
 def _write_body(data: Path, detail: "JobDetail") -> None:
-    from engine.store.db.connector import has_no_wal
-    from engine.store.db.file_header import PAGES
-    from engine.store.pages.documents import PageStore
+    from console.client import read_body
 
     if detail.page is None:
         raise UsageError(f"job {detail.line.id} has no document", "It got no answer, or its answer was not kept.")
-    store = PageStore(data, read_only=True, immutable=has_no_wal(data / PAGES))
-    try:
-        text = store.read(detail.page.id)
-    finally:
-        store.close()
-    if text is None:
+    body = read_body(data, detail.page.id)
+    if body is None:
         raise UsageError(f"the body of job {detail.line.id} was deleted", "`documents: false` keeps no bodies.")
-    open_stdout().write(text)
+    open_stdout().write(body)
     sys.stdout.flush()
-
-
-def _request_headers(detail: "JobDetail") -> dict[str, str]:
-    from engine.model.host import SAFE_HEADERS
-
-    return {name: value if name.lower() in SAFE_HEADERS else "·····" for name, value in detail.request.headers}
 
 
 def _as_dict(detail: "JobDetail") -> dict[str, Any]:
@@ -81,25 +61,20 @@ def _as_dict(detail: "JobDetail") -> dict[str, Any]:
     from engine.model.link import Carried
 
     request, page = detail.request, detail.page
+    headers = {name: mask_header(name, value) for name, value in request.headers}
     return {
         **job_as_dict(detail.line),
         "why": detail.why,
-        "request": {"method": request.method, "headers": _request_headers(detail), "body": request.body},
+        "request": {"method": request.method, "headers": headers, "body": request.body},
         "locator": detail.locator,
         "found_on": [without_credentials(one.url) for one in detail.lineage.ancestors],
         "carried": dict(Carried.from_json(detail.carried).values),
         "defs_version": detail.defs,
         "document": page and {**asdict(page), "url": without_credentials(page.url), "headers": dict(page.headers)},
         "events": [{"at": e.at, "level": e.level, "source": e.source, "text": e.text} for _, e in detail.events],
-        "rows": [{"id": id_, "data_def": name, "row": _to_value(text)} for id_, name, text in detail.rows],
+        "rows": [{"id": id_, "data_def": name, "row": orjson.loads(text)} for id_, name, text in detail.rows],
         "results": [one._asdict() for one in detail.results],
     }
-
-
-def _to_value(text: str) -> Any:
-    import orjson
-
-    return orjson.loads(text)
 
 
 def _lines(detail: "JobDetail") -> Iterator[str]:
@@ -109,11 +84,11 @@ def _lines(detail: "JobDetail") -> Iterator[str]:
     yield f"  {detail.request.method} {without_credentials(line.url)}"
     if line.target:
         yield f"  redirected to {without_credentials(line.target)}"
-    for name, value in _request_headers(detail).items():
-        yield f"    {name}: {value}"
+    for name, value in detail.request.headers:
+        yield f"    {name}: {mask_header(name, value)}"
     if detail.request.body:
         yield f"    {detail.request.body}"
-    attempts = f"{plural(line.attempts, 'attempt')}, {line.crashes} crashes"
+    attempts = f"{plural(line.attempts, 'attempt')}, {plural(line.crashes, 'crash')}"
     yield f"  {line.kind} of {line.group} on {line.host}, depth {line.depth}, {attempts}"
     for ancestor in detail.lineage.ancestors:
         yield f"  found on {without_credentials(ancestor.url)}"

@@ -25,13 +25,6 @@ from engine.errors import UsageError
 from engine.model import bounds
 
 
-def _watched_supervisor(data: Path) -> int | None:
-    """The pid of the supervisor of a data dir, if somebody looks on at a terminal that cannot show the console."""
-    from console.client import lock_holder_pid
-
-    return lock_holder_pid(data) if sys.stdout.isatty() and unsupported_reason() is not None else None
-
-
 @click.command()
 @defs_option
 @common_options("data", "assigned")
@@ -83,11 +76,14 @@ def run(
     if rows_to_stdout and (as_json or only_new):
         raise UsageError(f"-o - and {'--json' if as_json else '--only-new'} exclude each other", "Give -o a file.")
     no_ui = no_ui or rows_to_stdout
-    from console.cli.commands.status import print_status
+    if not no_ui and not as_json and sys.stdout.isatty() and (reason := unsupported_reason()) is not None:
+        from console.client import lock_holder_pid
 
-    if not no_ui and not as_json and (pid := _watched_supervisor(data)) is not None:
-        write_stderr(f"no console here ({unsupported_reason()}); supervisor {pid} works on a run: this is its status")
-        return print_status(data)
+        if (pid := lock_holder_pid(data)) is not None:
+            from console.cli.commands.status import print_status
+
+            write_stderr(f"no console here ({reason}); supervisor {pid} works on a run: this is its status")
+            return print_status(data)
     if not no_ui and not as_json and interactive(read_only=read_only):
         from console.tui.attach import AttachOptions, attach
 

@@ -14,7 +14,7 @@ from engine.errors import StorageError
 if TYPE_CHECKING:
     from engine.store.read.snapshot import Snapshot
 
-_CODES_TOLD = ("defs-rejected", "defs-saved", "jobs-ready", "run-failed")
+_CODES_SHOWN = ("defs-rejected", "defs-saved", "jobs-ready", "run-failed")
 """Alarms that have lines of their own."""
 _MAX_ENDED_NODES = 4
 """Ended nodes that are listed if no node is alive."""
@@ -99,11 +99,11 @@ def _read_earlier(data: Path, run_id: str | None) -> "Snapshot":
 
 
 def _alarm_lines(view: "Snapshot", alarm: str | None) -> list[str]:
-    """The alarms that no other line tells of."""
+    """Alarms that have no other line below."""
     from console.client import list_alarms
 
-    told = {warning.text for warning in view.warnings}
-    alarms = [one for one in list_alarms(view, alarm) if one.text not in told and one.code not in _CODES_TOLD]
+    shown = {warning.text for warning in view.warnings}
+    alarms = [one for one in list_alarms(view, alarm) if one.text not in shown and one.code not in _CODES_SHOWN]
     return [f"ALARM: {one.text}" for one in alarms]
 
 

@@ -120,7 +120,7 @@ def _read_first_page(source: DataSource, run: int, group: FailureGroup) -> Itera
     lines = source.jobs(run, _filter_of(group), None, 1, backwards=True).lines
     detail = source.job(lines[0].id) if lines else None
     if detail is None:
-        yield "no such page any more", "dim"
+        yield "this page has been retried or removed", "dim"
         return
     yield f"job {detail.line.id}  {without_credentials(detail.line.url)}", "strong"
     body = source.document_body(detail.page.id) if detail.page is not None else None

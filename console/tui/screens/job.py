@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 from textual.app import ComposeResult
 
-from console.format import format_age, format_size, format_time, plural, short_url
+from console.format import format_age, format_size, format_time, mask_header, plural, short_url
 from console.tui.screens.base import View
 from console.tui.screens.result_table import result_lines
 from console.tui.state.log_buffer import LEVEL_ROLES
@@ -16,7 +16,6 @@ from console.tui.state.source import AcceptedDefs, DataSource, PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
 from engine.append.formats.row_json import split_fields
-from engine.model.host import SAFE_HEADERS
 from engine.model.link import Carried
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import DocumentDetail, JobDetail
@@ -251,7 +250,7 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
     for name, value in properties.items():
         yield f"{name:<11}{value}", "text"
     for name, value in request.headers:
-        yield f"header     {name}: {_redact(name, value)}", "dim"
+        yield f"header     {name}: {mask_header(name, value)}", "dim"
     if request.userinfo:
         yield "login      ·····", "dim"
     for name, _ in request.cookies:
@@ -260,10 +259,6 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
         yield f"body       {request.body}", "dim"
     for name, value in Carried.from_json(detail.carried).values.items():
         yield f"carried    {name}: {value}", "dim"
-
-
-def _redact(name: str, value: str) -> str:
-    return value if name.lower() in SAFE_HEADERS else "·····"
 
 
 def _error_lines(detail: JobDetail) -> Iterator[Span]:
@@ -277,7 +272,7 @@ def _error_lines(detail: JobDetail) -> Iterator[Span]:
 
 
 def _attempt_lines(detail: JobDetail) -> Iterable[Span]:
-    yield f"{plural(detail.line.attempts, 'attempt')}, {detail.line.crashes} crashes", "strong"
+    yield f"{plural(detail.line.attempts, 'attempt')}, {plural(detail.line.crashes, 'crash')}", "strong"
     for _, event in detail.events:
         yield f"{format_time(event.at)} {event.source:<5} {event.text}", LEVEL_ROLES[event.level]
 

@@ -206,10 +206,10 @@ def _activity(node: NodeRow, replaced_by: str | None, waits: str) -> Span:
         return "starting", "dim"
     if not node.now:
         return waits if node.in_flight else f"idle: {waits}", "text"
-    return request_span(node)
+    return _request_span(node)
 
 
-def request_span(node: NodeRow) -> Span:
+def _request_span(node: NodeRow) -> Span:
     """The oldest request of a node, with its age; amber from half of its deadline."""
     if node.now_age < _SHOWN_AGE_SECONDS:
         return short_url(node.now), "text"

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from console.client import explain_host, explain_waits, open_pages, supervisor_pid
+from console.client import explain_host, read_body, read_job, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
-from engine.store.db.connector import Database, has_no_wal
-from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
+from engine.store.db.connector import Database
+from engine.store.db.file_header import CRAWL, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.db.schema import has_tables
 from engine.store.read import browse, failures, history, host_rows, snapshot
@@ -132,13 +131,7 @@ class DataSource:
         return browse.list_jobs(self.db, run, job_filter, after=after, limit=limit, backwards=backwards)
 
     def job(self, id_: int) -> JobDetail | None:
-        pages = open_pages(self.data)
-        try:
-            detail = browse.get_detail(self.db, id_, pages=pages)
-            return detail and replace(detail, why=explain_waits(self.db, detail.run, [detail.line]).get(id_))
-        finally:
-            if pages is not None:
-                pages.close()
+        return read_job(self.db, self.data, id_)
 
     def host(self, run: int, host: str) -> HostRow | None:
         """A host (`name:port`), also one that the snapshot leaves out."""
@@ -174,15 +167,7 @@ class DataSource:
 
     def document_body(self, document: int) -> bytes | None:
         """A stored body; None if it is missing."""
-        from engine.store.pages.documents import PageStore
-
-        if not (self.data / PAGES).exists():
-            return None
-        pages = PageStore(self.data, read_only=True, immutable=has_no_wal(self.data / PAGES))
-        try:
-            return pages.read(document)
-        finally:
-            pages.close()
+        return read_body(self.data, document)
 
     def close(self) -> None:
         if self._db is not None:

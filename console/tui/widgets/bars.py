@@ -24,13 +24,11 @@ class Tabs(Canvas):
     breadcrumbs = ""
     """A filter or a path in them comes before the names of the other screens."""
     failed_count = 0
-    _gap = " "
 
-    def _labels(self, width: int) -> list[tuple[str, str]]:
-        """Return name and label of each screen. Where room is scarce, gaps go first, then the ends of the names."""
+    def _labels(self, width: int) -> tuple[list[tuple[str, str]], str]:
+        """Name and label of each screen, and the gap. Where room is scarce, gaps go first, then ends of the names."""
         failed = f"!{self.failed_count}" if self.failed_count else ""
         for letters, gap in ((None, " "), (None, ""), (_SHORT_NAME, ""), (0, "")):
-            self._gap = gap
             labels = [
                 (n, f"{i} {KEYS_BY_ID[n].description[:letters]}".strip() + (failed if n == "failed" else ""))
                 for i, n in enumerate(SCREEN_NAMES, 1)
@@ -38,15 +36,15 @@ class Tabs(Canvas):
             used = sum(len(label) + 1 + len(gap) for _, label in labels) + 2
             if used + len(self.breadcrumbs) <= width or (letters == _SHORT_NAME and used <= width):
                 break
-        return labels
+        return labels, gap
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        labels = self._labels(width)
+        labels, gap = self._labels(width)
         spans: list[Span] = []
         for name, label in labels:
             is_current = name == self.current
             role = "tab" if is_current else "bad" if "!" in label else "text"
-            opens, closes = ("[", "]") if is_current else (" ", self._gap)
+            opens, closes = ("[", "]") if is_current else (" ", gap)
             spans += [(opens, role), (label, role), (closes, role)]
         used = sum(len(text) for text, _ in spans)
         room = width - used - 1
@@ -57,8 +55,9 @@ class Tabs(Canvas):
 
     def on_click(self, event: events.Click) -> None:
         x = 0
-        for name, label in self._labels(self.size.width):
-            end = x + len(label) + 1 + (1 if name == self.current else len(self._gap))
+        labels, gap = self._labels(self.size.width)
+        for name, label in labels:
+            end = x + len(label) + 1 + (1 if name == self.current else len(gap))
             if x <= event.x < end:
                 self.post_message(self.Selected(name))
             x = end
@@ -68,6 +67,9 @@ class HintBar(Canvas):
     """Shows the main keys of the view, a note while the console waits for something, or a problem of typed text."""
 
     hints: Sequence[tuple[str, str]] = ()
+    """Keys of the view, each with its label; dropped from the right where room is short."""
+    general_hints: Sequence[tuple[str, str]] = ()
+    """Those that stay."""
     note = ""
     label = ""
     """What the prompt asks for."""
@@ -81,7 +83,9 @@ class HintBar(Canvas):
         if self.label:
             return [Line((("  ", ""), (self.label, "accent"), ("   ↵ accept  esc cancel", "dim")), "bar")]
         parts: list[Part] = [
-            (label in ("keys", "quit"), [(f" {key}", "accent"), (f" {label} ", "dim")]) for key, label in self.hints
+            (stays, [(f" {key}", "accent"), (f" {label} ", "dim")])
+            for stays, hints in ((False, self.hints), (True, self.general_hints))
+            for key, label in hints
         ]
         return [Line(fit_parts(parts, width), "bar")]
 

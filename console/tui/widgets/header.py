@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from console.format import (
     count_ended,
-    describe_eta,
     done_ratio,
     eta_bound,
+    eta_obstacle,
     format_clock,
     format_count,
     format_eta,
@@ -55,7 +55,9 @@ class Header(Canvas):
     badges: tuple[Span, ...] = ()
     reload_note = ""
     alarms: Sequence[Alarm] = ()
-    """All that last; acknowledged ones are only counted."""
+    """All current alarms; acknowledged ones are only counted."""
+    open_alarms: Sequence[Alarm] = ()
+    """Those that are not acknowledged."""
     jump_key = ""
     """The key that goes to the next trouble."""
 
@@ -67,24 +69,20 @@ class Header(Canvas):
         return [run, Line(self._progress_line(width)), health] if height > _LOW else [run, health][:height]
 
     def _run_line(self, width: int) -> list[Span]:
-        loud = len(self._open)
+        loud = len(self.open_alarms)
         quiet = f"✓ {len(self.alarms) - loud} " if len(self.alarms) > loud else ""
         count = f"! {loud} " if loud else ""
         spans = fit_parts(self._run_parts(width), width - len(count) - len(quiet))
         return [*spans, (" " * (width - _length(spans) - len(count) - len(quiet)), ""), (quiet, "dim"), (count, "warn")]
 
-    @property
-    def _open(self) -> list[Alarm]:
-        return [alarm for alarm in self.alarms if not alarm.acknowledged]
-
     def _health_line(self, width: int) -> list[Span]:
         """How the hosts are, and the worst of all other trouble; its text gives way to the counts of the hosts."""
-        others = [alarm for alarm in self._open if alarm.code not in HOST_TROUBLE]
+        others = [alarm for alarm in self.open_alarms if alarm.code not in HOST_TROUBLE]
         hosts = self._host_spans(named=True)
         if others and _length(hosts) + len(others[0].text) > width - _MARGIN:
             hosts = self._host_spans(named=False)
         more = f"  (+{len(others) - 1} more: A)" if len(others) > 1 else ""
-        jump = f"{self.jump_key} jump " if self._open and self.jump_key and width >= _NAMED_WIDTH else ""
+        jump = f"{self.jump_key} jump " if self.open_alarms and self.jump_key and width >= _NAMED_WIDTH else ""
         room = width - _length(hosts) - len(more) - len(jump) - 4
         first: list[Span] = []
         if others:
@@ -108,7 +106,7 @@ class Header(Canvas):
         troubled = 0
         for code, (mark, word, role) in HOST_TROUBLE.items():
             troubled += sum(alarm.count for alarm in self.alarms if alarm.code == code)
-            alarms = [alarm for alarm in self._open if alarm.code == code]
+            alarms = [alarm for alarm in self.open_alarms if alarm.code == code]
             count = sum(alarm.count for alarm in alarms)
             if named and len(alarms) == 1 and alarms[0].host:
                 spans.append((f" {mark} {alarms[0].text} ", role))
@@ -177,14 +175,12 @@ class Header(Canvas):
             growth = run.rates.get("queue_per_s", 0.0)
             if growth >= 1:
                 parts.append((False, [("  queue ", "dim"), (f"▲ +{format_rate(growth)}/s", "warn")]))
-            text = describe_eta(run.eta)
-            if text.startswith(format_eta(run.eta)):
+            if obstacle := eta_obstacle(run.eta):
+                parts.append((False, [("  ETA ", "dim"), ("cannot say", "warn")]))
+                parts.append((False, [(f": {obstacle}", "warn")]))
+            else:
                 parts.append((False, [("  ETA ", "dim"), (format_eta(run.eta), "strong")]))
                 parts.append((False, [(f" {eta_bound(run.eta)}", "dim")]))
-            else:
-                verdict, _, reason = text.partition(":")
-                parts.append((False, [("  ETA ", "dim"), (verdict, "warn")]))
-                parts.append((False, [(f":{reason}", "warn")]))
         bad_role = "bad" if snapshot.bad_share >= FAILING_SHARE else "text"
         parts += [
             (False, [("  bad answers ", "dim"), (f"{snapshot.bad_share:.1%}", bad_role)]),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from engine.errors import plural
 from engine.model.content_digest import document_digest
 from engine.model.job import StoredPage
 from engine.store.db.connector import BUSY_SECONDS, Database, id_list, placeholders
@@ -239,7 +240,7 @@ def _robots_tags(headers: str) -> tuple[str, ...]:
 
 
 def lost_pages_message(count: int) -> str:
-    pages = "1 stored page" if count == 1 else f"{count:,} stored pages"
+    pages = plural(count, "stored page")
     return f"{PAGES} has lost {pages}: they cannot be re-extracted, and jobs that need them fetch them again"
 
 

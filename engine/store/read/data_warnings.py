@@ -89,8 +89,8 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     for group, name in runs.list_empty_seeds(db, run.seq):
         warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}", subject=name))
     if failed := sequences.count(db, run.seq, "failed", kind=JobKind.SITEMAP):
-        sitemaps = "1 sitemap" if failed == 1 else f"{failed:,} sitemaps"
-        warnings.append(DataWarning("failed-sitemap", f"{sitemaps} failed: pages that only they name are missing"))
+        text = f"{plural(failed, 'sitemap')} failed: pages that only they name are missing"
+        warnings.append(DataWarning("failed-sitemap", text))
     if run.state in _ENDED:
         warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:

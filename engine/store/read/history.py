@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from engine.store.db.connector import Database
 from engine.store.read.data_warnings import FIELD_WARNINGS, find_warnings
@@ -49,11 +49,11 @@ class RunReport(Struct, frozen=True):
     warnings: tuple[str, ...]
     emptied_fields: tuple[str, ...]
     """`book.isbn`: fields that are no longer filled, or much less often."""
-    filled: dict[str, float] = field(default_factory=dict)
+    filled: dict[str, float]
     """By field (`book.isbn`): the share of the records in which it was filled."""
-    failures: tuple[tuple[str, int], ...] = ()
+    failures: tuple[tuple[str, int], ...]
     """Why pages failed, and how many, the most frequent reason first."""
-    p95: float | None = None
+    p95: float | None
     """Of its answers, in seconds: the median of its samples."""
 
 

@@ -2,6 +2,7 @@
 
 import time
 
+from engine.errors import plural
 from engine.store.db.connector import Database
 from engine.store.tables.host import hosts
 from engine.store.tables.job import jobs
@@ -19,8 +20,7 @@ def requeue_jobs(db: Database, run: int, node: int, reason: str, *, crashed: boo
     unsettled = page_limit.count_unsettled(db, node)
     freed = jobs.release(db, node, reason, crashed=crashed)
     if unsettled:
-        requests = f"{unsettled} request{'s' if unsettled > 1 else ''}"
-        text = f"{reason}; the page limits count {requests} that it may not have sent"
+        text = f"{reason}; the page limits count {plural(unsettled, 'request')} that it may not have sent"
         events.add(db, run, [Event(time.time(), "WARNING", "supervisor", "node", text)])
     return freed
 

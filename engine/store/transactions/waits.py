@@ -31,11 +31,11 @@ class WaitingPlace(NamedTuple):
 
 
 FindHolder = Callable[[str, int], str | None]
-"""The crawl that holds all places of a host (`name:port`) that this one may take, of so many in all; None: no crawl."""
+"""The crawl that holds all slots of a host (`name:port`) that this one may take, of so many in all; None: no crawl."""
 
 
 def explain(
-    db: Database, run: int, places: Iterable[WaitingPlace], now: float, find_holder: FindHolder = lambda *_: None
+    db: Database, run: int, places: Iterable[WaitingPlace], now: float, find_holder: FindHolder
 ) -> dict[WaitingPlace, str]:
     """By place: why its jobs are not leased; for jobs that only wait for a free slot, that.
 
@@ -45,7 +45,7 @@ def explain(
 
 
 def explain_host(
-    db: Database, run: int, host: str, now: float, limit: int, find_holder: FindHolder = lambda *_: None
+    db: Database, run: int, host: str, now: float, limit: int, find_holder: FindHolder
 ) -> list[tuple[str, str]]:
     """Group and reason of at most `limit` sequences of a host (`name:port`) that have waiting jobs."""
     reasons = []

@@ -25,7 +25,7 @@ _OF_SUPERVISOR = (
 )  # fmt: skip
 """Alarms that end with their supervisor, which has its own."""
 _LOGGED = ("host-refused", "host-silent", "queue-grows")
-"""Alarms that no other event tells of."""
+"""Alarms without an event of their own."""
 _LATE_BEAT_SECONDS = 1.0
 _REMEMBERED_SECONDS = 60.0
 """How long after its end an alarm may come again as the same."""
@@ -213,8 +213,8 @@ class AlarmKeeper:
     def confirm(self) -> None:
         """Call it after the commit of `record`."""
         self._stored = list(self.alarms)
-        told = {key for alarm in self.alarms for key in (alarm.key, *self._members.get(alarm.key, ()))}
-        self._logged = (self._logged & self._seen.keys()) | told
+        shown = {key for alarm in self.alarms for key in (alarm.key, *self._members.get(alarm.key, ()))}
+        self._logged = (self._logged & self._seen.keys()) | shown
 
     def _follows_acknowledged(self, key: str, acknowledged: frozenset[str]) -> bool:
         """Whether all its hosts were acknowledged, or it comes from an acknowledged alarm of many hosts."""

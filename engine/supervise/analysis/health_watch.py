@@ -33,7 +33,7 @@ class _Fall(NamedTuple):
     before: float
     of: int
     """The number of records, or pages, of the window."""
-    overall: float = 0.0
+    overall: float
     """The frequency in the whole run."""
     since: int | None = None
     """The page since which the field is empty; None: it is not."""

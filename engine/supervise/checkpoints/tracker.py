@@ -232,7 +232,7 @@ def interruption_changes(entries: CheckpointMap, steps: StepGraph, now: RunProgr
         elif not left and any(now.for_group(group).open for group in steps.upstream[step.group]):
             note = f"{why}: 0 jobs left, but open pages of other groups may link here"
         else:
-            note = f"{why}: {left} {'job' if left == 1 else 'jobs'} left"
+            note = f"{why}: {plural(left, 'job')} left"
         cause = _invalid_reason(old) if old.status == "invalid" else None
         changed.append(replace(old, reason=f"{cause}; {note}" if cause else note))
     return changed

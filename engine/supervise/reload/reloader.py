@@ -11,7 +11,7 @@ import orjson
 from msgspec.structs import replace
 
 from engine.defs.watcher import DefsWatcher, LoadResult
-from engine.errors import Problem, UsageError
+from engine.errors import Problem, UsageError, plural
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.stored_form import SourcePosition
@@ -188,7 +188,7 @@ class Reloader:
     def _reject(self, problems: Sequence[Problem], now: float) -> _Outcome:
         lines = [str(problem) for problem in problems if not problem.warning]
         version = runs.get(self._db, self._run).defs_version
-        head = f"the defs on disk are not used, v{version} stays: {len(lines)} problem{'s' if len(lines) > 1 else ''}"
+        head = f"the defs on disk are not used, v{version} stays: {plural(len(lines), 'problem')}"
         with self._db.transaction():
             store_problems(self._db, problems)
             texts = [head, *lines[:_MAX_REPORTED]]

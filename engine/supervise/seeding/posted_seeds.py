@@ -120,16 +120,16 @@ class SeedPoster:
         shown = urls.without_credentials(url)[:_MAX_SHOWN_CHARACTERS]
         userinfo = urls.userinfo_of(full) if full is not None and "@" in full else ""
         if full is None:
-            problem, shown = "no usable URL", f"{shown} ({urls.why_unusable(shown, self._base)})"
+            problem = urls.describe_unusable(url, self._base)
         elif userinfo and "@" in url:
-            problem = "a password cannot be posted: write the URL in the defs"
+            problem = f"a password cannot be posted: write the URL in the defs: {shown}"
         elif urls.is_file_url(full) and not self._settings.allow_file:
-            problem = FILES_NOT_ALLOWED
+            problem = f"{FILES_NOT_ALLOWED}: {shown}"
         else:
             return Seed(urls.without_credentials(full) if userinfo else full, userinfo)
         self.result.unusable += 1
         if len(self.result.problems) < _MAX_REPORTED:
-            self.result.problems.append(f"{place}: {problem}: {shown}")
+            self.result.problems.append(f"{place}: {problem}")
         return None
 
 

@@ -86,8 +86,7 @@ class SeedReader:
                 self.problems.append(f"{place}{line}: {error}")
                 continue
             if seed is None:
-                shown = urls.without_credentials(url)[:200]
-                self.problems.append(f"{place}{line}: no usable URL: {shown} ({urls.why_unusable(shown, self._base)})")
+                self.problems.append(f"{place}{line}: {urls.describe_unusable(url, self._base)}")
             else:
                 yield seed
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.tui.screens import job
+from console.format import mask_header
 
 
 @pytest.mark.parametrize(
@@ -14,4 +14,4 @@ from console.tui.screens import job
     ],
 )
 def test_only_safe_headers_are_shown(name: str, value: str, shown: str) -> None:
-    assert job._redact(name, value) == shown
+    assert mask_header(name, value) == shown

@@ -56,7 +56,10 @@ class EarlierFile(NamedTuple):
     at: float
     """As in `DownloadedFile`."""
     validators: str
-    """JSON: the hash of the URL that sent it, and the headers that ask for a newer one; empty: none."""
+    """JSON: the hash of the URL that sent it, and the headers that ask for a newer one.
+
+    Empty: the site sent no validators.
+    """
     file: StoredFile
 
 

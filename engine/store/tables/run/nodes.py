@@ -86,9 +86,9 @@ class NodeBeat(Struct, frozen=True):
     """Seconds by which the node's event loop runs late."""
     now: str
     """The URL of its oldest request in flight."""
-    now_age: float = 0.0
+    now_age: float
     """Seconds since that request was sent."""
-    now_limit: float = 0.0
+    now_limit: float
     """Seconds that it may take; 0: no limit."""
 
 

@@ -361,7 +361,9 @@ def test_verdicts_documents_and_beats_find_their_rows_by_key_however_many_come_a
     def work() -> None:
         jobs.finish(store.db, [JobUpdate(i, 1, JobState.DONE) for i in range(count)])
         documents.list_stored(store.db, store.run, [bytes(16)] * count, 0.0)
-        nodes.record_beats(store.db, [NodeBeat(i, NodeState.READY, 0.0, 0, 0, 0, 0, 0.0, "") for i in range(count)])
+        nodes.record_beats(
+            store.db, [NodeBeat(i, NodeState.READY, 0.0, 0, 0, 0, 0, 0.0, "", 0.0, 0.0) for i in range(count)]
+        )
 
     plans = store.plans(work)
     assert len(plans) >= 3

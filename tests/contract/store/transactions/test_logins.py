@@ -77,7 +77,7 @@ def test_pages_wait_for_the_login_to_their_host(gated: StoreHarness) -> None:
     assert gated.take("http://a/") == ()
     assert len(gated.take("http://b/")) == 1
     assert gated.sequence("http://a/") not in gated.rung()
-    assert explain(gated.db, gated.run, [WaitingPlace("page", "g", "a:80")], gated.now) == {
+    assert explain(gated.db, gated.run, [WaitingPlace("page", "g", "a:80")], gated.now, lambda *_: None) == {
         WaitingPlace("page", "g", "a:80"): "the login at a:80 is in progress"
     }
     job = take_login(gated)
@@ -166,7 +166,7 @@ def test_three_such_pages_in_a_row_pause_the_host(gated: StoreHarness) -> None:
     assert is_paused(gated)
     assert "a:80 is paused: 3 pages in a row were logged out again after a new login" in texts(gated)[-1]
     gated.commit(lost(pages[3]))
-    (reason,) = explain(gated.db, gated.run, [WaitingPlace("page", "g", "a:80")], gated.now).values()
+    (reason,) = explain(gated.db, gated.run, [WaitingPlace("page", "g", "a:80")], gated.now, lambda *_: None).values()
     assert reason == "a:80 is paused since its login was lost"
     assert gated.take("http://a/") == ()
     assert gated.lease(login_sequence(gated)).jobs == ()

@@ -10,12 +10,17 @@ from engine.store.transactions import waits
 from tests.contract.store.harness import StoreHarness
 
 
+def explain(store: StoreHarness, host: str = "a.test:80") -> list[tuple[str, str]]:
+    """The reasons where no other crawl holds a host."""
+    return waits.explain_host(store.db, store.run, host, store.now, 3, lambda *_: None)
+
+
 def test_a_group_that_the_defs_lack(store: StoreHarness) -> None:
     store.seed("http://a.test/1")
-    assert waits.explain_host(store.db, store.run, "a.test:80", store.now, 3) == [("g", "it waits for a free slot")]
+    assert explain(store) == [("g", "it waits for a free slot")]
     with store.db.transaction():
         sequences.set_groups(store.db, store.run, ["others"])
-    assert waits.explain_host(store.db, store.run, "a.test:80", store.now, 3) == [("g", "the defs lack the group g")]
+    assert explain(store) == [("g", "the defs lack the group g")]
 
 
 @pytest.mark.parametrize("held", ["its robots.txt", "its only place"])
@@ -27,8 +32,8 @@ def test_a_host_whose_places_another_crawl_holds(new_store: Callable[..., StoreH
         store.lease(store.sequence("http://a.test/", "g"))
     asked = []
 
-    def find_holder(host: str, places: int) -> str | None:
-        asked.append((host, places))
+    def find_holder(host: str, slots: int) -> str | None:
+        asked.append((host, slots))
         return "/crawls/other" if len(asked) == 1 else None
 
     named, unnamed = [
@@ -46,7 +51,7 @@ def test_a_host_is_explained_by_its_first_groups(new_store: Callable[..., StoreH
         store.seed(*(f"http://a.test/{number}/{page}" for page in range(number + 1)), group=f"g{number}")
     store.seed("http://b.test/1", group="other")
     store.lease(store.sequence("http://a.test/", "g4"))
-    reasons = waits.explain_host(store.db, store.run, "a.test:80", store.now, 3)
+    reasons = explain(store)
     assert {group for group, _ in reasons} == {"g4", "g3", "g2"}
     assert all(reason == "delay 9 s of a.test:80: the next request in 9.0 s" for _, reason in reasons)
-    assert waits.explain_host(store.db, store.run, "none.test:80", store.now, 3) == []
+    assert explain(store, "none.test:80") == []

@@ -144,7 +144,7 @@ def test_a_heartbeat_moves_an_active_node_between_ready_and_done_and_never_reviv
     for before, after in product(NodeState, NodeState):
         with store.db.transaction():
             store.db.execute("UPDATE nodes SET state = ?, done = 0 WHERE epoch = ?", (before, node))
-            nodes.record_beats(store.db, [NodeBeat(node, after, 0.1, 1, 5, 0, 9, 0.0, "http://a/")])
+            nodes.record_beats(store.db, [NodeBeat(node, after, 0.1, 1, 5, 0, 9, 0.0, "http://a/", 0.0, 0.0)])
         moves = before in moving and after in {NodeState.READY, NodeState.DONE}
         state, done = store.db.all("SELECT state, done FROM nodes")[0]
         assert state == (after if moves else before)
