@@ -307,11 +307,9 @@ def read_job(db: Database, data: Path, id_: int) -> JobDetail | None:
 
 
 def read_body(data: Path, document: int) -> bytes | None:
-    """A stored body; None if it is missing. Raises StorageError."""
+    """A stored body; None if it was deleted. Raises StorageError, also without a file of pages."""
     from engine.store.pages.documents import PageStore
 
-    if not (data / PAGES).exists():
-        return None
     pages = PageStore(data, read_only=True, immutable=has_no_wal(data / PAGES))
     try:
         return pages.read(document)

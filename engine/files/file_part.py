@@ -103,8 +103,12 @@ class FilePart:
         """SHA-256 of the written bytes, in hex."""
         return self._hash.hexdigest()
 
-    def hold(self, source: Path, stored: StoredFile) -> bool:
-        """Keep the file of an earlier run, as a second name of it; False: it is not there, or damaged."""
+    def holds(self, hash_: str) -> bool:
+        """Whether the held file has this SHA-256."""
+        return self.held is not None and self.held.hash == hash_
+
+    def hold(self, source: Path, stored: StoredFile, validators: str = "") -> bool:
+        """Keep the file of an earlier run, as a second name of it; False if it is missing or damaged."""
         with self._lock, contextlib.suppress(OSError):
             self._open_fd  # noqa: B018 - the part must be open
             self._held_path.unlink(missing_ok=True)
@@ -112,7 +116,7 @@ class FilePart:
             with self._held_path.open("rb") as file:
                 if os.fstat(file.fileno()).st_size == stored.size:
                     is_whole = hashlib.file_digest(file, "sha256").hexdigest() == stored.hash
-                    self.held = stored if is_whole else None
+                    self.held, self.validators = (stored, validators) if is_whole else (None, "")
         return self.held is stored
 
     def finish(self, stored: StoredFile) -> None:
@@ -122,7 +126,7 @@ class FilePart:
         content, unless it was damaged. A held file with that content gets the name instead: equal files are one.
         """
         with self._lock:
-            if self.held is None or self.held.hash != stored.hash:
+            if not self.holds(stored.hash):
                 os.fsync(self._open_fd)
             _write_note(self._note_path, {"done": asdict(stored)})
             self._move(stored)
@@ -159,8 +163,7 @@ class FilePart:
 
     def _move(self, stored: StoredFile) -> None:
         target = self._folder.output / stored.path
-        is_held = self.held is not None and self.held.hash == stored.hash
-        if is_held and not _has_size(target, stored.size):
+        if self.holds(stored.hash) and not _has_size(target, stored.size):
             self._held_path.rename(target)
         if _has_size(target, stored.size):
             self._path.unlink(missing_ok=True)

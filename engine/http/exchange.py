@@ -65,9 +65,7 @@ class WireBody(httpx.AsyncByteStream):
         """
         if self.declared is not None and self.declared > limit:
             raise body_too_large(limit)
-        piece = await self.read_piece(_PIECE_BYTES)
-        if self.received > limit:
-            raise body_too_large(limit)
+        piece = await self._read_within(limit, _PIECE_BYTES)
         if decompressor is not None:
             return await self._read_compressed(piece, limit, decompressor, hold)
         if self.at_end:
@@ -84,7 +82,7 @@ class WireBody(httpx.AsyncByteStream):
             while self.received >= held and not self.at_end:
                 held += _PIECE_BYTES
                 await hold(_PIECE_BYTES)
-            piece = await self._read_piece(held - self.received, limit)
+            piece = await self._read_within(limit, held - self.received)
         return body.getvalue()
 
     async def _read_compressed(self, piece: bytes, limit: int, decompressor: Decompressor, hold: HoldBytes) -> bytes:
@@ -93,14 +91,14 @@ class WireBody(httpx.AsyncByteStream):
             for part in decompressor.feed(piece):
                 await hold(len(part))
                 body.write(part)
-            piece = await self._read_piece(_PIECE_BYTES, limit)
+            piece = await self._read_within(limit, _PIECE_BYTES)
         for part in decompressor.finish() if self.received else ():
             await hold(len(part))
             body.write(part)
         return body.getvalue()
 
-    async def _read_piece(self, size: int, limit: int) -> bytes:
-        """About `size` bytes as sent, at most; empty at the end."""
+    async def _read_within(self, limit: int, size: int) -> bytes:
+        """As `read_piece`; also raises FetchFailed if the body exceeds `limit` bytes."""
         piece = await self.read_piece(size)
         if self.received > limit:
             raise body_too_large(limit)

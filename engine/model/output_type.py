@@ -30,8 +30,8 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
     }
 )
-
-
+_BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI)
+"""Types that a suffix stands for; `.txt` may be anything."""
 SENDER_TYPES: tuple[str, ...] = ("http", "command")
 """Types without a file: rows are sent to a URL, or to a program."""
 
@@ -49,10 +49,10 @@ def is_shared_file(type_: str) -> bool:
 def output_type_for_suffix(suffix: str) -> OutputType | None:
     """The type that a suffix stands for, with or without the dot, in any case. None for others, such as `.txt`."""
     plain = suffix.lower().removeprefix(".")
-    return next((type_ for type_ in OUTPUT_TYPES.values() if plain in type_.suffixes and type_.name != SCOOPI), None)
+    return next((type_ for type_ in _BY_SUFFIX if plain in type_.suffixes), None)
 
 
 def describe_suffixes() -> str:
     """The suffixes that stand for a type: `.csv, .jsonl, .db or .sqlite`."""
-    *others, last = (f".{each}" for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI for each in type_.suffixes)
+    *others, last = (f".{each}" for type_ in _BY_SUFFIX for each in type_.suffixes)
     return f"{', '.join(others)} or {last}"

@@ -9,8 +9,9 @@ MAX_RETRY_AFTER = 3600.0
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 FOUND = 302
+"""Stands for the redirects that a plugin loader has followed."""
 SEE_OTHER = 303
-"""A status that marks a URL as already followed by something else: it counts as the target of a redirect."""
+"""The target is asked for with a GET; stands for a meta refresh."""
 NOT_MODIFIED = 304
 """The answer to a request that names the newest version."""
 OVERLOAD_STATUSES = frozenset({429, 503})

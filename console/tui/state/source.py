@@ -12,7 +12,7 @@ from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.store.db.connector import Database
-from engine.store.db.file_header import CRAWL, check_data_dir
+from engine.store.db.file_header import CRAWL, PAGES, check_data_dir
 from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.db.schema import has_tables
 from engine.store.read import browse, failures, history, host_rows, snapshot
@@ -167,7 +167,7 @@ class DataSource:
 
     def document_body(self, document: int) -> bytes | None:
         """A stored body; None if it is missing."""
-        return read_body(self.data, document)
+        return read_body(self.data, document) if (self.data / PAGES).exists() else None
 
     def close(self) -> None:
         if self._db is not None:

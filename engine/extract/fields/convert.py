@@ -13,7 +13,6 @@ import orjson
 from engine import urls
 from engine.errors import quote_text
 from engine.extract.fields.human_dates import ANY_FORMAT
-from engine.extract.fields.prices import PriceReader
 from engine.model.definition import Field, FieldType
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -40,6 +39,8 @@ def converter_for(field: Field) -> Converter:
     `HumanDates`, and here, as defaults, must be ISO 8601.
     """
     if field.type == "price":
+        from engine.extract.fields.prices import PriceReader  # few fields are prices
+
         reader = PriceReader(field.decimal_mark, field.group_mark)
         return lambda text, _base: reader.read(text).value
     if field.decimal_mark is not None or field.group_mark is not None:

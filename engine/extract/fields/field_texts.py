@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import quote_text
 from engine.extract.fields.convert import converter_for
 from engine.extract.fields.human_dates import ANY_FORMAT, HumanDates
-from engine.extract.fields.prices import PriceReader
 from engine.extract.page.budget import Budget
 from engine.extract.page.patterns import Replacement, TimedPattern
 from engine.extract.select.node_value import MARKUP_ATTRIBUTES
@@ -174,6 +173,8 @@ def _chain(converters: list[FieldConverter]) -> FieldConverter:
 
 def _conversion(field: Field, path: str) -> Conversion:
     if field.type == "price":
+        from engine.extract.fields.prices import PriceReader  # few fields are prices
+
         reader = PriceReader(field.decimal_mark, field.group_mark)
 
         def read_price(text: str, budget: Budget) -> Any:

@@ -46,7 +46,7 @@ def read_table(table: LexborNode, budget: Budget) -> list[dict[str, str | None]]
     names = "".join(headings.values())
     objects = []
     for line in body:
-        budget.charge_repeated(names, 1)
+        budget.charge_parts(1, names)
         budget.charge_parts(len(headings))
         objects.append({heading: line.get(column) for column, heading in headings.items()})
     return objects
@@ -73,7 +73,7 @@ def _lay_out(rows: Sequence[LexborNode], columns: set[int], budget: Budget) -> l
             text = " ".join((read_text(cell) or "").split())
             width, height = _read_spans(cell)
             covered = grid[index : index + height] if height else grid[index:]
-            budget.charge_repeated(text, width * len(covered))
+            budget.charge_parts(width * len(covered), text)
             for line in covered:
                 for at in range(column, column + width):
                     line.setdefault(at, text)

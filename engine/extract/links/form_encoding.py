@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote_plus
@@ -79,7 +80,7 @@ def merge_fields(own: Sequence[FormField], written: Sequence[tuple[str, ...]]) -
             fields += left.pop(field.name)
         elif field.name not in replaced:
             fields.append(field)
-    return [*fields, *(field for fields_left in left.values() for field in fields_left)]
+    return [*fields, *chain.from_iterable(left.values())]
 
 
 def encode_form(fields: Sequence[FormField], lookup: Lookup, encoding: FormEncoding = URL_ENCODED) -> RequestBody:

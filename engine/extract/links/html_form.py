@@ -70,7 +70,7 @@ def read_form(node: "SelectedNode", page: Page, written: Sequence[tuple[str, ...
             continue
         if kind == "checkbox" and control.get("checked") is None:
             continue
-        if kind == "radio" and (control.get("checked") is None or checked[control.get("name")] is not control):
+        if kind == "radio" and checked.get(control.get("name")) is not control:
             continue
         fields += read_fields(control, charset)
     if len(fields) > MAX_FIELDS:

@@ -36,16 +36,11 @@ class Budget:
                 raise OutOfTime
             raise PageTooCostly(self.page.url, f"has values of more than {MAX_CHARACTERS:,} characters")
 
-    def charge_repeated(self, text: str, times: int) -> None:
-        """Counts a text that stands in several places. Raises as `charge`."""
-        self._characters_left -= times * (len(text) + _CHARACTERS_OF_A_PART)
+    def charge_parts(self, count: int, text: str = "") -> None:
+        """Counts the parts of a text, or the places where `text` stands. Raises as `charge`."""
+        self._characters_left -= count * (len(text) + _CHARACTERS_OF_A_PART)
         self.charge("")
 
     def warn(self, field: str, code: str, text: str) -> None:
         """Note a doubt about a value of the dataDef."""
         self.page.warn(self.data_def, field, code, text)
-
-    def charge_parts(self, count: int) -> None:
-        """Counts the parts of a text. Raises `PageTooCostly`."""
-        self._characters_left -= count * _CHARACTERS_OF_A_PART
-        self.charge("")

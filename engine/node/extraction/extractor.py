@@ -331,9 +331,8 @@ def _page_counts(
 
 
 def _new_warnings(compiled: Sequence[CompiledDataDef], warnings: Sequence[PageWarning]) -> NewWarnings | None:
-    """The effect of warnings; None: there are none."""
+    """The effect of warnings; None without warnings."""
     if not warnings:
         return None
     ids = {one.data_def: one.id for one in compiled}
-    known = [(ids[warning.data_def], warning) for warning in warnings if warning.data_def in ids]
-    return NewWarnings(tuple(known))
+    return NewWarnings(tuple([(ids[warning.data_def], warning) for warning in warnings]))

@@ -1,5 +1,6 @@
 """Extracts one page: decodes it, parses it, applies dataDefs; in the node or an extraction process."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -39,6 +40,7 @@ REPEATED = "repeated"
 LOGGED_OUT = "logged out"
 """A page that was answered without the login: it gives nothing and is fetched again."""
 _SITEMAP_START = 1_000
+_JSON_START = re.compile(rb"\s*[\[{]")
 
 
 class ExtractionUnavailable(Exception):
@@ -241,7 +243,7 @@ def parse_page(
         (text, unreadable), kind = _read_pdf(body), "html"
     else:
         text, unreadable, kind = document.utf8, 0, document.kind
-        value = parse_json(text.decode()) if kind in ("html", "xml") and text.lstrip()[:1] in (b"{", b"[") else MISSING
+        value = parse_json(text.decode()) if kind in ("html", "xml") and _JSON_START.match(text) else MISSING
         if value is not MISSING:
             kind = "json"
         elif kind == "html" and is_xml_type(content_type):

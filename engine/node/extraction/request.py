@@ -184,7 +184,7 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
     if not set(request.data_defs).issuperset(
         [*[name for name, _ in answer.rejected_counts], *[warning.data_def for warning in answer.warnings]]
     ):
-        raise wire.InvalidAnswer("rejections by a dataDef that was not asked for")
+        raise wire.InvalidAnswer("rejections or warnings of a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
         raise wire.InvalidAnswer("results of a task that was not asked for")
     if not all(_has_step(request, unit, step, "command") for unit, step in answer.stops):

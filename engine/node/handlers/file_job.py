@@ -42,7 +42,7 @@ class FileHandler(Struct, frozen=True):
         return outcome
 
     async def keep(self, job: LeasedJob, earlier: EarlierFile) -> JobOutcome | None:
-        """The outcome with the file of an earlier run; None: it is not there, or damaged. Raises NoRoom."""
+        """The outcome with the file of an earlier run; None if it is missing or damaged. Raises NoRoom."""
 
         async def hold(part: FilePart) -> JobOutcome | None:
             if part.finished is None and await self.parts.hold(part, earlier):
@@ -70,8 +70,8 @@ class FileHandler(Struct, frozen=True):
         if part.finished is not None:
             return self._downloaded(job, part, DownloadedFile(part.finished), job.url, "was there")
         earlier = self.db_access.earlier_file(job)
-        if earlier is not None and await self.parts.hold(part, earlier):
-            part.validators = earlier.validators
+        if earlier is not None:
+            await self.parts.hold(part, earlier)
         fetched = await self.fetch.run(job, page)
         if isinstance(fetched, JobOutcome):
             return fetched
@@ -86,9 +86,7 @@ class FileHandler(Struct, frozen=True):
         if response.status == NOT_MODIFIED and earlier is not None and part.held is not None:
             outcome = await self._keep(job, part, earlier, time.time(), shown_time)
         elif response.is_file:
-            if (part.held is None or part.held.hash != part.digest) and (
-                equal := self.db_access.equal_file(job.run, part.digest)
-            ):
+            if not part.holds(part.digest) and (equal := self.db_access.equal_file(job.run, part.digest)):
                 await self.parts.hold(part, equal)
             stored = self._name(job, part, response, url)
             await self.parts.run(partial(part.finish, stored))

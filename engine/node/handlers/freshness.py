@@ -56,8 +56,7 @@ class FreshnessRules:
     def is_file_fresh(self, job: LeasedJob, at: float) -> bool:
         """Whether a file of that wall-clock second needs no request. With `recrawl` the site is always asked."""
         group = self._def_cache.task_group(job.defs_version, job.group)
-        live = self._default_live if group.live is None else group.live
-        return group.recrawl is None and at > time.time() - live
+        return group.recrawl is None and at > self.oldest(job)
 
 
 class StoredVersion(NamedTuple):

@@ -34,9 +34,9 @@ class FileParts:
         return part
 
     def hold(self, part: FilePart, earlier: EarlierFile) -> Awaitable[bool]:
-        """Hold the file of an earlier run for a part; False: it is not there, or damaged."""
+        """Hold the file of an earlier run for a part; False if it is missing or damaged."""
         source = self._folder.output.parent / earlier.run / earlier.file.path
-        return self.run(partial(part.hold, source, earlier.file))
+        return self.run(partial(part.hold, source, earlier.file, earlier.validators))
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Work on the disk in a thread of its own: the event loop's threads resolve names."""
