@@ -5,14 +5,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
-from importlib.util import find_spec
 from typing import Any
 
 from engine.extract.page.budget import MAX_CHARACTERS
 from engine.extract.page.page import MAX_URL_CHARACTERS
 
 MAX_PAGES = 10_000
-_LIBRARY = "pypdfium2"
 _METADATA = (("author", "Author"), ("subject", "Subject"), ("keywords", "Keywords"), ("generator", "Creator"))
 _DATES = (("created", "CreationDate"), ("modified", "ModDate"))
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)(?:(Z)|([+-]\d\d)'?(\d\d))?)?", re.ASCII)
@@ -29,11 +27,6 @@ class PdfTooLarge(Exception):
     """The document is beyond a limit; the message says which."""
 
 
-def is_pdf_library_installed() -> bool:
-    """Whether the extra that reads PDF is installed. Imports nothing."""
-    return find_spec(_LIBRARY) is not None
-
-
 def read_pdf(body: bytes, *, max_pages: int = MAX_PAGES, max_characters: int = MAX_CHARACTERS) -> tuple[bytes, int]:
     """The document as HTML in UTF-8, and the number of its unreadable pages, which are empty.
 
@@ -42,7 +35,7 @@ def read_pdf(body: bytes, *, max_pages: int = MAX_PAGES, max_characters: int = M
     try:
         import pypdfium2  # only processes that read a PDF load it
     except (ImportError, OSError) as error:
-        raise PdfUnreadable(f"cannot be read: {_LIBRARY}: {error}") from error
+        raise PdfUnreadable(f"cannot be read: pypdfium2: {error}") from error
     raw = pypdfium2.raw
     with _without_system_fonts(raw):
         # PdfDocument(body) would report a document without pages with the error of the document before it

@@ -17,7 +17,7 @@ from engine.extract.page.canonical import find_canonical
 from engine.extract.page.context import Context
 from engine.extract.page.page import Page, PageKind
 from engine.extract.page.patterns import TimeBudget
-from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
+from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, read_pdf
 from engine.extract.page.refresh import find_refresh
 from engine.extract.page.xhtml import to_html
 from engine.extract.records import RecordExtractor, RecordProgress
@@ -28,6 +28,7 @@ from engine.model.definition import TaskGroup
 from engine.model.link import PageBlocks
 from engine.model.record import ExtractedLink, Extraction, PageWarning, RecordCounts, Rejection
 from engine.model.step import StepResult
+from engine.runtime.extras import has_extra, install_hint
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory of the tree for each `<` and `=`: estimated low, since scripts hold them, too."""
@@ -99,8 +100,8 @@ def check_supported(body: bytes, content_type: str) -> None:
         return
     if not is_pdf(body, content_type):
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
-    if not is_pdf_library_installed():
-        raise UnsupportedContent("application/pdf, whose text needs `pip install 'crawl-console[pdf]'`")
+    if not has_extra("pdf"):
+        raise UnsupportedContent(f"application/pdf, whose text needs `{install_hint('pdf')}`")
 
 
 def apply_data_defs(

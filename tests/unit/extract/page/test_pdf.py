@@ -6,10 +6,11 @@ import sys
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, is_pdf_library_installed, read_pdf
+from engine.extract.page.pdf import PdfTooLarge, PdfUnreadable, read_pdf
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, Link
 from engine.node.extraction.page_extraction import UnreadablePage, UnsupportedContent, parse_page
+from engine.runtime.extras import has_extra
 from tests.pdf_documents import (
     encrypted_pdf,
     pdf,
@@ -135,9 +136,9 @@ def test_selectors_match_and_links_work_on_it() -> None:
 
 
 def test_without_the_extra_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert is_pdf_library_installed()
+    assert has_extra("pdf")
     monkeypatch.setitem(sys.modules, "pypdfium2", None)  # an import of it fails
-    assert not is_pdf_library_installed()
+    assert not has_extra("pdf")
     with pytest.raises(UnsupportedContent, match=r"^application/pdf, .*pip install 'crawl-console\[pdf\]'"):
         parse_page(pdf(["x"]), "application/pdf", url=URL, status=200, fetched_at=0.0, reads_pdf=True)
     with pytest.raises(PdfUnreadable, match=r"^cannot be read: pypdfium2"):

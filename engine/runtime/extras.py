@@ -1,0 +1,39 @@
+"""The optional libraries, each brought by an extra of the package."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Literal
+
+from engine.errors import UsageError
+
+Extra = Literal["duckdb", "markdown", "objectstore", "parquet", "pdf", "postgresql", "warc"]
+
+_LIBRARIES: Mapping[Extra, str] = MappingProxyType(
+    {
+        "duckdb": "duckdb",
+        "markdown": "html_to_markdown",
+        "objectstore": "obstore",
+        "parquet": "pyarrow",
+        "pdf": "pypdfium2",
+        "postgresql": "psycopg",
+        "warc": "warcio",
+    }
+)
+"""By extra the module that its library gives."""
+
+
+def has_extra(extra: Extra) -> bool:
+    """Whether the library is installed; it is not imported."""
+    return find_spec(_LIBRARIES[extra]) is not None
+
+
+def install_hint(extra: Extra) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'crawl-console[{extra}]'"
+
+
+def require_extra(extra: Extra, user: str) -> None:
+    """Raise UsageError if the library is missing. `user`: what needs it, such as `the output type parquet`."""
+    if not has_extra(extra):
+        raise UsageError(f"{user} needs {_LIBRARIES[extra]}", f"Install it: {install_hint(extra)}")
