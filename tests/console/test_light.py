@@ -12,7 +12,7 @@ def loaded(code):
 
 
 def test_headless_runs_and_nodes_never_load_textual():
-    names = ["console.cli.main", "console.cli.commands.run", "console.tui.attach"]
+    names = ["console.cli.main", "console.cli.commands.work.run", "console.tui.attach"]
     code = "import " + ", ".join([*names, "engine.node.process", "engine.supervise.build"])
     assert not [name for name in loaded(code) if name.startswith("textual")]
 
@@ -20,7 +20,7 @@ def test_headless_runs_and_nodes_never_load_textual():
 # optional parts of a crawl: with them every start would be slower
 RARE = {
     *("lxml", "jmespath", "cssselect", "httpcore", "h2", "dateutil", "dateparser", "price_parser"),
-    *("pypdfium2", "isoduration", "publicsuffixlist", "sqlite_utils", "tomllib", "importlib.metadata"),
+    *("psycopg", "pypdfium2", "isoduration", "publicsuffixlist", "sqlite_utils", "tomllib", "importlib.metadata"),
 }
 
 
@@ -35,7 +35,7 @@ def test_a_node_starts_without_what_few_crawls_need():
 
 
 def test_a_supervisor_starts_without_what_few_crawls_need():
-    modules = ["console.cli.main", "console.cli.commands.run", "engine.defs.loader", "engine.supervise.build"]
+    modules = ["console.cli.main", "console.cli.commands.work.run", "engine.defs.loader", "engine.supervise.build"]
     names = loaded("import " + ", ".join(modules))
     assert (
         names & ((RARE - {"importlib.metadata"}) | {"httpx", "aiohttp", "selectolax", "regex", "ssl", "asyncio"})

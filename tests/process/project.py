@@ -19,7 +19,7 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner
 
-from console.cli.commands.status import status
+from console.cli.commands.look.status import status
 from console.cli.main import main
 
 from .stopwatch import Stopwatch

@@ -123,7 +123,7 @@ IMPORTED = [
     "click",
     "engine.errors",
     "console.cli.main",
-    "console.cli.commands.run",
+    "console.cli.commands.work.run",
     "engine.defs.loader",
     "engine.supervise.build",
 ]

@@ -7,8 +7,8 @@ import orjson
 import pytest
 from msgspec.structs import fields, replace
 
-from console.cli.commands.check import problem_as_dict
-from console.cli.commands.status import status_as_dict
+from console.cli.commands.defs.check import problem_as_dict
+from console.cli.commands.look.status import status_as_dict
 from console.cli.main import crawl_console
 from console.client import job_as_dict
 from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS

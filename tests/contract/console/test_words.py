@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.cli.commands.status import status_as_dict
+from console.cli.commands.look.status import status_as_dict
 from console.cli.main import main
 from console.cli.progress import _line
 from console.tui.screens.hosts import HostsTable

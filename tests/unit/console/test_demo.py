@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from console.cli.commands.demo import demo_defs
+from console.cli.commands.work.demo import demo_defs
 from console.demo.server import serve_shop
 from console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected_results, product
 from engine import urls

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import fields
 
-from console.cli.commands.init import create_project
+from console.cli.commands.defs.init import create_project
 from console.cli.main import crawl_console, main
 from engine.defs.language.schema import build_json_schema
 from engine.defs.loader import load

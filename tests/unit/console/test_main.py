@@ -66,7 +66,10 @@ def test_help_lists_every_command_with_its_summary() -> None:
 
 def test_a_command_is_imported_alone_and_lightly() -> None:
     modules = imported(invoke("jobs", "--help"))
-    assert [name for name in modules if name.startswith("console.cli.commands.")] == ["console.cli.commands.jobs"]
+    assert [name for name in modules if name.startswith("console.cli.commands.")] == [
+        "console.cli.commands.work",
+        "console.cli.commands.work.jobs",
+    ]
     assert not modules & set(HEAVY)
 
 

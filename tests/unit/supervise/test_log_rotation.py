@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.commands.logs import LogFile
+from console.cli.commands.look.logs import LogFile
 from engine.processes.spawner import Spawner
 from engine.supervise.log_rotation import LogRotation
 

@@ -80,7 +80,7 @@ def run(
         from console.client import lock_holder_pid
 
         if (pid := lock_holder_pid(data)) is not None:
-            from console.cli.commands.status import print_status
+            from console.cli.commands.look.status import print_status
 
             write_stderr(f"no console here ({reason}); supervisor {pid} works on a run: this is its status")
             return print_status(data)

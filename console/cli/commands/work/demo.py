@@ -134,7 +134,7 @@ def _crawl_shop(
 
 def demo_defs() -> Path:
     """The folder of the demo's defs: packaged in `console`, or `defs` of a clone. Raises CrawlError."""
-    here = Path(__file__).resolve().parents[2]
+    here = Path(__file__).resolve().parents[3]
     for folder in (here / "demo_defs", here.parent / "defs"):
         if (folder / "shop.yml").is_file():
             return folder
@@ -155,7 +155,7 @@ def copy_defs() -> Path:
             copy.mkdir()
             for path in sorted(demo_defs().glob("*.yml")):
                 shutil.copyfile(path, copy / path.name)
-            shutil.copyfile(Path(__file__).resolve().parents[2] / "demo" / _TOWN_DEFS, copy / _TOWN_DEFS)
+            shutil.copyfile(Path(__file__).resolve().parents[3] / "demo" / _TOWN_DEFS, copy / _TOWN_DEFS)
             (copy / _TOWN_URLS).write_text("# written by each demo\n")
             copy.rename(folder)  # whole or not at all
     except OSError as error:

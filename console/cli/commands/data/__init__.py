@@ -1,0 +1,1 @@
+"""Commands that deliver, keep and delete what a data directory holds."""

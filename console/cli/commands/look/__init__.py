@@ -1,0 +1,1 @@
+"""Commands that show a run: its state, jobs, events and logs."""
