@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from console.cli.commands import COMMANDS
+from console.cli.commands import COMMANDS, EXAMPLES
 from console.cli.output import redirect_to_devnull
 from engine import __version__
 from engine.errors import CrawlError, DefsError, UsageError, suggest
@@ -107,6 +107,8 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"console.cli.commands.{module}"), attribute)
+        lines = [f"  crawl-console {example}" for example in EXAMPLES[cmd_name]]
+        command.epilog = "\n".join(["\b", "Examples:", *lines])  # \b: keep the lines
         return command
 
     def resolve_command(

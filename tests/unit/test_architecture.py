@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from console.cli.commands import COMMANDS, EXAMPLES
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("engine", "console")
 MAX_LINES, MIN_LINES, MAX_MODULES, MAX_FIRST_LINE = 500, 60, 20, 100
@@ -204,3 +206,7 @@ def test_class_names_are_unique():
     doubled = {name: places for name, places in modules.items() if len(places) > 1}
     assert {name: places for name, places in doubled.items() if name not in SHARED_CLASS_NAMES} == {}
     assert set(SHARED_CLASS_NAMES) <= set(doubled), "remove names that are unique again"
+
+
+def test_every_command_has_examples():
+    assert list(EXAMPLES) == list(COMMANDS)

@@ -1,4 +1,4 @@
-"""The table of CLI commands: name → module, function and one-line help. Add new commands here."""
+"""The table of CLI commands: module, function and one-line help of each; then their examples."""
 
 COMMANDS = {
     "run": ("work.run:run", "Resume the unfinished run, else start a new one."),
@@ -36,3 +36,44 @@ COMMANDS = {
     "demo": ("work.demo:demo", "Serve a small shop on loopback and crawl it."),
 }
 """One line per command. A module is imported when its command is invoked, not for the list of `--help`."""
+
+EXAMPLES = {
+    "run": ("run --no-ui -o books.csv", "run --fresh --max-pages 20"),
+    "check": ("check", "check defs/books.yml --json"),
+    "plan": ("plan", "plan --full"),
+    "steps": ("steps books/list", "steps --available"),
+    "try": (
+        "try book https://shop.example/p/1",
+        "try book page.html --url https://shop.example/p/1",
+        "try book --job 17",
+    ),
+    "shell": ("shell https://shop.example/p/1", "shell page.html --url https://shop.example/p/1"),
+    "status": ("status", "status --run 3fa2c1 --json"),
+    "runs": ("runs --limit 5", "runs show 3fa2c1"),
+    "state": ("state", "state --verify"),
+    "export": ("export book -o books.csv", "export book --changes --format jsonl", "export --run 3fa2c1 -o books.db"),
+    "query": ('query "SELECT state, count(*) FROM jobs GROUP BY state"',),
+    "reload": ("reload",),
+    "extract": ("extract book",),
+    "cancel": ("cancel", "cancel --data shops/north"),
+    "kill": ("kill", "kill n2"),
+    "drain": ("drain n2",),
+    "restart": ("restart n2",),
+    "scale": ("scale 4", "scale 1-8"),
+    "pause": ("pause", "pause books@shop.example:443"),
+    "resume": ("resume", "resume books@shop.example:443"),
+    "host": ("host shop.example --delay 2s --concurrency 1", "host shop.example --pause"),
+    "stop": ("stop books@shop.example:443",),
+    "seed": ("seed books https://shop.example/p/1 https://shop.example/p/2", "seed books --from urls.txt"),
+    "jobs": ("jobs --state failed --limit 20", "jobs --match 'host:shop.example attempts>2' --json"),
+    "job": ("job 17", "job 17 --body"),
+    "retry": ("retry", "retry --match 'reason:\"HTTP 500\"'"),
+    "exclude": ("exclude --match /calendar/ --dry-run",),
+    "results": ("results --outcome error --limit 20", "results 17"),
+    "events": ("events -f", "events --level warning --match source:n1"),
+    "logs": ("logs n2 --limit 50", "logs -f"),
+    "init": ("init shop",),
+    "schema": ("schema",),
+    "demo": ("demo", "demo --no-ui --pages 200 --errors 5"),
+}
+"""Lines that end the help of a command, as they are typed behind `crawl-console`."""

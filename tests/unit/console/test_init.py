@@ -32,6 +32,14 @@ def test_a_new_project_can_be_used_as_it_is(tmp_path: Path) -> None:
     assert (folder / ".gitignore").read_text() == "/data/\n"
 
 
+def test_the_files_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["init", str(tmp_path / "shop"), "--json"])
+    answer = orjson.loads(capsys.readouterr().out)
+    assert (ended.value.code, answer["folder"]) == (0, str(tmp_path / "shop"))
+    assert all((tmp_path / "shop" / name).is_file() for name in answer["files"])
+
+
 def test_the_commented_settings_exist_and_are_the_defaults(tmp_path: Path) -> None:
     create_project(tmp_path)
     lines = (tmp_path / "crawl.toml").read_text("utf-8").splitlines()

@@ -1,12 +1,13 @@
 """The command line: the registry of commands, and what is imported for which command."""
 
+import shlex
 import subprocess
 import sys
 
 import click
 import pytest
 
-from console.cli.commands import COMMANDS
+from console.cli.commands import COMMANDS, EXAMPLES
 from console.cli.main import crawl_console
 
 CONTEXT = click.Context(crawl_console)
@@ -35,12 +36,66 @@ def invoke(*arguments: str) -> str:
     return f"from console.cli.main import main\ntry:\n main({list(arguments)})\nexcept SystemExit: pass"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_registered_command_exists_under_its_name(name: str) -> None:
+def command_of(name: str) -> click.Command:
     command = crawl_console.get_command(CONTEXT, name)
     assert command is not None
+    return command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_registered_command_exists_under_its_name(name: str) -> None:
+    command = command_of(name)
     assert command.name == name
     assert command.help
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_ends_with_examples_that_parse(name: str) -> None:
+    command, examples = command_of(name), EXAMPLES[name]
+    assert 1 <= len(examples) <= 3
+    text = command.get_help(click.Context(command, info_name=name, parent=CONTEXT))
+    assert text.endswith("".join(f"\n    crawl-console {example}" for example in examples))
+    for example in examples:
+        first, *words = shlex.split(example)
+        assert first == name
+        with command.make_context(name, words, parent=CONTEXT) as context:
+            assert not context.args
+
+
+def flags_of(name: str) -> set[str]:
+    return {flag for option in command_of(name).params if isinstance(option, click.Option) for flag in option.opts}
+
+
+WITHOUT_JSON = {
+    "shell": "a conversation",
+    "export": "--format jsonl",
+    "schema": "its answer is JSON",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_answers_has_json(name: str) -> None:
+    assert ("--json" in flags_of(name)) is (name not in WITHOUT_JSON)
+
+
+_STEERS = "the supervisor works the latest run"
+_DEFS = "it reads the defs on disk"
+_CRAWLS = "it works the latest run, or begins one"
+WITHOUT_RUN = {
+    **dict.fromkeys(("cancel", "kill", "drain", "restart", "scale", "pause", "resume", "stop", "host"), _STEERS),
+    **dict.fromkeys(("reload",), _STEERS),
+    **dict.fromkeys(("check", "steps", "try", "shell", "schema", "init"), _DEFS),
+    **dict.fromkeys(("run", "extract", "demo", "seed", "exclude"), _CRAWLS),
+    "runs": "RUN is its argument",
+    "query": "the statement says which run",
+    "job": "an id belongs to one run",
+    "logs": "the processes of all runs write the same files",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_looks_has_run(name: str) -> None:
+    assert ("--run" in flags_of(name)) is (name not in WITHOUT_RUN)
 
 
 def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from console.cli.options import FilePath, common_options
+from console.cli.options import FilePath, common_options, object_option
+from console.cli.output import write_json
 from engine.errors import StorageError, UsageError
 
 SCHEMA_FILE = "defs.schema.json"
@@ -94,13 +95,14 @@ _GITIGNORE = """\
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=FilePath())
+@object_option
 @common_options()
-def init(folder: Path) -> int:
+def init(folder: Path, as_json: bool) -> int:
     """Create a project in a new or empty folder."""
-    return create_project(folder)
+    return create_project(folder, as_json=as_json)
 
 
-def create_project(folder: Path) -> int:
+def create_project(folder: Path, *, as_json: bool = False) -> int:
     """Write a project into a new or empty folder; returns 0. Raises UsageError for a folder in use, StorageError."""
     from engine.defs.loader import load
 
@@ -120,6 +122,9 @@ def create_project(folder: Path) -> int:
     except OSError as error:
         raise StorageError(f"{error.filename}: {error.strerror}", "Choose another place, or fix this one.") from error
     load(folder / "defs")
+    if as_json:
+        write_json({"folder": str(folder), "files": list(files)})
+        return 0
     click.echo(f"{folder}: {', '.join(files)}")
     step = "" if folder.resolve() == Path.cwd() else f"cd {folder}, "
     click.echo(f"Next: {step}put the address of your site into defs/books.yml, then run `crawl-console check`.")
