@@ -1,6 +1,8 @@
 """The settings of a crawl: their declaration with bounds, and the sources that give their values."""
 
 from engine.settings.declaration import Settings, usable_cpus
-from engine.settings.load import load_settings, parse_assignment, resolve_settings
+from engine.settings.load import Setting, find_setting, load_settings, parse_assignment, resolve_settings
 
-__all__ = ["Settings", "load_settings", "parse_assignment", "resolve_settings", "usable_cpus"]
+__all__ = [
+    "Setting", "Settings", "find_setting", "load_settings", "parse_assignment", "resolve_settings", "usable_cpus",
+]  # fmt: skip

@@ -1,10 +1,10 @@
 """Loads the settings from flags, CRAWL_* variables, crawl.toml and scoopi.properties, in that order."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 _NAMES = Settings.__struct_fields__
+_DEFAULT = "default"
 
 
 class Setting(Struct, frozen=True):
-    """One value and its origin: `flag`, `env CRAWL_X`, `crawl.toml`, `scoopi.properties`, `default`."""
+    """One value and its origin: `--set X`, `env CRAWL_X`, `crawl.toml:3`, the place in a properties file, `default`."""
 
     name: str
     value: Any
@@ -30,11 +31,11 @@ class Setting(Struct, frozen=True):
 
 
 class _Written(Struct, frozen=True):
-    """A value that is not parsed yet. `place`: for messages."""
+    """A value that is not parsed yet, and its origin."""
 
     value: Any
     origin: str
-    place: str
+    kind: Literal["text", "toml", "property"] = "text"
 
 
 def load_settings(
@@ -62,32 +63,30 @@ def resolve_settings(
     mistakes = [_unknown(name, "--set") for name in assigned if name not in _NAMES]
     mistakes += [_unknown(name, toml.place(name)) for name in toml.values if name not in _NAMES]
     settings: dict[str, Setting] = {}
-    places: dict[str, str] = {}
     hints = get_type_hints(Settings, include_extras=True)
     for field in fields(Settings):
         name, variable = field.name, f"CRAWL_{field.name.upper()}"
         if flags.get(name) is not None:
-            written = _Written(flags[name], "flag", f"--{name.replace('_', '-')}")
+            written = _Written(flags[name], f"--{name.replace('_', '-')}")
         elif assigned.get(name) is not None:
-            written = _Written(assigned[name], "flag", f"--set {name}")
+            written = _Written(assigned[name], f"--set {name}")
         elif variable in environment:
-            written = _Written(environment[variable], f"env {variable}", f"env {variable}")
+            written = _Written(environment[variable], f"env {variable}")
         elif name in toml.values:
-            written = _Written(toml.values[name], "crawl.toml", toml.place(name))
+            written = _Written(toml.values[name], toml.place(name), "toml")
         elif name in properties:
-            written = _Written(properties[name], "scoopi.properties", properties[name].place)
+            written = _Written(properties[name], properties[name].place, "property")
         else:
             default = default_nodes() if name == "nodes" else field.default
-            settings[name] = Setting(name, default, "default")
+            settings[name] = Setting(name, default, _DEFAULT)
             continue
-        places[name] = written.place
         try:
             settings[name] = Setting(name, _parse(name, hints[name], written, toml, mistakes), written.origin)
         except UsageError as error:
             mistakes.append(error)
     for check in (_check_run_time, _check_grace):
         try:
-            check(settings, places)
+            check(settings)
         except UsageError as error:
             mistakes.append(error)
     if mistakes:
@@ -98,37 +97,36 @@ def resolve_settings(
 
 def _parse(name: str, hint: Any, written: _Written, toml: CrawlToml, mistakes: list[UsageError]) -> Any:
     """The value of a setting. Raises UsageError with the place of the value; adds mistakes in helpers to the list."""
-    if written.origin == "scoopi.properties":
+    if written.kind == "property":
         return written.value.parse(name, hint)
-    typed = written.origin == "crawl.toml"
     if name == "helpers":
         helpers, problems = parse_helpers(written.value)
         for problem in problems:
-            place = toml.place(*problem.keys) if typed else written.place
+            place = toml.place(*problem.keys) if written.kind == "toml" else written.origin
             mistakes.append(UsageError(f"{place}: {problem.message}", problem.remedy))
         return helpers
     try:
-        return parse_value(name, hint, written.value, typed=typed)
+        return parse_value(name, hint, written.value, typed=written.kind == "toml")
     except UsageError as error:
-        raise UsageError(f"{written.place}: {error.message}", error.remedy) from None
+        raise UsageError(f"{written.origin}: {error.message}", error.remedy) from None
 
 
-def _check_run_time(settings: Mapping[str, Setting], places: Mapping[str, str]) -> None:
+def _check_run_time(settings: Mapping[str, Setting]) -> None:
     """Raise UsageError if `run_time` is not a date: its form depends on another setting."""
     if "run_time" in settings and "date_time_pattern" in settings and settings["run_time"].value is not None:
         try:
             parse_run_time(settings["run_time"].value, settings["date_time_pattern"].value)
         except UsageError as error:
-            raise UsageError(f"{places['run_time']}: {error.message}", error.remedy) from None
+            raise UsageError(f"{settings['run_time'].origin}: {error.message}", error.remedy) from None
 
 
-def _check_grace(settings: Mapping[str, Setting], places: Mapping[str, str]) -> None:
+def _check_grace(settings: Mapping[str, Setting]) -> None:
     """Raise UsageError if a given `grace` is longer than the whole stop."""
-    if "grace" in places and "grace" in settings and "stop_within" in settings:
-        grace, whole = settings["grace"].value, settings["stop_within"].value
-        if whole is not None and grace > whole:
+    if "grace" in settings and "stop_within" in settings and settings["grace"].origin != _DEFAULT:
+        grace, whole = settings["grace"], settings["stop_within"]
+        if whole.value is not None and grace.value > whole.value:
             raise UsageError(
-                f"{places['grace']}: {grace:g} s is longer than {places['stop_within']}, {whole:g} s",
+                f"{grace.origin}: {grace.value:g} s is longer than {whole.origin}, {whole.value:g} s",
                 "The grace is a part of the stop: raise stop_within, or lower grace.",
             )
 
@@ -142,6 +140,15 @@ def parse_assignment(text: str) -> tuple[str, str]:
     if name not in _NAMES:
         raise _unknown(name, "--set")
     return name, value.strip()
+
+
+def find_setting(settings: Sequence[Setting], name: str) -> Setting:
+    """The setting of a name, written with `_` or `-`. Raises UsageError."""
+    name = name.strip().replace("-", "_")
+    found = next((setting for setting in settings if setting.name == name), None)
+    if found is None:
+        raise _unknown(name, "config")
+    return found
 
 
 def _unknown(name: str, place: str) -> UsageError:

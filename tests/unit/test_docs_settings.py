@@ -64,9 +64,9 @@ def test_the_example_of_settings_works_as_documented(tmp_path):
             {"nodes": 4, "deadline": "60"}, environment={"CRAWL_DELAY": "1"}, folder=tmp_path
         )
     }
-    assert resolved["nodes"] == (NodeRange(4, 4), "flag")
-    assert resolved["deadline"] == (60.0, "flag")
+    assert resolved["nodes"] == (NodeRange(4, 4), "--set nodes")
+    assert resolved["deadline"] == (60.0, "--set deadline")
     assert resolved["delay"] == (1.0, "env CRAWL_DELAY")
-    assert resolved["live"] == ("PT12H", "crawl.toml")
+    assert resolved["live"] == ("PT12H", "crawl.toml:6")
     assert resolved["grace"] == (25.0, "default")
     assert set(tomllib.loads(toml)) <= set(resolved)

@@ -22,9 +22,9 @@ def test_flags_win_over_environment_over_file_over_default(tmp_path: Path) -> No
     (tmp_path / "crawl.toml").write_text("delay = 1.5\nbatch = 5\ngrace = 3\n")
     environment = {"CRAWL_DELAY": "2.5", "CRAWL_BATCH": "6", "OTHER": "x"}
     values = _origins(resolve_settings({"delay": "3.5", "grace": None}, environment=environment, folder=tmp_path))
-    assert values["delay"] == (3.5, "flag")
+    assert values["delay"] == (3.5, "--set delay")
     assert values["batch"] == (6, "env CRAWL_BATCH")
-    assert values["grace"] == (3.0, "crawl.toml")
+    assert values["grace"] == (3.0, "crawl.toml:3")
     assert values["deadline"] == (30.0, "default")
     assert list(values) == [f.name for f in fields(Settings)]
 

@@ -138,10 +138,10 @@ def test_every_other_place_wins(tmp_path: Path) -> None:
             {"fact_blank": "set"}, environment=environment, folder=tmp_path, properties=values
         )
     }
-    assert resolved["deadline"] == (1.0, "scoopi.properties")
-    assert resolved["delay"] == (3.0, "crawl.toml")
+    assert resolved["deadline"] == (1.0, f"{tmp_path}/scoopi.properties:1:26")
+    assert resolved["delay"] == (3.0, "crawl.toml:1")
     assert resolved["fact_not_found"] == ("env", "env CRAWL_FACT_NOT_FOUND")
-    assert resolved["fact_blank"] == ("set", "flag")
+    assert resolved["fact_blank"] == ("set", "--set fact_blank")
     assert resolved["host_concurrency"] == (8, "default")
 
 
