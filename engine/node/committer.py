@@ -17,6 +17,7 @@ from engine.node.slice import Leaser
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
+from engine.store.pages import documents
 from engine.store.pages.documents import NewDocument, PageStore
 from engine.store.tables.host import host_speeds
 from engine.store.tables.host.host_speeds import NO_ANSWER, HostTraffic
@@ -120,6 +121,8 @@ class Committer(threading.Thread):
         self.done = 0
         self.failed = 0
         self._host_meter = HostMeter(run)
+        self._shares_bodies = False
+        """Whether stored pages of earlier runs may have the same bodies."""
 
     def stop(self) -> None:
         """Commit what is pending, then end the thread."""
@@ -129,6 +132,7 @@ class Committer(threading.Thread):
         try:
             db = Database.open(self._folder / CRAWL, busy_seconds=_BUSY_SECONDS)
             pages = PageStore(self._folder, busy_seconds=_BUSY_SECONDS)
+            self._shares_bodies = documents.has_earlier(db, self._run)
             while (batch := self._queue.take()) is not None:
                 self.ticked_at = time.monotonic()
                 if batch:
@@ -173,7 +177,7 @@ class Committer(threading.Thread):
         while True:
             try:
                 self._commit_many_children(db, batch)
-                _store_bodies(pages, batch)
+                self._store_bodies(db, pages, batch)
                 result = self._commit(db, batch)
                 break
             except DatabaseBusy as busy:
@@ -215,6 +219,20 @@ class Committer(threading.Thread):
                 self._ringer.ring(result.ring)
                 time.sleep(_PIECE_PAUSE)
 
+    def _store_bodies(self, db: Database, pages: PageStore, batch: list[JobOutcome]) -> None:
+        """Write the new documents of a batch to pages.db, only once if the commit is retried."""
+        unstored = [
+            (outcome, new) for outcome in batch if outcome.page is None for new in outcome.find_all(NewDocument)
+        ]
+        if unstored:
+            fetched = [document for _, document in unstored]
+            if self._shares_bodies:
+                documents.find_equal(db, fetched)
+            for (outcome, document), page_id in zip(unstored, pages.add(fetched), strict=True):
+                outcome.page = page_id
+                if document.size > _LARGE_BODY_BYTES:
+                    document.body.forget()
+
     def _commit(self, db: Database, batch: list[JobOutcome]) -> CommitResult:
         """Try once to commit; the same transaction leases for the slots it frees."""
         with self._capacity.lease_lock:
@@ -251,16 +269,3 @@ class Committer(threading.Thread):
         """Remember the children of an outcome, which have jobs now."""
         for children in outcome.find_all(Children):
             self._seen_set.add(child.identity for child in children.jobs)
-
-
-def _store_bodies(pages: PageStore, batch: list[JobOutcome]) -> None:
-    """Write the new documents of a batch to pages.db, only once if the commit is retried."""
-    unstored = [
-        (outcome, document) for outcome in batch if outcome.page is None for document in outcome.find_all(NewDocument)
-    ]
-    if unstored:
-        page_ids = pages.add([document for _, document in unstored])
-        for (outcome, document), page_id in zip(unstored, page_ids, strict=True):
-            outcome.page = page_id
-            if document.size > _LARGE_BODY_BYTES:
-                document.body.forget()

@@ -1,17 +1,17 @@
 """Stores and finds fetched pages. Bodies go to pages.db first, then crawl.db refers to them."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
-from engine.errors import plural
-from engine.model.content_digest import document_digest
+from engine.errors import StorageError, plural
+from engine.model.content_digest import body_digest, document_digest
 from engine.model.job import StoredPage
-from engine.store.db.connector import BUSY_SECONDS, Database, id_list, placeholders
+from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, id_list, placeholders
 from engine.store.db.schema import PAGES
 from engine.store.pages.body import Body
 from engine.store.pages.packing import BodyCompressor
@@ -20,7 +20,7 @@ from engine.store.tables.run import events
 from engine.store.tables.run.events import Event
 
 _LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
-_ADD_PAGE = "INSERT INTO pages (id, headers, body) {values}"
+_ADD_PAGE = "INSERT INTO pages (id, headers, source, body) {values}"
 _ADD_LARGE_PAGE = "INSERT INTO pages (id, headers, body) VALUES (?, ?, zeroblob(?))"
 _ADD = """
 INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest, recrawl_after) {values}
@@ -41,6 +41,18 @@ _LIST_NEWEST = f"""
 SELECT d.key, d.digest, {_COLUMNS} FROM documents d WHERE d.key IN ({{keys}}) AND NOT d.pruned AND {_GOOD}
 ORDER BY d.fetched_at
 """
+# max(id) is one seek in the index of the key
+_LIST_EQUAL = """
+WITH k (key) AS ({values}) SELECT k.key, d.digest, d.id FROM k
+CROSS JOIN documents d ON d.id = (SELECT max(id) FROM documents WHERE key = k.key)
+"""
+# the best first: a good one is asked for again, and the one that was asked for last is the newest
+_OUTDATED = f"""
+SELECT id FROM (
+    SELECT d.id, d.key, row_number() OVER (PARTITION BY d.key ORDER BY {_GOOD} DESC, {_ASKED_AT} DESC, d.id DESC) place
+    FROM documents d
+) WHERE place > ? OR key = x'' ORDER BY id
+"""
 _MARK_CHECKED = """
 WITH c (id, checked_at, run, recrawl_after) AS ({values})
 UPDATE documents SET checked_at = c.checked_at, checked_run = c.run,
@@ -53,15 +65,24 @@ SELECT d.id FROM documents d WHERE ? IN (d.run, d.checked_run) AND (d.key IN ({k
 """
 _INVALIDATE = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
 _MARK_PRUNED = "UPDATE documents SET key = x'', pruned = 1 WHERE id IN (SELECT value FROM json_each(?))"
-_DELETE_PAGES = "DELETE FROM pages WHERE id IN (SELECT value FROM json_each(?))"
+_DELETE = "DELETE FROM documents WHERE id IN (SELECT value FROM json_each(?))"
+_SOURCES = "SELECT id, coalesce(source, id) FROM pages WHERE id IN (SELECT value FROM json_each(?))"
+_DELETE_SHARING = "DELETE FROM pages WHERE source IS NOT NULL AND id IN (SELECT value FROM json_each(?))"
+_DELETE_UNSHARED = """
+DELETE FROM pages WHERE id IN (SELECT value FROM json_each(?))
+    AND NOT EXISTS (SELECT 1 FROM pages u WHERE u.source = pages.id)
+"""
+_DELETE_UNSHARED_DELETED = f"{_DELETE_UNSHARED} AND headers = ''"
+_MARK_DELETED = "UPDATE pages SET headers = '' WHERE id IN (SELECT value FROM json_each(?))"
 _DELETE_ALIASES_OF_KEYS = "DELETE FROM document_aliases WHERE key IN ({keys}) AND document IN ({ids})"
-_BODY = "SELECT headers, body FROM pages WHERE id = ?"
-_LIST_HEADERS = "SELECT id, headers FROM pages WHERE id IN (SELECT value FROM json_each(?))"
-_PAGE_IDS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT +?"
-_EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE id IN ({ids})"
+_WHOLE_PAGES = "FROM pages p CROSS JOIN pages b ON b.id = coalesce(p.source, p.id) WHERE p.headers <> ''"
+_BODY = f"SELECT p.headers, b.body {_WHOLE_PAGES} AND p.id = ?"
+_LIST_HEADERS = "SELECT id, headers FROM pages WHERE headers <> '' AND id IN (SELECT value FROM json_each(?))"
+_PAGE_IDS = "SELECT id FROM pages WHERE id > ? AND headers <> '' ORDER BY id LIMIT +?"
+_EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE NOT pruned AND id IN ({ids})"
 _DIGESTS = "SELECT d.id, d.digest FROM json_each(?) i CROSS JOIN documents d ON d.id = i.value"
 _REUSABLE_DOCUMENTS = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT +?"
-_EXISTING_PAGES = "SELECT id FROM pages WHERE id IN (SELECT value FROM json_each(?))"
+_EXISTING_PAGES = f"SELECT p.id {_WHOLE_PAGES} AND p.id IN (SELECT value FROM json_each(?))"
 _DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
 _LARGE_BODY_BYTES = 512 * 1024
 _SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
@@ -88,6 +109,8 @@ class NewDocument(Served, dict=True):
     body: Body
     recrawl_after: float | None = None
     """Seconds after which its page is asked for again; None: its group has no `recrawl`."""
+    equal_page: int | None = None
+    """The stored page that has the same body, if its digest tells the truth."""
 
     @property
     def size(self) -> int:
@@ -133,37 +156,53 @@ class PageStore:
         self._compressor = BodyCompressor(self._db)
 
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
-        """Store bodies durably; returns the ids of their pages, in order.
+        """Store bodies durably; returns the ids of their pages, in order. A body that `equal_page` has is not repeated.
 
         Large bodies are compressed and written one by one, so that only one of their frames is in memory, unless they
         are packed already. A large frame is written piece by piece: as a parameter, SQLite would hold it twice.
         """
         for document in documents:
             _ = document.digest  # before the transactions, and while large bodies are in memory
-        small = {id(d): d.body.plain for d in documents if d.size <= _LARGE_BODY_BYTES}
+        equal = {d.equal_page for d in documents if d.equal_page is not None and self._has_body(d.equal_page, d.body)}
+        own = [document for document in documents if document.equal_page not in equal]
+        small = {id(d): d.body.plain for d in own if d.size <= _LARGE_BODY_BYTES}
         plain = [body for body in small.values() if body is not None]
         assert len(plain) == len(small), "only large bodies are packed"
         frames = dict(zip(small, self._compressor.compress(plain), strict=True))
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1
-            pages: list[tuple[int, str, bytes]] = []
+            sources = dict(self._db.all(_SOURCES, (id_list(equal),))) if equal else {}
+            pages: list[tuple[int, str, int | None, bytes]] = []
             for page, document in enumerate(documents, first):
+                headers = orjson.dumps(document.headers).decode()
+                if (source := sources.get(document.equal_page)) is not None:
+                    pages.append((page, headers, source, b""))
+                    continue
                 frame = frames.get(id(document))
                 if frame is None:
                     frame = document.body.frame or self._compressor.compress([document.body.read()])[0]
-                headers = orjson.dumps(document.headers).decode()
                 if len(frame) > _LARGE_BODY_BYTES:
                     self._db.execute(_ADD_LARGE_PAGE, (page, headers, len(frame)))
                     self._db.write_blob("pages", "body", page, memoryview(frame))
                 else:
-                    pages.append((page, headers, frame))
+                    pages.append((page, headers, None, frame))
                 if document.size > _LARGE_BODY_BYTES:
                     self._db.execute_values(_ADD_PAGE, pages)
                     pages = []
             self._db.execute_values(_ADD_PAGE, pages)
         # after the commit: bodies that cannot be stored are added again
-        self._compressor.add_samples([d.body.plain for d in documents if d.body.plain is not None])
+        self._compressor.add_samples([d.body.plain for d in own if d.body.plain is not None])
         return list(range(first, first + len(documents)))
+
+    def _has_body(self, page: int, body: Body) -> bool:
+        """Whether a stored page has this body: its bytes are read, since a damaged one must not be used again."""
+        try:
+            stored = self.read(page)
+        except DatabaseBusy:
+            raise
+        except StorageError:
+            return False
+        return stored is not None and body_digest(stored) == body.digest
 
     def read(self, page: int) -> bytes | None:
         """The body of a page; None: it is missing."""
@@ -216,15 +255,19 @@ class PageStore:
             used = {int(row[0]) for row in crawl.all(_EXISTING_DOCUMENTS.format(ids=placeholders(ids)), ids)}
             orphans = [id_ for id_ in ids if id_ not in used]
             if orphans:
-                with self._db.transaction():
-                    self._db.execute(_DELETE_PAGES, (id_list(orphans),))
+                self.delete(orphans)
             deleted, last = deleted + len(orphans), ids[-1]
         return deleted
 
     def delete(self, pages: Sequence[int]) -> None:
-        """Delete bodies; their documents must be marked as pruned before."""
+        """Delete pages; their documents must be gone or marked as pruned before. A body that others use stays."""
+        ids = id_list(pages)
         with self._db.transaction():
-            self._db.execute(_DELETE_PAGES, (id_list(pages),))
+            sources = id_list({int(source) for _, source in self._db.all(_SOURCES, (ids,))})
+            self._db.execute(_DELETE_SHARING, (ids,))
+            self._db.execute(_DELETE_UNSHARED, (ids,))
+            self._db.execute(_DELETE_UNSHARED_DELETED, (sources,))
+            self._db.execute(_MARK_DELETED, (ids,))
 
     def close(self) -> None:
         self._db.close()
@@ -254,6 +297,29 @@ def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) ->
     ]  # fmt: skip
     db.execute_values(_ADD, values)
     db.execute_values(_ADD_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
+
+
+def find_equal(db: Database, documents: Sequence[NewDocument]) -> None:
+    """Set `equal_page` of those that equal the newest stored document of their URL."""
+    newest = {
+        bytes(key): (digest, int(page))
+        for key, digest, page in db.execute_values(_LIST_EQUAL, [(bytearray(d.keys[0]),) for d in documents if d.keys])
+    }
+    for document in documents:
+        if document.keys:
+            digest, page = newest.get(document.keys[0], (None, None))
+            document.equal_page = page if digest == document.digest else None
+
+
+def iterate_outdated(db: Database, *, keep: int) -> Iterator[int]:
+    """The documents that are not among the newest `keep` of their URL, the oldest first, and those without a key."""
+    return (int(row[0]) for row in db.execute(_OUTDATED, (keep,)))
+
+
+def has_earlier(db: Database, run: int) -> bool:
+    """Whether earlier runs have left documents."""
+    oldest = db.value("SELECT run FROM documents ORDER BY id LIMIT 1")
+    return oldest is not None and oldest != run
 
 
 def list_stored(db: Database, run: int, keys: Sequence[bytes], oldest: float) -> dict[bytes, list[StoredPage]]:
@@ -313,6 +379,12 @@ def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
 def mark_pruned(db: Database, ids: Sequence[int]) -> None:
     """Record that the bodies of documents are about to be deleted: they are no longer reused."""
     db.execute(_MARK_PRUNED, (id_list(ids),))
+
+
+def delete(db: Database, ids: Sequence[int]) -> None:
+    """Delete documents to which no job refers, before their bodies."""
+    db.execute(_DELETE_ALIASES, (id_list(ids),))
+    db.execute(_DELETE, (id_list(ids),))
 
 
 def list_digests(db: Database, ids: Iterable[int]) -> dict[int, bytes | None]:

@@ -1,0 +1,77 @@
+"""Deletes the documents to which no job refers, but for the newest of each URL, with their bodies."""
+
+from array import array
+from collections.abc import Callable, Collection, Iterator
+
+from engine.store.db.connector import Database, id_list
+from engine.store.pages import documents
+from engine.store.pages.documents import PageStore
+
+BATCH = 500
+"""Documents of one transaction."""
+_SCAN_BATCH = 10_000
+_OF_JOBS = "SELECT id, document FROM jobs WHERE id > ? AND document IS NOT NULL ORDER BY id LIMIT +?"
+_OF_JOBS_OF_RUNS = """
+SELECT id, document FROM jobs WHERE id > ? AND document IS NOT NULL AND +run IN (SELECT value FROM json_each(?))
+ORDER BY id LIMIT +?
+"""
+
+
+class DocumentSet:
+    """Ids of documents, one bit each."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, id_: int) -> None:
+        place = id_ >> 3
+        if place >= len(self._bits):
+            self._bits.extend(bytes(place + 1_000 - len(self._bits)))
+        self._bits[place] |= 1 << (id_ & 7)
+
+    def __contains__(self, id_: int) -> bool:
+        place = id_ >> 3
+        return place < len(self._bits) and bool(self._bits[place] & 1 << (id_ & 7))
+
+
+def delete_unused(crawl: Database, pages: PageStore, *, stop: Callable[[], bool] = lambda: False) -> int:
+    """Delete the documents to which no job of any run refers, and their bodies. Returns how many.
+
+    The newest document of each URL stays: a later run asks with its version. Call it while no job is leased, which
+    means with the lock of the data dir: a lease may name a document that its job does not refer to yet. A run that is
+    deleted loses its jobs first, then its documents by this call.
+
+    In batches, each one transaction in crawl.db and then one in pages.db. After a kill in between, the next start or
+    the next prune deletes the bodies (`PageStore.delete_orphans`). Raises DatabaseBusy, StorageError.
+    """
+    used = list_used(crawl)
+    unused = array("q", (id_ for id_ in documents.iterate_outdated(crawl, keep=1) if id_ not in used))
+    deleted = 0
+    for batch in batches(unused):
+        if stop():
+            break
+        with crawl.transaction():
+            documents.delete(crawl, batch)
+        pages.delete(batch)
+        deleted += len(batch)
+    return deleted
+
+
+def list_used(crawl: Database, runs: Collection[int] | None = None) -> DocumentSet:
+    """The documents to which jobs refer; `runs`: jobs of these alone."""
+    used, last = DocumentSet(), 0
+    while True:
+        if runs is None:
+            found = crawl.all(_OF_JOBS, (last, _SCAN_BATCH))
+        else:
+            found = crawl.all(_OF_JOBS_OF_RUNS, (last, id_list(runs), _SCAN_BATCH))
+        if not found:
+            return used
+        for last, document in found:  # noqa: B007 - the last one begins the next batch
+            used.add(document)
+
+
+def batches(ids: "array[int]") -> Iterator[list[int]]:
+    """The ids in batches of one transaction each."""
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH].tolist()
