@@ -69,7 +69,9 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline, settings: S
             return OutputLoops(data, run, epoch, settings, heartbeat, lifeline, link)
 
         outputs = BuiltInOutputs(create_loops)
-        appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline, chosen=outputs)
+        appender = AppenderLoop(
+            db, run, epoch, folder, heartbeat, lifeline, chosen=outputs, whole_every=settings.output_every
+        )
         try:
             appender.run()
             outputs.wait_drained()

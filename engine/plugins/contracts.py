@@ -178,6 +178,9 @@ class Encoder(Protocol):
         If a call raises, its rows are encoded again later, by a new instance.
         """
 
+    def footer(self) -> "bytes | Awaitable[bytes]":
+        """The last bytes of the file. Optional: with it the file is written whole, each time by a new instance."""
+
 
 class Appender(Protocol):
     """Writes rows to a destination of its own."""

@@ -77,6 +77,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The time after the nodes' end until the appender is killed."""
     send_drain: Annotated[float, bounds.SEND_DRAIN] = 15.0
     """The time after the nodes' end in which a sender tries again."""
+    output_every: Annotated[float, bounds.PERIOD] = 600.0
+    """The time between two times that an output without appending, such as parquet, is written while rows wait."""
     heart_timeout: Annotated[float, bounds.HEART] = 1.0
     """The time without a beat after which a process counts as irregular."""
     start_timeout: Annotated[float, bounds.START] = 20.0

@@ -14,13 +14,14 @@ from engine.append.formats.row_json import (
     split_fields,
     to_one_line,
 )
+from engine.append.formats.writer import RowEncoder
 from engine.model.record import to_text
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """First characters that make a spreadsheet evaluate a cell, or skip to one that does; the list is OWASP's."""
 
 
-class CsvEncoder:
+class CsvEncoder(RowEncoder):
     """Rows of one dataDef as CSV bytes in UTF-8.
 
     `joins` has the separators of list columns; the default is `|`. Missing values are empty, booleans are `true` and

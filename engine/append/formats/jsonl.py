@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from engine.append.formats.file_writer import FileFormat
 from engine.append.formats.row_json import decode_as_text, is_subsequence, select_fields, to_one_line
+from engine.append.formats.writer import RowEncoder
 
 
-class JsonlEncoder:
+class JsonlEncoder(RowEncoder):
     """Rows of one dataDef as JSON lines in UTF-8, with the declared columns in their order."""
 
     def __init__(self, columns: Sequence[str]) -> None:

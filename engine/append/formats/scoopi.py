@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from engine.append.formats.file_writer import FileFormat
 from engine.append.formats.row_json import decode_as_text
+from engine.append.formats.writer import RowEncoder
 
 _NULL = "null"
 _TAGS = ("1", "1", "1")
@@ -11,7 +12,7 @@ _LEADING = 2
 """Columns before the tags: locator and group."""
 
 
-class ScoopiEncoder:
+class ScoopiEncoder(RowEncoder):
     """Rows of one dataDef as lines in UTF-8; a missing value is `null`."""
 
     def __init__(self, columns: Sequence[str], delimiter: str, *, include_tags: bool = False) -> None:

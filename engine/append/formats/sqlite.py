@@ -149,6 +149,11 @@ class SqliteWriter:
         """Whether the file is open."""
         return self._db is not None
 
+    @property
+    def is_whole(self) -> bool:
+        """False: rows are inserted."""
+        return False
+
     def restore(self, output: Output) -> bool:
         """Delete rows behind the recorded cursor; False if the table is missing, of another run, or lacks rows."""
         if not self._path.exists():

@@ -38,6 +38,10 @@ class Writer(Protocol):
     def is_open(self) -> bool:
         """Whether the file is open."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is appended: `prepare` writes the whole output each time. Known once `restore` was called."""
+
     def restore(self, output: Output) -> bool:
         """Cut the file back to its record; False if that is impossible and the file must be rebuilt."""
 
@@ -55,13 +59,22 @@ class Writer(Protocol):
 
 
 class RowEncoder(Protocol):
-    """Encodes rows as the bytes of a file."""
+    """Encodes rows as the bytes of a file. With a footer the file is written whole: `header`, all rows, `footer`."""
+
+    @property
+    def has_footer(self) -> bool:
+        """Whether the file ends with `footer`."""
+        return False
 
     def header(self) -> bytes:
-        """The first bytes of the file."""
+        """The first bytes of the file. Begins a new file, if the encoder has a footer."""
 
     def rows(self, rows: Iterable[str]) -> bytes:
         """The bytes of stored rows."""
+
+    def footer(self) -> bytes:
+        """The last bytes of the file."""
+        return b""
 
 
 class OutputFormat(Protocol):

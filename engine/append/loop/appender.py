@@ -18,7 +18,15 @@ from engine.append.loop.chosen_outputs import BuiltInOutputs, ChosenOutputs
 from engine.append.loop.lifeline import Monitor, StopSignal
 from engine.append.loop.only_new import OnlyNewFilter
 from engine.append.loop.output_dir import OutputDir
-from engine.append.loop.turns import Fence, OutputFailed, OutputRetries, SupervisorGone, TurnResult, run_turns
+from engine.append.loop.turns import (
+    GIVE_UP_SECONDS,
+    Fence,
+    OutputFailed,
+    OutputRetries,
+    SupervisorGone,
+    TurnResult,
+    run_turns,
+)
 from engine.errors import CrawlError, StorageError
 from engine.model.output_type import is_shared_file
 from engine.store.db.connector import Database, DatabaseBusy
@@ -31,6 +39,10 @@ from engine.store.tables.run.runs import Run
 BATCH_ROWS, FIRST_ROWS, MIN_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000
 """Batches of large rows are smaller, so that memory stays flat."""
+WHOLE_EVERY = 600.0
+"""Seconds between two times that a whole output is written, while rows wait for it."""
+_WHOLE_PAUSE = 10.0
+"""At least so many times as long as it took to write a whole output, nothing is written to it again."""
 _WRITE_ERRORS = (OSError, DatabaseBusy, StorageError, OutputFailed)
 
 
@@ -47,8 +59,13 @@ class AppenderLoop:
         lifeline: StopSignal,
         *,
         chosen: ChosenOutputs | None = None,
+        whole_every: float = WHOLE_EVERY,
+        give_up_seconds: float = GIVE_UP_SECONDS,
     ) -> None:
-        """`chosen`: the outputs it writes; None: all files of built-in types."""
+        """`chosen`: the outputs it writes; None: all files of built-in types.
+
+        `whole_every`: seconds between two times that a whole output is written. `give_up_seconds` is of `run_turns`.
+        """
         self._db = db
         self._run = run
         self._fence = Fence(db, epoch)
@@ -64,11 +81,16 @@ class AppenderLoop:
         self._only_new = OnlyNewFilter(db, run.seq, folder.path.parent.parent)
         self._batch_limit = FIRST_ROWS
         self._empty_range = (0, 0)
-        self._rebuild_at = 0.0
+        self._pauses: dict[int, float] = {}
+        """Until when an output is not rebuilt again; monotonic seconds."""
+        self._whole_every = whole_every
+        self._whole_at: dict[int, float] = {}
+        """When a whole output is written again if rows wait for it; monotonic seconds."""
+        self._give_up_seconds = give_up_seconds
 
     def run(self) -> None:
         """Write until drained or until the supervisor is gone. Raises Fenced if another appender has taken over."""
-        run_turns(self, self._retries, self._heartbeat, self._lifeline)
+        run_turns(self, self._retries, self._heartbeat, self._lifeline, give_up_seconds=self._give_up_seconds)
 
     def run_turn(self) -> TurnResult:
         """Repair files that differ from their record, else write new rows, else rebuild dirty files."""
@@ -78,17 +100,24 @@ class AppenderLoop:
             return TurnResult.MORE
         deferred = self._deferred_outputs(declared)
         sound, broken = self._inspect_outputs([output for output in declared if output.id not in deferred])
-        if broken:
-            self._rebuild_outputs(broken)
+        damaged = [output for output in broken if not (self._is_whole(output) and self._is_pausing(output))]
+        if damaged:
+            self._rebuild_outputs(damaged)
             return TurnResult.MORE
         dirty = [output for output in sound if output.dirty]
         clean = [output for output in sound if not output.dirty]
-        if clean and (turn := self._append_new_rows(clean)):
+        growing = [output for output in clean if not self._is_whole(output)]
+        if growing and (turn := self._append_new_rows(growing)):
             return turn
-        if dirty and (self._lifeline.draining or time.monotonic() >= self._rebuild_at):
-            self._rebuild_outputs(dirty)
+        if due := [output for output in dirty if not self._is_pausing(output)]:
+            self._rebuild_outputs(due)
             return TurnResult.MORE
-        if dirty or deferred or self._retries.failing:
+        newest = rows.last_id_of_all_runs(self._db)
+        behind = [output for output in clean if self._is_whole(output) and output.cursor < newest]
+        if due := [output for output in behind if self._is_whole_due(output)]:
+            self._mark_behind(due)
+            return TurnResult.MORE
+        if broken or dirty or behind or deferred or self._retries.failing:
             return TurnResult.BLOCKED
         self._retries.clear(declared)
         return TurnResult.IDLE
@@ -101,6 +130,28 @@ class AppenderLoop:
         if not dirty or self._lifeline.draining or not runs.is_reextracting(self._db, self._run.seq):
             return set()
         return dirty
+
+    def _is_whole(self, output: Output) -> bool:
+        return self._writer_for(output).is_whole
+
+    def _is_pausing(self, output: Output) -> bool:
+        """Whether it was rebuilt a short while ago: outputs that change all the time must not take all the time."""
+        return not self._lifeline.draining and time.monotonic() < self._pauses.get(output.id, 0.0)
+
+    def _is_whole_due(self, output: Output) -> bool:
+        at = self._whole_at.get(output.id, 0.0)
+        return self._lifeline.draining or (time.monotonic() >= at and not self._is_pausing(output))
+
+    def _mark_behind(self, due: Sequence[Output]) -> None:
+        """Have whole outputs rebuilt that lack rows; the others wait for their next time."""
+        with self._fence.transaction():
+            last = rows.last_id(self._db, self._run.seq)
+            for output in due:
+                if rows.list_by_data_def(self._db, self._run.seq, output.data_def, output.cursor, 1):
+                    outputs.mark_corrupt(self._db, output.id)
+                else:
+                    outputs.skip_other_rows(self._db, output.id, last)
+                    self._whole_at[output.id] = time.monotonic() + self._whole_every
 
     def close(self) -> None:
         """Close every file."""
@@ -232,10 +283,10 @@ class AppenderLoop:
         self._heartbeat.bytes += sum(state.size - output.bytes for output, state in moved)
 
     def _rebuild_outputs(self, dirty: Sequence[Output]) -> None:
-        """Rebuild outputs up to their cursors: write temporary files, record them, rename, record the result."""
+        """Write outputs again: write temporary files, record them, rename, record the result."""
         began = time.monotonic()
         prepared: list[tuple[Output, dict[str, int]]] = []
-        for output in self._advance_cursors(dirty):
+        for output in self._with_new_rows(dirty):
             try:
                 state = self._writer_for(output).prepare(self._batches_to_cursor(output))
             except _WRITE_ERRORS as error:
@@ -243,6 +294,7 @@ class AppenderLoop:
                 continue
             record = {"inode": state.inode, "cursor": output.cursor, "bytes": state.size, "rows": state.rows}
             prepared.append((output, record | {"reasons": output.rebuild_marks}))
+        took = time.monotonic() - began
         with self._fence.transaction():
             for output, record in prepared:
                 outputs.set_pending(self._db, output.id, record)
@@ -260,19 +312,28 @@ class AppenderLoop:
                 self._heartbeat.rows += max(0, record["rows"] - output.rows)
                 self._heartbeat.bytes += max(0, record["bytes"] - output.bytes)
         ended = time.monotonic()
-        self._rebuild_at = ended + (ended - began)
+        for output in dirty:
+            whole = self._is_whole(output)
+            self._pauses[output.id] = ended + took * (_WHOLE_PAUSE if whole else 1.0)
+            if whole:
+                self._whole_at[output.id] = ended + self._whole_every
+        if swapped:
+            self._retries.clear(output for output, _ in swapped)
 
-    def _advance_cursors(self, dirty: Sequence[Output]) -> list[Output]:
-        """The outputs, with the cursors of dirty ones moved to the newest row, so that rebuilt files hold all new rows.
+    def _with_new_rows(self, dirty: Sequence[Output]) -> list[Output]:
+        """The outputs as they are now. The cursors of dirty ones are at the newest row: their files will hold it.
 
-        The cursor moves before the rebuild: a row that is deleted meanwhile marks the output again.
+        The table gets this cursor when the file is in place. A row that is deleted meanwhile marks the output again.
         """
-        if not any(output.dirty for output in dirty):
-            return list(dirty)
-        with self._fence.transaction():
+        with self._db.snapshot():
             last = rows.last_id(self._db, self._run.seq)
-            moved = [(output, outputs.begin_rebuild(self._db, output.id, last)) for output in dirty]
-        return [replace(output, cursor=at[0], rebuild_marks=at[1]) if at else output for output, at in moved]
+            marks = outputs.get_rebuild_marks(self._db, self._run.seq)
+        return [
+            replace(output, cursor=max(output.cursor, last), rebuild_marks=marks[output.id])
+            if marks.get(output.id)
+            else output
+            for output in dirty
+        ]
 
     def _batches_to_cursor(self, output: Output) -> Iterator[Batch]:
         at, limit = 0, FIRST_ROWS

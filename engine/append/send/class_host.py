@@ -52,7 +52,8 @@ class ClassHost:
         self._readers: dict[str, RowReader] = {}
         self._awaiter = Awaiter()
         self._operations: Mapping[str, Callable[[dict[str, Any], bytes], bytes]] = {
-            "create": self._create, "encode": self._encode, "append": self._append, "close": self._close,
+            "create": self._create, "encode": self._encode, "footer": self._footer,
+            "append": self._append, "close": self._close,
         }  # fmt: skip
 
     def serve(self) -> None:
@@ -62,7 +63,8 @@ class ClassHost:
             operation = header["operation"]
             try:
                 answer = self._operations[operation](header, body)
-                pieces = encode_frame({"rss": resident_bytes()}, answer)
+                more = {"footer": hasattr(self._instance, "footer")} if operation == "create" else {}
+                pieces = encode_frame({"rss": resident_bytes(), **more}, answer)
             except (PluginUnavailable, AnswerInvalid) as error:
                 pieces = encode_frame({"error": str(error)})
             except (Exception, SystemExit) as error:
@@ -87,6 +89,9 @@ class ClassHost:
     def _encode(self, _: dict[str, Any], body: bytes) -> bytes:
         [reader] = self._readers.values()
         return _checked_bytes("encode", self._call("encode", [reader.read(line.decode()) for line in _lines(body)]))
+
+    def _footer(self, _: dict[str, Any], __: bytes) -> bytes:
+        return _checked_bytes("footer", self._call("footer"))
 
     def _append(self, header: dict[str, Any], body: bytes) -> bytes:
         self._call("append", [self._read_change(header["data_def"], line) for line in _lines(body)])

@@ -59,9 +59,18 @@ class ClassProcess:
         self._stop = stop
         self._process: ForkedProcess | None = None
         self._header = b""
+        self.has_footer = False
+        """Whether an encoder has the method `footer`. Known once it was started."""
+        self._in_file = False
+        """Whether its process has encoded rows of a file that gets a footer."""
 
     def header(self) -> bytes:
-        """The first bytes of an encoder's file. Raises OutputFailed, SupervisorGone."""
+        """The first bytes of an encoder's file; each file with a footer has an instance of its own.
+
+        Raises OutputFailed, SupervisorGone.
+        """
+        if self._in_file:
+            self.close()
         self._ensure_started()
         return self._header
 
@@ -70,10 +79,17 @@ class ClassProcess:
         self._ensure_started()
         header = {"operation": operation, "data_def": data_def}
         rss, answer = self._request(header, b"\n".join(lines), self._spec.limit)
-        if rss > self._spec.memory * _KEPT_SHARE:
+        self._in_file = self.has_footer
+        if rss > self._spec.memory * _KEPT_SHARE and not self._in_file:
             _log.info("%s: its process holds %.0f MB and is replaced", self._output, rss / 1e6)
             self.close()
         return answer
+
+    def footer(self) -> bytes:
+        """The last bytes of an encoder's file. Raises OutputFailed, SupervisorGone."""
+        footer = self.ask("footer", [])
+        self.close()
+        return footer
 
     def close(self) -> None:
         """Let the class release what it holds, and end the process; may be called again."""
@@ -88,7 +104,10 @@ class ClassProcess:
 
     def _ensure_started(self) -> None:
         if self._process is not None and self._process.poll() is not None:
+            in_file = self._in_file
             self._kill()  # it ended between two requests
+            if in_file:
+                raise OutputFailed("its process ended before the footer of the file")
         if self._process is not None:
             return
         files = self._load_files()
@@ -131,6 +150,7 @@ class ClassProcess:
         if error := answer.get("error"):
             self._kill()  # what it left half done is lost with it
             raise OutputFailed(str(error))
+        self.has_footer = answer.get("footer", self.has_footer)
         return int(answer["rss"]), content
 
     def _describe_end(self) -> str:
@@ -143,6 +163,7 @@ class ClassProcess:
         if self._process is not None:
             self._process.close()
             self._process = None
+        self._in_file = False
 
 
 class _PatientSocket:

@@ -97,7 +97,10 @@ class OutputLoops:
             if key[0] == "encoder":
                 chosen = EncodedOutput(key[1], key[2], targets.create_process)
                 folder = OutputDir(self._data, self._run.id)  # not locked: the process has the lock
-                encoding = AppenderLoop(db, self._run, self._epoch, folder, control, control, chosen=chosen)
+                encoding = AppenderLoop(
+                    db, self._run, self._epoch, folder, control, control, chosen=chosen,
+                    whole_every=self._settings.output_every,
+                )  # fmt: skip
                 with contextlib.closing(chosen), contextlib.closing(encoding):
                     encoding.run()
                 return

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engine.append.formats.file_writer import FileWriter
 from engine.append.formats.row_json import to_one_line
-from engine.append.formats.writer import Writer, file_mode
+from engine.append.formats.writer import RowEncoder, Writer, file_mode
 from engine.append.loop.chosen_outputs import loop_kind
 from engine.append.send.class_process import ClassProcess, ClassSpec
 from engine.store.tables.output.outputs import Output
@@ -14,15 +14,24 @@ CHUNK_ROWS, CHUNK_CHARACTERS = 500, 4_000_000
 """Rows of one request: the limit of a class is for so many."""
 
 
-class UsersEncoder:
+class UsersEncoder(RowEncoder):
     """Has a class encode the rows of one file."""
 
     def __init__(self, process: ClassProcess) -> None:
         self._process = process
 
+    @property
+    def has_footer(self) -> bool:
+        """Whether the class has a footer. Known once `header` was called."""
+        return self._process.has_footer
+
     def header(self) -> bytes:
         """The first bytes of the file. Raises OutputFailed, SupervisorGone."""
         return self._process.header()
+
+    def footer(self) -> bytes:
+        """The last bytes of the file. Raises OutputFailed, SupervisorGone."""
+        return self._process.footer()
 
     def rows(self, rows: Iterable[str]) -> bytes:
         """The bytes of stored rows. Raises OutputFailed, SupervisorGone."""

@@ -78,6 +78,9 @@ def _class_problem(plugin_class: PluginClass, name: str, catalog: Catalog) -> st
             return "it has no method `header`, which an encoder needs"
         if header is not None and not header.takes(1):
             return "its method `header` must take 1 argument besides `self`"
+        footer = plugin_class.scanned.methods.get("footer") if plugin_class.scanned is not None else None
+        if footer is not None and not footer.takes(0):
+            return "its method `footer` must take no argument besides `self`"
         suffix = suffix_of(name, catalog)
         if "/" in suffix or "\0" in suffix or len(suffix) > 32:
             return f"its `suffix` cannot be '{suffix}': write the end of a file name, such as xml"

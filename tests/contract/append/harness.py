@@ -100,7 +100,7 @@ class Harness:
         with self.db.transaction():
             return nodes.insert_appender(self.db, self.run.seq, self.supervisor, 0.0)
 
-    def appender(self, *, draining: bool = False, db: Database | None = None) -> AppenderLoop:
+    def appender(self, *, draining: bool = False, db: Database | None = None, **more: Any) -> AppenderLoop:
         """A registered appender in this process."""
         epoch = self.epoch()
         db = db or Database.open(self.folder / CRAWL)
@@ -109,7 +109,8 @@ class Harness:
         lifeline = Lifeline()
         lifeline.draining = draining
         heartbeat = AppenderHeartbeat(self.folder / "beats" / f"a{epoch}", lifeline)
-        return InProcessAppender(db, self.run, epoch, OutputDir(self.folder, self.run.id), heartbeat, lifeline)
+        folder = OutputDir(self.folder, self.run.id)
+        return InProcessAppender(db, self.run, epoch, folder, heartbeat, lifeline, **more)
 
     def drain(self) -> None:
         """Run a new appender until it has written all rows."""

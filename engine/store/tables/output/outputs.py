@@ -2,7 +2,8 @@
 
 The cursor of an output is the id of the last row in its file, `bytes` is the file's durable length. Both move in one
 transaction after the file was flushed, so a file can always be truncated to the length in the table.
-`dirty` counts the reasons to rebuild. A rebuild subtracts those it saw when it started, so later ones are not lost.
+`dirty` counts the reasons to rebuild. A rebuild subtracts those it saw when it started, so later ones are not lost: the
+cursor moves when it ends, so until then the deletion of any row counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,9 @@ ON CONFLICT (run, appender, data_def) DO UPDATE SET
 """
 _COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty, pending, delivers, error"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
-_MARK_DIRTY = "UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND cursor >= ? AND NOT delivers"
+_MARK_DIRTY = """
+UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND (cursor >= ? OR dirty) AND NOT delivers
+"""
 _MARK_STALE = """
 UPDATE outputs SET dirty = dirty + 1
 WHERE run = ? AND data_def IN (SELECT value FROM json_each(?)) AND NOT delivers
@@ -39,7 +42,6 @@ DELETE FROM outputs WHERE run = ? AND NOT EXISTS (
     SELECT 1 FROM json_each(?) k WHERE k.value ->> 0 = outputs.appender AND k.value ->> 1 = outputs.data_def)
 RETURNING path
 """
-_BEGIN_REBUILD = "UPDATE outputs SET cursor = max(cursor, ?) WHERE id = ? AND dirty > 0 RETURNING cursor, dirty"
 _SET_PENDING = "UPDATE outputs SET pending = ? WHERE id = ?"
 _FINISH_REBUILD = """
 UPDATE outputs SET cursor = :cursor, bytes = :bytes, rows = :rows, inode = :inode,
@@ -121,7 +123,7 @@ def advance(db: Database, output: int, *, cursor: int, size: int, rows: int, ino
 
 
 def mark_dirty(db: Database, run: int, data_def: str, row: int) -> None:
-    """Mark the files that may hold a deleted row to be rebuilt."""
+    """Mark the files that may hold a deleted row, or get it by a rebuild, to be rebuilt."""
     db.execute(_MARK_DIRTY, (run, data_def, row))
 
 
@@ -139,18 +141,14 @@ def get_rebuild_marks(db: Database, run: int) -> dict[int, int]:
     return {int(id_): int(dirty) for id_, dirty in db.all("SELECT id, dirty FROM outputs WHERE run = ?", (run,))}
 
 
-def begin_rebuild(db: Database, output: int, row: int) -> tuple[int, int] | None:
-    """Start a rebuild with all rows up to this one: a row deleted meanwhile marks the output again.
-
-    Returns cursor and reasons to rebuild; None: the output needs no rebuild any more, or is gone.
-    """
-    started = db.one(_BEGIN_REBUILD, (row, output))
-    return None if started is None else (int(started[0]), int(started[1]))
-
-
 def mark_corrupt(db: Database, output: int) -> None:
-    """Mark an output to be rebuilt because its file differs from the table."""
+    """Mark an output to be rebuilt because its file differs from the table, or rows wait for it."""
     db.execute("UPDATE outputs SET dirty = dirty + 1 WHERE id = ?", (output,))
+
+
+def skip_other_rows(db: Database, output: int, row: int) -> None:
+    """Move the cursor to a row; up to it no row belongs in the output."""
+    db.execute("UPDATE outputs SET cursor = max(cursor, ?) WHERE id = ?", (row, output))
 
 
 def set_pending(db: Database, output: int, file_state: Mapping[str, int] | None) -> None:

@@ -15,7 +15,7 @@ from engine.append.send.class_process import ClassProcess, ClassSpec, OutputFail
 from engine.model.step import PluginFile
 from tests.templates import children_of, template, template_pid
 
-START = "import asyncio, os, sys, time, pathlib\n"
+START = "import asyncio, os, sys, threading, time, pathlib\n"
 Create = Callable[..., ClassProcess]
 
 
@@ -53,6 +53,46 @@ def test_an_encoder_gets_columns_and_rows(create: Create) -> None:
     process = create(ENCODER)
     assert process.header() == b"('a', 'b')"
     assert process.ask("encode", [b'{"b":"x","a":1}', b'{"a":2}']) == b"[{'a': 1, 'b': 'x'}, {'a': 2, 'b': None}]"
+
+
+FOOTED = (
+    ENCODER
+    + """
+    count = 0
+    def encode(self, rows):
+        self.count += len(rows)
+        if rows[0]["b"] == "exit": os._exit(3)
+        if rows[0]["b"] == "dies soon": threading.Timer(0.05, os._exit, (3,)).start()
+        return b"x"
+    def footer(self): return str(self.count).encode()
+"""
+)
+
+
+def test_each_file_with_a_footer_has_an_instance_of_its_own(create: Create) -> None:
+    process = create(FOOTED)
+    for _ in range(2):
+        assert process.header() == b"('a', 'b')"
+        assert process.has_footer
+        assert process.ask("encode", [b'{"a":1}', b'{"a":2}']) + process.ask("encode", [b'{"a":3}']) == b"xx"
+        assert process.footer() == b"3"
+    process.header()
+    process.ask("encode", [b'{"a":1}'])
+    assert process.header() == b"('a', 'b')"  # the first file was given up
+    assert process.footer() == b"0"
+
+
+def test_a_footer_never_follows_the_rows_of_another_instance(create: Create) -> None:
+    process = create(FOOTED)
+    process.header()
+    process.ask("encode", [b'{"b":"dies soon"}'])
+    assert process._process is not None
+    process._process.wait()
+    with pytest.raises(OutputFailed, match="its process ended before the footer of the file"):
+        process.ask("encode", [b'{"a":2}'])
+    process.header()
+    with pytest.raises(OutputFailed, match="its process ended"):
+        process.ask("encode", [b'{"b":"exit"}'])
 
 
 def test_an_appender_may_be_async_and_is_closed(create: Create, tmp_path: Path) -> None:

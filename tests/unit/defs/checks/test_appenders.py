@@ -32,6 +32,8 @@ class Headless:
     def encode(self, rows): ...
 class Thin:
     def append(self): ...
+class Footed(Xml):
+    def footer(self, rows): ...
 class Slash(Xml):
     suffix = "../x"
 class Mark:
@@ -101,11 +103,12 @@ def test_the_code_of_a_class_is_part_of_its_appender_alone(tmp_path: Path) -> No
     [
         ("{type: out.Cmr}", "7:13", "unknown-appender unknown appender 'out.Cmr' (did you mean 'out.Crm'?)"),
         ("{type: cvs}", "7:13", "unknown-appender unknown appender 'cvs' (did you mean 'csv'?)"),
-        ("{type: out.Mark}", "7:13", "bad-appender 'out.Mark' (plugins/out.py:26): it has neither"),
+        ("{type: out.Mark}", "7:13", "bad-appender 'out.Mark' (plugins/out.py:28): it has neither"),
         ("{type: out.Both}", "7:13", "it must define one of `encode` or `append` itself, and not both"),
         ("{type: out.Foreign}", "7:13", "it must define one of `encode` or `append` itself, and not both"),
         ("{type: out.Headless}", "7:13", "it has no method `header`, which an encoder needs"),
         ("{type: out.Thin}", "7:13", "its method `append` must take 1 argument besides `self`"),
+        ("{type: out.Footed}", "7:13", "its method `footer` must take no argument besides `self`"),
         ("{type: out.Slash}", "7:13", "its `suffix` cannot be './x'"),
         ("{type: out.Crm, path: x}", "7:22", "conflict `path` has no effect with `type: out.Crm`"),
         ("{type: out.Crm, delimiter: ;}", "7:22", "conflict `delimiter` has no effect with `type: out.Crm`"),
