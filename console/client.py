@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from engine.errors import StorageError, SupervisorNotRunning, UsageError, suggest
+from engine.errors import LockHeld, StorageError, SupervisorNotRunning, UsageError, suggest
 from engine.model.run import Alarm, Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
@@ -27,7 +27,7 @@ from engine.store.tables.run.runs import Run
 from engine.store.tables.run.supervisors import Epoch
 from engine.store.transactions import waits
 from engine.store.transactions.waits import WaitingPlace
-from engine.supervise.lock import read_holder
+from engine.supervise.lock import Lock, read_holder
 from engine.urls import without_credentials
 
 _READ_BUSY_SECONDS = 5.0
@@ -62,6 +62,29 @@ def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = Fals
             yield db, run if run_id is None else find_run(db, run_id)
     finally:
         db.close()
+
+
+@contextlib.contextmanager
+def open_alone(data: Path, command: str) -> Iterator[Database]:
+    """The database while no crawl can run, since this process holds the lock of the data dir.
+
+    Raises LockHeld if a crawl runs, and as `open_latest_run`.
+    """
+    from engine.supervise.nodes.leftovers import fence_leftovers
+
+    with open_latest_run(data):
+        pass  # the lock would make a folder that does not exist
+    try:
+        lock = Lock.acquire(data)
+    except LockHeld as held:
+        remedy = "Nothing was deleted. Wait for the end of its run, or stop it with `crawl-console cancel`."
+        raise LockHeld(f"{command}: {held.message}", remedy) from held
+    try:
+        with open_latest_run(data, write=True) as (db, _):
+            fence_leftovers(db, data)  # a node of a killed supervisor may still work
+            yield db
+    finally:
+        lock.release()
 
 
 def find_run(db: Database, id_: str) -> Run:

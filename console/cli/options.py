@@ -105,6 +105,31 @@ def common_options(*used: str) -> Callable[[Command], Command]:
     return add
 
 
+def limit_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add `--older-than`, `--keep` and `--max-size`, of which one is given at most, as `limits`; and `--yes`."""
+
+    @functools.wraps(command)
+    def limited(
+        *args: Any, older_than: float | None, keep: int | None, max_size: int | None, **options: Any
+    ) -> int:  # fmt: skip
+        from engine.model.run import Limits
+
+        given = {"--older-than": older_than, "--keep": keep, "--max-size": max_size}
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) > 1:
+            raise UsageError(f"{' and '.join(names)} exclude each other", "Use one of them.")
+        return command(*args, limits=Limits(older_than=older_than, keep=keep, max_bytes=max_size), **options)
+
+    for option in (
+        click.option("--yes", is_flag=True, help="Delete without asking."),
+        click.option("--max-size", type=Number(bounds.COUNT), metavar="BYTES", help="Delete the oldest above it."),
+        click.option("--keep", type=Number(bounds.COUNT), metavar="N", help="Delete all but the newest N."),
+        click.option("--older-than", type=Seconds(bounds.KEEP), metavar="TIME", help="Delete older ones: P30D, 12h."),
+    ):
+        limited = option(limited)
+    return limited
+
+
 def empty_without_run(command: Callable[..., int]) -> Callable[..., int]:
     """Let a command that reads print nothing and return 0 if the data dir has no run yet."""
 

@@ -1,4 +1,4 @@
-"""Writes lines to stdout and messages to stderr, in any encoding, to readers that may have gone."""
+"""Writes lines to stdout and messages to stderr, in any encoding, to readers that may have gone; asks."""
 
 import codecs
 import contextlib
@@ -6,12 +6,13 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, BinaryIO, cast
 
 import click
 
 from console.sanitize import clean
+from engine.errors import UsageError
 
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 5.0
 """Seconds between two lines of progress."""
@@ -39,6 +40,17 @@ def write_stderr(*lines: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(_escape_unencodable(text, sys.stderr.encoding))
         sys.stderr.flush()
+
+
+def confirm(command: str, lines: Sequence[str], *, yes: bool) -> bool:
+    """Show on stderr what is to be deleted, and ask; no line, no question.
+
+    Raises UsageError where nobody can be asked, and `--yes` is missing.
+    """
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"{command}: no terminal to ask on; nothing was deleted", "Add --yes.")
+    write_stderr(*lines)
+    return yes or not lines or click.confirm("Delete?", err=True)
 
 
 @contextlib.contextmanager

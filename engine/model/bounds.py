@@ -44,6 +44,8 @@ SEND_DRAIN = _seconds(0, 86_400)
 REQUEST = _seconds(0.1, 3_600)
 WAIT = _seconds(0.1, 86_400)
 PERIOD = _seconds(0.1, 366 * 86_400)
+KEEP = _seconds(0, 10**10)
+"""The age up to which something is kept."""
 HELPER_STOP = _seconds(0, 3_600)
 STEP_LIMIT = _seconds(0.001, 3_600)
 

@@ -129,3 +129,18 @@ class Alarm(Struct, frozen=True):
     def as_dict(self) -> dict[str, Any]:
         """What `status --json` prints."""
         return {name: getattr(self, name) for name in _REPORTED}
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Which runs, pages or files may stay: None sets no limit."""
+
+    older_than: float | None = None
+    """Seconds of age."""
+    keep: int | None = None
+    """How many of the newest stay."""
+    max_bytes: int | None = None
+    """How much all of them may take together."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.older_than is None and self.keep is None and self.max_bytes is None

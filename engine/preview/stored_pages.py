@@ -26,7 +26,7 @@ from engine.store.tables.run import runs
 from engine.store.tables.run.runs import Run
 
 DEFAULT_PAGES = 20
-_KEEPS_NONE_REMEDY = "Pass a URL instead; without the key, the next crawl keeps its pages."
+_KEEPS_NONE_REMEDY = "Pass a URL instead; the next crawl fetches its pages again."
 
 
 class PagePreview(Struct, frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
 
 def keeps_none_message(group: str) -> str:
     """Why the pages of a group cannot be used once their run has ended."""
-    return f"the group {group} keeps no documents (documents: false)"
+    return f"the documents of the group {group} were deleted (`documents: false`, or `pages prune`)"
 
 
 def page_origin(page: WorkedPage, run: Run) -> PageOrigin:

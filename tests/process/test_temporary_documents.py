@@ -111,7 +111,7 @@ def test_commands_say_why_pages_cannot_be_used(project: Project, site: Site) -> 
     library = Library(site)
     project.write(defs_of(library))
     project.crawl()
-    reason = "the group books keeps no documents (documents: false)"
+    reason = "the documents of the group books were deleted (`documents: false`, or `pages prune`)"
     edited = defs_of(library).replace("isbn: {selector: b,", 'isbn: {selector: b, match: "ISBN (.*)",')
     project.write(edited)
     planned = project.run_with_data("plan", "--defs", str(project.defs))

@@ -219,7 +219,7 @@ def page_lines(page: DocumentDetail | None, body: bytes | None) -> Iterator[Span
         yield f"{name}: {value}", "dim"
     yield "", ""
     if body is None:
-        yield "its body is not in pages.db: deleted (documents: false), or lost", "bad"
+        yield "its body is not in pages.db: deleted (documents: false, pages prune), or lost", "bad"
         return
     for line in body[:_MAX_BYTES].decode("utf-8", "replace").splitlines()[:_MAX_LINES]:
         yield line.replace("\t", "  "), "text"

@@ -48,10 +48,11 @@ CROSS JOIN documents d ON d.id = (SELECT max(id) FROM documents WHERE key = k.ke
 """
 # the best first: a good one is asked for again, and the one that was asked for last is the newest
 _OUTDATED = f"""
-SELECT id FROM (
-    SELECT d.id, d.key, row_number() OVER (PARTITION BY d.key ORDER BY {_GOOD} DESC, {_ASKED_AT} DESC, d.id DESC) place
+SELECT id, asked_at, pruned FROM (
+    SELECT d.id, d.key, d.pruned, {_ASKED_AT} asked_at,
+        row_number() OVER (PARTITION BY d.key ORDER BY {_GOOD} DESC, {_ASKED_AT} DESC, d.id DESC) place
     FROM documents d
-) WHERE place > ? OR key = x'' ORDER BY id
+) WHERE place > ? OR key = x'' ORDER BY asked_at, id
 """
 _MARK_CHECKED = """
 WITH c (id, checked_at, run, recrawl_after) AS ({values})
@@ -78,6 +79,7 @@ _DELETE_ALIASES_OF_KEYS = "DELETE FROM document_aliases WHERE key IN ({keys}) AN
 _WHOLE_PAGES = "FROM pages p CROSS JOIN pages b ON b.id = coalesce(p.source, p.id) WHERE p.headers <> ''"
 _BODY = f"SELECT p.headers, b.body {_WHOLE_PAGES} AND p.id = ?"
 _LIST_HEADERS = "SELECT id, headers FROM pages WHERE headers <> '' AND id IN (SELECT value FROM json_each(?))"
+_SIZES = "SELECT id, source, length(headers), length(body) FROM pages ORDER BY id"
 _PAGE_IDS = "SELECT id FROM pages WHERE id > ? AND headers <> '' ORDER BY id LIMIT +?"
 _EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE NOT pruned AND id IN ({ids})"
 _DIGESTS = "SELECT d.id, d.digest FROM json_each(?) i CROSS JOIN documents d ON d.id = i.value"
@@ -139,6 +141,26 @@ class StoredBody(NamedTuple):
 
     body: Body
     robots_tags: tuple[str, ...]
+
+
+class OutdatedDocument(NamedTuple):
+    """A document of which its URL has enough newer ones."""
+
+    id: int
+    asked_at: float
+    """When its site last sent it, or said that it is unchanged."""
+    is_pruned: int
+
+
+class PageSize(NamedTuple):
+    """What a page takes in pages.db."""
+
+    id: int
+    source: int | None
+    """The page that has its body; None: this one."""
+    headers: int
+    """0: the page was deleted, and others have its body."""
+    body: int
 
 
 class PageStore:
@@ -221,6 +243,10 @@ class PageStore:
     def list_headers(self, pages: Iterable[int]) -> dict[int, tuple[tuple[str, str], ...]]:
         """By page its response headers; pages that are missing are left out."""
         return {page: _to_headers(headers) for page, headers in self._db.all(_LIST_HEADERS, (id_list(pages),))}
+
+    def iterate_sizes(self) -> Iterator[PageSize]:
+        """The sizes of all pages, by their ids."""
+        return (PageSize(*row) for row in self._db.execute(_SIZES))
 
     def reconcile(self, crawl: Database, run: int) -> int:
         """Invalidate documents whose bodies are missing, because this file was lost or replaced by an older copy.
@@ -311,9 +337,9 @@ def find_equal(db: Database, documents: Sequence[NewDocument]) -> None:
             document.equal_page = page if digest == document.digest else None
 
 
-def iterate_outdated(db: Database, *, keep: int) -> Iterator[int]:
-    """The documents that are not among the newest `keep` of their URL, the oldest first, and those without a key."""
-    return (int(row[0]) for row in db.execute(_OUTDATED, (keep,)))
+def iterate_outdated(db: Database, *, keep: int) -> Iterator[OutdatedDocument]:
+    """The documents that are not among the newest `keep` of their URL, and those without a key, the oldest first."""
+    return (OutdatedDocument(*row) for row in db.execute(_OUTDATED, (keep,)))
 
 
 def has_earlier(db: Database, run: int) -> bool:
@@ -378,6 +404,7 @@ def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
 
 def mark_pruned(db: Database, ids: Sequence[int]) -> None:
     """Record that the bodies of documents are about to be deleted: they are no longer reused."""
+    db.execute(_DELETE_ALIASES, (id_list(ids),))
     db.execute(_MARK_PRUNED, (id_list(ids),))
 
 

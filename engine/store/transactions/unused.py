@@ -15,6 +15,10 @@ _OF_JOBS_OF_RUNS = """
 SELECT id, document FROM jobs WHERE id > ? AND document IS NOT NULL AND +run IN (SELECT value FROM json_each(?))
 ORDER BY id LIMIT +?
 """
+_OF_RUNS = """
+SELECT id FROM documents
+WHERE run IN (SELECT value FROM json_each(?1)) OR checked_run IN (SELECT value FROM json_each(?1))
+"""
 
 
 class DocumentSet:
@@ -45,7 +49,7 @@ def delete_unused(crawl: Database, pages: PageStore, *, stop: Callable[[], bool]
     the next prune deletes the bodies (`PageStore.delete_orphans`). Raises DatabaseBusy, StorageError.
     """
     used = list_used(crawl)
-    unused = array("q", (id_ for id_ in documents.iterate_outdated(crawl, keep=1) if id_ not in used))
+    unused = array("q", (old.id for old in documents.iterate_outdated(crawl, keep=1) if old.id not in used))
     deleted = 0
     for batch in batches(unused):
         if stop():
@@ -57,18 +61,26 @@ def delete_unused(crawl: Database, pages: PageStore, *, stop: Callable[[], bool]
     return deleted
 
 
-def list_used(crawl: Database, runs: Collection[int] | None = None) -> DocumentSet:
-    """The documents to which jobs refer; `runs`: jobs of these alone."""
-    used, last = DocumentSet(), 0
-    while True:
-        if runs is None:
-            found = crawl.all(_OF_JOBS, (last, _SCAN_BATCH))
-        else:
-            found = crawl.all(_OF_JOBS_OF_RUNS, (last, id_list(runs), _SCAN_BATCH))
-        if not found:
-            return used
-        for last, document in found:  # noqa: B007 - the last one begins the next batch
+def list_used(crawl: Database) -> DocumentSet:
+    """The documents to which jobs refer."""
+    return _add_of_jobs(DocumentSet(), lambda last: crawl.all(_OF_JOBS, (last, _SCAN_BATCH)))
+
+
+def list_used_by(crawl: Database, runs: Collection[int]) -> DocumentSet:
+    """The documents that these runs have fetched, found unchanged or used."""
+    used, ids = DocumentSet(), id_list(runs)
+    for (document,) in crawl.execute(_OF_RUNS, (ids,)):
+        used.add(document)
+    return _add_of_jobs(used, lambda last: crawl.all(_OF_JOBS_OF_RUNS, (last, ids, _SCAN_BATCH)))
+
+
+def _add_of_jobs(used: DocumentSet, read: Callable[[int], list[tuple[int, int]]]) -> DocumentSet:
+    last = 0
+    while found := read(last):
+        for _, document in found:
             used.add(document)
+        last = found[-1][0]
+    return used
 
 
 def batches(ids: "array[int]") -> Iterator[list[int]]:

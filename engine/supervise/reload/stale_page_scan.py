@@ -123,7 +123,7 @@ class ReextractionPlanner:
                 text = f"{plural(search.unlinked, 'page')} keep their rows: no link leads to them any more"
                 self._add_event("WARNING", text)
             for group, lost in search.pruned.items():
-                text = f"the group {group} keeps no documents (documents: false)"
+                text = f"the documents of the group {group} were deleted (`documents: false`, or `pages prune`)"
                 self._add_event("WARNING", f"{text}: {plural(lost, 'page')} keep their rows")
             if search.lost + failed:
                 text = f"{plural(search.lost + failed, 'page')} could not be re-extracted and keep their rows"

@@ -50,7 +50,10 @@ def _write_body(data: Path, detail: "JobDetail") -> None:
         raise UsageError(f"job {detail.line.id} has no document", "It got no answer, or its answer was not kept.")
     body = read_body(data, detail.page.id)
     if body is None:
-        raise UsageError(f"the body of job {detail.line.id} was deleted", "`documents: false` keeps no bodies.")
+        raise UsageError(
+            f"the body of job {detail.line.id} was deleted",
+            "`documents: false` or `pages prune` did so; the next run fetches it again.",
+        )
     open_stdout().write(body)
     sys.stdout.flush()
 
