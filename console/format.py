@@ -207,6 +207,11 @@ def mask_header(name: str, value: str) -> str:
     return value if name.lower() in SAFE_HEADERS else "·····"
 
 
+def format_signal(signal: Mapping[str, str]) -> str:
+    """What a robots.txt says of the use of pages: `search=yes, ai-train=no`."""
+    return ", ".join(f"{use}={value}" for use, value in signal.items())
+
+
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """The rows of a table as lines whose cells are aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

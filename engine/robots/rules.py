@@ -20,8 +20,8 @@ _MAX_CRAWL_DELAY = 3600.0
 _MAX_RULE_LENGTH = 100
 _NO_LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """Characters that end a line for Python, but not for RFC 9309."""
-_AGENT = re.compile(r"\s*user[-\s]*agent(?:\s*:|\s|$)([^#]*)", re.IGNORECASE)
-_RULE = re.compile(r"\s*(?:(d[ias]+l+[oa]w)|allow|crawl[-\s]+delay)(?:\s*:|\s|$)([^#]*)", re.IGNORECASE)
+AGENT = re.compile(r"\s*user[-\s]*agent(?:\s*:|\s|$)([^#]*)", re.IGNORECASE)
+RULE = re.compile(r"\s*(?:(d[ias]+l+[oa]w)|allow|crawl[-\s]+delay)(?:\s*:|\s|$)([^#]*)", re.IGNORECASE)
 _SITE_WIDE = re.compile(r"\s*(?:site-?maps?|host)(?:\s*:|\s)", re.IGNORECASE)
 _OTHERS = "(others)"
 """Stands for all other crawlers: their number costs no time. No product token contains it."""
@@ -34,8 +34,7 @@ class RobotsRules:
         from protego import Protego
 
         self._agent = agent.lower() or "*"
-        lines = _NO_LINE_END.sub(lambda end: quote(end[0]), text.removeprefix("\ufeff")).splitlines()
-        self._lines = [self._simplify(line) for line in lines]
+        self._lines = [self._simplify(line) for line in split_lines(text)]
         self._parsed = Protego.parse("\n".join(self._lines))
 
     @property
@@ -58,10 +57,10 @@ class RobotsRules:
         rules: list[tuple[int, str, Protego]] = []
         in_group = in_agents = False
         for number, line in enumerate(self._lines, 1):
-            if _AGENT.match(line):
+            if AGENT.match(line):
                 in_group = line == wanted or (in_group and in_agents)
                 in_agents = True
-            elif rule := _RULE.match(line):
+            elif rule := RULE.match(line):
                 in_agents = False
                 if in_group and rule[1]:
                     name = f"line {number}: {_shorten(line.partition('#')[0])}"
@@ -74,11 +73,10 @@ class RobotsRules:
 
         To protego, such a record would end the user agents of a group; by RFC 9309, 2.2.4, it must not interfere.
         """
-        if agent := _AGENT.match(line):
-            written = agent[1].strip().lower()
-            name = written.partition("/")[0].strip().replace("*", "")  # a version, or `name*`
-            return _agent_line("*" if written == "*" else name if name == self._agent else _OTHERS)
-        return line if _RULE.match(line) or _SITE_WIDE.match(line) else ""
+        if agent := AGENT.match(line):
+            name = agent_name(agent[1])
+            return _agent_line(name if name in (self._agent, "*") else _OTHERS)
+        return line if RULE.match(line) or _SITE_WIDE.match(line) else ""
 
 
 class HostRobots(NamedTuple):
@@ -126,6 +124,17 @@ def parse_robots(status: int, text: str, agent: str) -> HostRobots:
         return HostRobots()
     rules = RobotsRules(text, agent)
     return HostRobots(crawl_delay=rules.crawl_delay, rules=rules)
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a file."""
+    return _NO_LINE_END.sub(lambda end: quote(end[0]), text.removeprefix("\ufeff")).splitlines()
+
+
+def agent_name(written: str) -> str:
+    """The product token of a `User-agent` line in lower case, without a version or a `*` behind it; or `*`."""
+    name = written.strip().lower()
+    return name if name == "*" else name.partition("/")[0].strip().replace("*", "")
 
 
 def is_readable(status: int) -> bool:

@@ -261,6 +261,18 @@ async def test_hosts_say_why_the_jobs_of_the_chosen_one_wait(tmp_path):
         await console.until(lambda: "no job waits for img.example:443" in console.screen())
 
 
+async def test_hosts_show_the_content_signal_of_the_chosen_one(tmp_path):
+    signal = {"search": "yes", "ai-train": "no"}
+    source = FakeSource()
+    source.current = snapshot(hosts=[host("a:80", content_signal=signal), host("b:80")])
+    async with open_console(tmp_path, screen="hosts", source=source) as console:
+        await console.until(lambda: "Content-Signal search=yes, ai-train=no" in console.screen())
+        await console.until(lambda: "books: delay 0.5 s" in console.screen())
+        await console.press("down")
+        await console.until(lambda: "   b:80  2xx" in console.screen())
+        assert "Content-Signal" not in console.screen()
+
+
 async def test_jobs_are_filtered_and_a_bad_filter_is_reported(tmp_path):
     async with open_console(tmp_path, screen="jobs") as console:
         await console.until(lambda: "✗ failed" in console.screen())

@@ -38,9 +38,11 @@ def warnings(project: Project) -> list[str]:
 
 @shared(*LIMITS)
 def test_a_long_crawl_delay_is_said_at_once(site: Site) -> Part:
-    site["/robots.txt"] = "User-agent: *\nCrawl-delay: 40\n"
+    site["/robots.txt"] = "User-agent: *\nCrawl-delay: 40\nContent-Signal: ai-train=no, search=yes\n"
     site["/"] = html("x")
     crawl = yield defs(site.url("/"), host=OPEN)
+    recorded = crawl.project.query(f"SELECT content_signal FROM hosts WHERE key LIKE '%:{site.port}'")
+    assert recorded == [('{"ai-train":"no","search":"yes"}',)]
     assert f"{site.url('/robots.txt')} asks for 40 s between two requests" in crawl.done.err
 
 
@@ -316,12 +318,14 @@ def age_robots(project: Project, hours: float) -> None:
 
 @pytest.mark.sweep
 def test_a_robots_txt_is_kept_for_a_day_across_runs(project: Project, site: Site) -> None:
-    site["/robots.txt"] = "User-agent: *\nDisallow: /b\nCrawl-delay: 0.1\n"
+    signal = "Content-Signal: search=yes, ai-train=no"
+    site["/robots.txt"] = f"User-agent: *\n{signal}\nDisallow: /b\nCrawl-delay: 0.1\n"
     site.fallback = ok
     project.write(defs(site.url("/a"), site.url("/b"), host=OPEN))
     for hours in (22, 0):
         assert project.crawl().jobs == {"done": 1, "skipped": 1}
         assert site.count("/robots.txt") == 1
+        assert f"  {signal.replace(':', '')}: 127.0.0.1:{site.port}\n" in project.run_with_data("status").out
         age_robots(project, hours)
     assert project.query("SELECT DISTINCT crawl_delay FROM hosts") == [(0.1,)]
     age_robots(project, 2)

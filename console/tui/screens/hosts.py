@@ -6,7 +6,16 @@ from msgspec import Struct
 from textual.app import ComposeResult
 
 from console.client import end_host
-from console.format import format_age, format_count, format_latency, format_rate, format_size, plural, shorten_name
+from console.format import (
+    format_age,
+    format_count,
+    format_latency,
+    format_rate,
+    format_signal,
+    format_size,
+    plural,
+    shorten_name,
+)
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult
@@ -56,14 +65,15 @@ class HostData(Struct, frozen=True):
 
 
 class HostLines(Canvas):
-    """The host under the cursor: its answers, what an operator set, why its jobs wait."""
+    """The host under the cursor: its answers, what an operator set, its Content-Signal, why its jobs wait."""
 
     row: HostRow | None = None
     waits: HostWaits | None = None
 
     @property
     def line_count(self) -> int:
-        return 2 + max(1, len(self._reasons or ()))
+        has_signal = self.row is not None and bool(self.row.content_signal)
+        return 2 + has_signal + max(1, len(self._reasons or ()))
 
     @property
     def _reasons(self) -> tuple[str, ...] | None:
@@ -75,6 +85,8 @@ class HostLines(Canvas):
         if self.row is None:
             return []
         lines = [Line((("─" * width, "dim"),)), Line(self._answer_spans(self.row, width))]
+        if self.row.content_signal:
+            lines.append(Line((("   Content-Signal ", "dim"), (format_signal(self.row.content_signal), "text"))))
         if self._reasons is not None:
             reasons = self._reasons or (f"no job waits for {self.row.host}",)
             lines += [Line(((f"   {reason}", "text" if self._reasons else "dim"),)) for reason in reasons]

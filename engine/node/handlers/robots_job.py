@@ -13,6 +13,7 @@ from engine.model.retry_policy import classify_status
 from engine.node.handlers.robots_cache import RobotsCache
 from engine.node.handlers.visited_page import PageStage, VisitedPage
 from engine.node.outcomes import OutcomeBuilder
+from engine.robots.content_signal import read_content_signal
 from engine.store.tables.outcome import JobOutcome
 from engine.store.tables.run.events import Event
 from engine.store.transactions.robots import RobotsResult
@@ -57,7 +58,8 @@ class RobotsHandler(Struct, frozen=True):
                 f"; {delay:g} s are kept" if delay < asked else ""
             )
             events.append(self.outcomes.event(job, "WARNING", note, "host"))
-        result = RobotsResult(response.status, text, delay, self.agent, fetched_at)
+        signal = read_content_signal(text, self.agent)
+        result = RobotsResult(response.status, text, delay, self.agent, fetched_at, signal)
         return JobOutcome(
             job=job, state=JobState.DONE, attempts=1, hops=chain.hops, target=job.target, effects=(result, *events)
         )  # fmt: skip

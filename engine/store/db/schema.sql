@@ -121,6 +121,7 @@ CREATE TABLE hosts (
     named                INTEGER NOT NULL DEFAULT 0, -- 1: a locator of the run names it
     robots_fetched_at    REAL,                     -- wall clock; null: it could not be read
     robots_agent         TEXT,                     -- the product token that its crawl_delay applies to
+    content_signal       TEXT,                     -- JSON: what its robots.txt says of the use of pages; null: nothing
     throttle             INTEGER NOT NULL DEFAULT 0, -- 1: the delay follows the host's latency
     pace                 REAL NOT NULL DEFAULT 1,  -- that delay, in seconds
     least_pace           REAL NOT NULL DEFAULT 0,  -- raised by each burst of 429 or 503, never lowered

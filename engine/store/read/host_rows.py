@@ -19,7 +19,7 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     (SELECT total(failed) FROM sequences WHERE host = h.id AND kind = 'page'),
     h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status, h.records, h.records_rejected,
     coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency,
-    h.login
+    h.login, h.content_signal
 FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ?
 """
 _FIRST_HOSTS = f"{_HOSTS} ORDER BY h.id LIMIT +?"
@@ -74,6 +74,8 @@ class HostRow(Struct, frozen=True):
     operator_concurrency: int | None = None
     login: str = "off"
     """off, wanted (its pages wait for it), done or failed."""
+    content_signal: dict[str, str] = field(default_factory=dict)
+    """What its robots.txt says of the use of pages: by use, `yes` or `no`."""
 
     @property
     def bad_answers(self) -> int:
@@ -113,7 +115,7 @@ def count_running(db: Database, run: int) -> int:
 def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
     _, key, delay, concurrency, next_at, backoff, taken, waiting, done, failed, *counts = row
     strikes, throttled, errors, gone, blocked, robots, status, records, rejected, *speed = counts
-    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login = speed
+    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency, login, signal = speed
     now, running = boottime(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
 
     def seconds_until(moment: float | None) -> float | None:
@@ -126,5 +128,5 @@ def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
         records=records, rejected=rejected, failed=int(failed), gone=gone, answers=count_by_class(answers),
         bytes=received, p50=p50, p95=p95, recent_p50=tuple(orjson.loads(recent)) if recent else (), eta=eta,
         paused=bool(paused), operator_delay=operator_delay, operator_concurrency=operator_concurrency,
-        login=login.lower(),
+        login=login.lower(), content_signal=orjson.loads(signal) if signal else {},
     )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import field
+
 from engine import urls
 from engine.model.job import OPEN_STATES, JobKind, JobState, robots_key
 from engine.store.db.connector import Database
@@ -21,6 +23,8 @@ class RobotsResult(Effect):
     """The product token it was read for."""
     fetched_at: float | None = None
     """Wall clock, seconds since 1970; None: it could not be read."""
+    content_signal: dict[str, str] = field(default_factory=dict)
+    """What it says of the use of pages: by use, `yes` or `no`."""
 
 
 class RobotsWanted(Effect):
@@ -74,7 +78,7 @@ def write_results(commit: Commit, made: Sequence[tuple[JobOutcome, RobotsResult]
             host = hosts.find(commit.db, commit.run, urls.host_key(outcome.job.url)) or host
         hosts.set_robots(
             commit.db, host, robots.status, robots.text, robots.crawl_delay,
-            agent=robots.agent, fetched_at=robots.fetched_at,
+            agent=robots.agent, fetched_at=robots.fetched_at, content_signal=robots.content_signal,
         )  # fmt: skip
         commit.touched_hosts.add(host)
 

@@ -8,7 +8,7 @@ from msgspec.structs import asdict, replace
 
 from console.cli.options import common_options, run_option
 from console.cli.output import write_json, write_lines
-from console.format import describe_eta, plural
+from console.format import describe_eta, format_signal, plural
 from engine.errors import StorageError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _CODES_SHOWN = ("defs-rejected", "defs-saved", "jobs-ready", "run-failed")
 """Alarms that have lines of their own."""
+_MAX_SIGNAL_HOSTS = 4
 _MAX_ENDED_NODES = 4
 """Ended nodes that are listed if no node is alive."""
 
@@ -157,4 +158,17 @@ def _lines(view: "Snapshot", *, is_latest: bool) -> list[str]:
     for a in view.appenders:
         lines.append(f"  {a.name}: {plural(a.rows, 'row')}, {a.bytes} bytes  {a.path}".rstrip())
         lines += [f"    cannot be written, backlog {a.backlog}: {a.error}"] if a.error else []
-    return lines + report_lines(view)
+    return [*lines, *_signal_lines(view), *report_lines(view)]
+
+
+def _signal_lines(view: "Snapshot") -> list[str]:
+    """What the robots.txt of the hosts say of the use of pages: a line for each text, with its first hosts."""
+    hosts: dict[str, list[str]] = {}
+    for host in view.hosts:
+        if host.content_signal:
+            hosts.setdefault(format_signal(host.content_signal), []).append(host.host)
+    return [
+        f"  Content-Signal {text}: {', '.join(names[:_MAX_SIGNAL_HOSTS])}"
+        + (f" and {len(names) - _MAX_SIGNAL_HOSTS} more" if len(names) > _MAX_SIGNAL_HOSTS else "")
+        for text, names in hosts.items()
+    ]

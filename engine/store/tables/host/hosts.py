@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+import orjson
 from msgspec import Struct
 
 from engine.model.host import LoginRule
@@ -56,7 +57,8 @@ WHERE (strikes > 0 OR rest_reason IS NOT NULL) AND id IN (SELECT value FROM json
 """
 _REUSE_ROBOTS = f"""
 UPDATE hosts SET robots = 'KNOWN', robots_status = o.robots_status, robots_text = o.robots_text,
-    crawl_delay = o.crawl_delay, robots_fetched_at = o.robots_fetched_at, robots_agent = o.robots_agent
+    crawl_delay = o.crawl_delay, robots_fetched_at = o.robots_fetched_at, robots_agent = o.robots_agent,
+    content_signal = o.content_signal
 FROM (
     SELECT * FROM hosts WHERE key = :key AND origin = :origin AND robots_agent = :agent AND run < :run
         AND robots_fetched_at BETWEEN :now - {ROBOTS_MAX_AGE} AND :now
@@ -65,7 +67,8 @@ FROM (
 """
 _SET_ROBOTS = """
 UPDATE hosts SET robots = CASE robots WHEN 'OFF' THEN 'OFF' ELSE 'KNOWN' END,
-    robots_status = ?, robots_text = ?, crawl_delay = ?, robots_fetched_at = ?, robots_agent = ? WHERE id = ?
+    robots_status = ?, robots_text = ?, crawl_delay = ?, robots_fetched_at = ?, robots_agent = ?, content_signal = ?
+WHERE id = ?
 """
 _KEEP_ROBOTS = f"""
 UPDATE hosts SET robots = CASE robots WHEN 'OFF' THEN 'OFF' ELSE 'KNOWN' END
@@ -255,15 +258,17 @@ def write_failures(commit: Commit, made: Sequence[tuple[JobOutcome, HostFailure]
 
 def set_robots(
     db: Database, host: int, status: int, text: str, crawl_delay: float, *, agent: str = "",
-    fetched_at: float | None = None,
+    fetched_at: float | None = None, content_signal: dict[str, str] | None = None,
 ) -> None:  # fmt: skip
     """Store a robots.txt, so that the pages of the host can be leased. `crawl_delay`: its minimum delay in seconds.
 
-    `fetched_at` None: it could not be read; then an earlier copy stays in force.
+    `fetched_at` None: it could not be read; then an earlier copy stays in force. `content_signal`: what it says of the
+    use of pages, by use.
     """
     if fetched_at is None and db.all(_KEEP_ROBOTS, (host, time.time())):
         return
-    db.execute(_SET_ROBOTS, (status, text, crawl_delay, fetched_at, agent, host))
+    signal = orjson.dumps(content_signal).decode() if content_signal else None
+    db.execute(_SET_ROBOTS, (status, text, crawl_delay, fetched_at, agent, signal, host))
 
 
 def mark_guarded(db: Database, host: int) -> None:

@@ -10,6 +10,7 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.run import RunState
 from engine.robots.rules import is_readable
 from engine.store.db.filter import JobFilter
+from engine.store.read import host_rows
 from engine.store.tables.host import hosts
 from engine.store.tables.host.hosts import HostPolicy, StoredRobots
 from engine.store.tables.job import jobs, sequences
@@ -42,8 +43,11 @@ def lease_robots(store: StoreHarness, host: str = "a:80") -> LeasedJob:
     return job
 
 
+SIGNAL = {"search": "yes", "ai-train": "no"}
+
+
 def readable(job: LeasedJob, *, age: float = 0.0, delay: float = 0.0) -> JobOutcome:
-    result = RobotsResult(200, TEXT, delay, "us", time.time() - age)
+    result = RobotsResult(200, TEXT, delay, "us", time.time() - age, SIGNAL)
     return JobOutcome(job=job, state=JobState.DONE, attempts=1, effects=(result,))
 
 
@@ -55,6 +59,10 @@ def state(store: StoreHarness, host: str = "a:80") -> tuple[Any, ...] | None:
     return store.db.one(
         "SELECT robots, robots_status, robots_text FROM hosts WHERE run = ? AND key = ?", (store.run, host)
     )
+
+
+def signals(store: StoreHarness) -> dict[str, dict[str, str]]:
+    return {row.host: row.content_signal for row in host_rows.list_hosts(store.db, store.run, 9)}
 
 
 def next_run(store: StoreHarness, policy: HostPolicy = POLICY) -> None:
@@ -90,6 +98,7 @@ def test_a_new_run_takes_over_a_robots_txt_of_today(
     assert (status, text) == ((200, TEXT) if reused else (None, None))
     kinds = [kind for (kind,) in gated.db.all("SELECT kind FROM sequences WHERE run = ? ORDER BY id", (gated.run,))]
     assert ("robots" in kinds) is (policy.robots and not reused)
+    assert signals(gated)["a:80"] == (SIGNAL if reused else {})
     if reused:
         assert [job.terms.delay for job in gated.take("http://a/")] == [2.0]
 
@@ -125,8 +134,19 @@ def test_a_stale_one_is_asked_for_again_and_kept_while_it_cannot_be_read(gated: 
     assert copy.text == TEXT, "for pages that were leased before"
     result = gated.commit(unreadable(lease_robots(gated)))
     assert state(gated) == ("KNOWN", 200, TEXT)
+    assert signals(gated)["a:80"] == SIGNAL
     assert len(result.ring) == 1
     assert len(gated.take("http://a/")) == 1
+
+
+def test_the_content_signal_of_the_newest_copy_is_in_force(gated: StoreHarness) -> None:
+    gated.commit(readable(lease_robots(gated), age=23.5 * HOUR))
+    with gated.db.transaction():
+        robots.ask_stale_hosts(gated.db, gated.run, time.time())
+    assert signals(gated)["a:80"] == SIGNAL
+    job = lease_robots(gated)
+    gated.commit(JobOutcome(job=job, state=JobState.DONE, effects=(RobotsResult(404, "", 0.0, "us", time.time()),)))
+    assert signals(gated)["a:80"] == {}
 
 
 def test_one_that_cannot_be_read_for_a_month_closes_the_host(gated: StoreHarness) -> None:
