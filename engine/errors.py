@@ -52,12 +52,13 @@ class DefsError(CrawlError):
 
     exit_code = 2
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[Problem], *, command: str = "check") -> None:
+        """`command`: the one that finds them again."""
         count = sum(not p.warning for p in problems)
         super().__init__(
             "\n".join(map(str, problems)),
             f"{plural(count, 'problem')}; nothing was started or changed. "
-            "Fix the lines above and run `crawl-console check` again.",
+            f"Fix the lines above and run `crawl-console {command}` again.",
         )
         self.problems = problems
 

@@ -1,4 +1,4 @@
-"""Reads the page that `try` and `shell` work on: a URL, a file or stdin; and formats its rows."""
+"""Reads the page that `try`, `test` and `shell` work on: a URL, file or stored page; formats rows."""
 
 import re
 import sys
@@ -7,22 +7,91 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from console.cli.output import write_stderr
 from engine import urls
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
-from engine.preview.extraction_client import TrialDocument
+from engine.preview.extraction_client import ExtractionClient, TrialDocument
+from engine.preview.golden_tests import CONTENT_TYPES
 from engine.settings import Settings
 from engine.store.pages.documents import robots_tags
 
 if TYPE_CHECKING:
     from engine.http.response import FetchResponse
+    from engine.preview.page_trial import PageOrigin, PageTrial, TrialResult
 
-_CONTENT_TYPES = {
-    ".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html",
-    ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
-    ".csv": "text/csv", ".tsv": "text/tab-separated-values",
-}  # fmt: skip
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+class FoundPage(Struct, frozen=True, kw_only=True):
+    """A page, and how a crawl reaches it."""
+
+    document: TrialDocument
+    origin: "PageOrigin"
+    source: str | None = None
+    """The URL or FILE that was asked for; None: a stored page."""
+
+    def extract(self, trial: "PageTrial", definitions: Definitions, client: ExtractionClient) -> "TrialResult":
+        """The rows and links. Raises PageUnavailable, also if a login is missing."""
+        from engine.preview.page_trial import check_login, login_of
+
+        result = trial.run(self.document, self.origin)
+        rule = None if self.source is None else login_of(self.source, definitions)
+        if rule is not None and self.source is not None:
+            check_login(rule, self.source, self.document, result.page_kind, client)
+            write_stderr("the host of this page has a `login`; `try` and `test` do not log in")
+        return result
+
+
+def find_page(
+    source: str, url: str | None, data_def: str, definitions: Definitions, settings: Settings
+) -> FoundPage:  # fmt: skip
+    """The page of a URL or FILE, as a locator of the first group that uses the dataDef.
+
+    Raises PageUnavailable, UsageError.
+    """
+    from engine.preview.page_trial import groups_using, locator_origin
+
+    groups = groups_using(definitions, data_def)
+    document = read_source(source, url, definitions, settings, groups[0].name if groups else None)
+    _require_ok(document)
+    origin = locator_origin(definitions, data_def, document.url, settings)
+    return FoundPage(document=document, origin=origin, source=source)
+
+
+def find_stored_page(data: Path, job: int) -> FoundPage:
+    """The stored page of a job. Raises PageUnavailable, UsageError, StorageError."""
+    from console.client import require_database_path
+    from engine.preview.stored_pages import page_origin, stored_document
+    from engine.store.db.connector import Database, is_immutable
+    from engine.store.db.schema import PAGES
+    from engine.store.pages.documents import PageStore
+    from engine.store.read import worked_pages
+    from engine.store.tables.run import runs
+
+    path = require_database_path(data)
+    db = Database.open(path, read_only=True, immutable=is_immutable(path))
+    pages = PageStore(data, read_only=True, immutable=is_immutable(data / PAGES))
+    try:
+        page = worked_pages.get_by_job(db, job)
+        run = runs.latest(db) if page is None else runs.get(db, page.run)
+        if page is None or run is None:
+            raise UsageError(f"{data}: no page job {job}", "Give the id of a page job of this data directory.")
+        document = stored_document(pages, page)
+        _require_ok(document)
+        return FoundPage(document=document, origin=page_origin(page, run))
+    finally:
+        pages.close()
+        db.close()
+
+
+def _require_ok(document: TrialDocument) -> None:
+    from engine.model.retry_policy import classify_status
+
+    if classify_status(document.status) != "ok":
+        raise PageUnavailable(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such a page.")
 
 
 def read_source(
@@ -45,7 +114,7 @@ def read_source(
             raise UsageError(
                 f"--url {urls.without_credentials(url)}: not an http or https URL", "Write the whole URL: https://…"
             )
-    kind = _CONTENT_TYPES.get(Path(source).suffix.lower(), "")
+    kind = CONTENT_TYPES.get(Path(source).suffix.lower(), "")
     return TrialDocument(body=body, content_type=kind, url=address, fetched_at=time.time(), origin="file")
 
 

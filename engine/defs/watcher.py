@@ -7,6 +7,7 @@ files decides whether something changed, and it is also checked periodically.
 import contextlib
 import hashlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -62,6 +63,37 @@ def fingerprint_files(path: Path) -> str:
     for problem in problems.in_file_order(()):
         digest.update(str(problem).encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
+
+
+def iterate_saves(defs: Path) -> Iterator[None]:
+    """Yields at once, and after each save below the folder of the defs, golden tests included.
+
+    Ends with KeyboardInterrupt.
+    """
+    import watchfiles
+
+    folder = defs if defs.is_dir() else defs.parent
+    seen = _stamp(folder)
+    yield
+    for _ in watchfiles.watch(
+        folder, step=STEP_MS, debounce=DEBOUNCE_MS, rust_timeout=int(RESCAN_SECONDS * 1000), yield_on_timeout=True
+    ):
+        stamp = _stamp(folder)
+        if stamp != seen:
+            seen = stamp
+            yield
+
+
+def _stamp(folder: Path) -> list[tuple[str, int, int]]:
+    """The names, times and sizes of all files that an editor or `test` may have saved."""
+    stamp = []
+    for at, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+        for path in (Path(at, name) for name in names if not name.startswith(".")):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                stamp.append((str(path), status.st_mtime_ns, status.st_size))
+    return sorted(stamp)
 
 
 class DefsWatcher(threading.Thread, Generic[Prepared]):

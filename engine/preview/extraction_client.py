@@ -8,6 +8,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -32,14 +33,16 @@ from engine.node.extraction.page_extraction import (
     apply_data_defs,
     parse_page,
 )
-from engine.node.extraction.plugin_worker import PluginWorker
-from engine.node.extraction.process_pool import ExtractionPool
 from engine.node.extraction.request import ExtractionRequest
 from engine.node.extraction.task import PageTask
 from engine.processes.launcher import OwnTemplate
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.urls import QueryStripper
+
+if TYPE_CHECKING:  # cheap pages need none of them, and both are slow to import
+    from engine.node.extraction.plugin_worker import PluginWorker
+    from engine.node.extraction.process_pool import ExtractionPool
 
 
 class TrialDocument(Struct, frozen=True, kw_only=True):
@@ -130,6 +133,8 @@ class ExtractionClient:
         task = _page_task(document, key, [data_def.name] * len(tasks), tasks, context)
         runner, pool = self._start()
         if self._worker is None:
+            from engine.node.extraction.plugin_worker import PluginWorker
+
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="crawl-console-plugins-")))
             self._worker = PluginWorker(pool, folder)
         with _explained(document.url):
@@ -168,8 +173,10 @@ class ExtractionClient:
         runner, pool = self._start()
         return runner.run(pool.work(request))
 
-    def _start(self) -> tuple[asyncio.Runner, ExtractionPool]:
+    def _start(self) -> "tuple[asyncio.Runner, ExtractionPool]":
         if self._runner is None or self._pool is None:
+            from engine.node.extraction.process_pool import ExtractionPool
+
             self._runner = asyncio.Runner()
             self._pool = ExtractionPool(self._template, self._limits, max_children=1)
         return self._runner, self._pool

@@ -5,7 +5,7 @@ No network, no database. What a page may cost is limited as in a crawl.
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -56,6 +56,15 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     """Doubts about values; a crawl reports them as warnings."""
     unfollowed: tuple[str, ...] = ()
     """Links that a crawl would not follow, each with the reason."""
+    counts: tuple[RecordCounts, ...] = ()
+    """How its records were filled."""
+
+
+def describe_rejections(result: TrialResult) -> Iterator[str]:
+    """A line for each rejected record."""
+    for rejection in result.rejected:
+        field = f".{rejection.field}" if rejection.field else ""
+        yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
 
 
 def find_data_def(definitions: Definitions, name: str) -> DataDef:
@@ -99,7 +108,7 @@ def check_login(rule: LoginRule, url: str, document: TrialDocument, kind: str, c
         return
     raise PageUnavailable(
         f"{urls.without_credentials(url)}: {problem}",
-        "`try` does not log in: give a page that a crawl has stored with --job ID, or a saved FILE.",
+        "`try` and `test` do not log in: give a page that a crawl has stored with --job ID, or a saved FILE.",
     )
 
 
@@ -147,8 +156,9 @@ class PageTrial:
         kind, extracted = self._client.extract(document, self._definitions, self._data_def, context)
         warnings = [warning.text for warning in extracted.warnings]
         rows = tuple(row for _, rows in extracted.rows for row in rows)
+        counts = tuple(counted for _, counted in extracted.counts)
         if self._explains_links:
-            warnings += filter(None, [self._describe_unmatched(document, [counts for _, counts in extracted.counts])])
+            warnings += filter(None, [self.describe_unmatched(document, counts)])
         faults = [fault for fault in extracted.faults if not fault.startswith(NOT_FOLLOWED)]
         unfollowed = [fault.removeprefix(NOT_FOLLOWED) for fault in extracted.faults if fault.startswith(NOT_FOLLOWED)]
         too_deep = [link for link in extracted.links if not self._is_within_depth(link, origin)]
@@ -163,9 +173,10 @@ class PageTrial:
             faults=tuple(faults),
             warnings=tuple(warnings),
             unfollowed=tuple(unfollowed),
+            counts=counts,
         )
 
-    def _describe_unmatched(self, document: TrialDocument, counts: Sequence[RecordCounts]) -> str:
+    def describe_unmatched(self, document: TrialDocument, counts: Sequence[RecordCounts]) -> str:
         """The first selector of block and fields that matches nothing on the page; empty if each matches something."""
         data_def, missing = self._data_def, Counter[str]()
         records = sum(counted.records for counted in counts)

@@ -190,11 +190,11 @@ def test_try_does_not_extract_the_page_for_visitors(
     done = try_here("page", f"http://127.0.0.1:{site.port}/page/1", code=1)
     assert done.out == ""
     assert ("redirected to the login page" if to_login else "the page lacks `check` (.logout)") in done.err
-    assert "`try` does not log in" in done.err
+    assert "`try` and `test` do not log in" in done.err
     site["/free"] = html("<b>7</b><a class=logout>out</a>")
     open_page = try_here("page", f"http://127.0.0.1:{site.port}/free")
     assert json_rows(open_page)[0]["n"] == "7"
-    assert "the host of this page has a `login`; `try` does not log in" in open_page.err
+    assert "the host of this page has a `login`; `try` and `test` do not log in" in open_page.err
     assert member_site.logins == 0
 
 

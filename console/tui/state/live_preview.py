@@ -16,6 +16,8 @@ from console.format import plan_lines, plural
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Span
 from engine.defs.loader import load
+from engine.defs.problems import Problems
+from engine.defs.yaml.sources import list_paths
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.preview.extraction_client import ExtractionClient
@@ -63,7 +65,7 @@ class LivePreview:
 
 def list_def_files(defs: Path) -> list[tuple[Path, os.stat_result]]:
     """The def files by path; a file that vanishes meanwhile is left out."""
-    paths = [defs] if defs.is_file() else sorted(p for p in defs.rglob("*") if p.suffix in (".yml", ".yaml"))
+    paths = [defs] if defs.is_file() else list_paths(defs, Problems())
     files = []
     for path in paths:
         with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -231,6 +232,22 @@ def _parse_duration(text: str) -> float:
         raise ValueInvalid("bad-duration", message) from error
 
 
+def _page_address_problem(text: str) -> str | None:
+    if urls.is_http_url(text) or is_file_url(text):
+        return url_problem(text)
+    return f"must be the whole URL of the page, not {text!r}"
+
+
+def _parse_moment(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = datetime.min
+    if moment.tzinfo is None:
+        raise ValueInvalid("bad-time", f"must be a time in UTC such as 2026-01-31T09:05:00Z, not {text!r}")
+    return moment.timestamp()
+
+
 def _parse_percentage(text: str) -> float:
     try:
         return parse_share(text)
@@ -323,6 +340,8 @@ KINDS: Mapping[str, ValueKind] = {
     "index": ValueKind(parse=_parse_index),
     "index range": ValueKind(parse=_parse_index_range),
     "duration": ValueKind((_NOT_BLANK,), parse=_parse_duration),
+    "page address": _text(("bad-url", _page_address_problem)),
+    "moment": ValueKind((_NOT_BLANK,), parse=_parse_moment),
     "percentage": ValueKind((_NOT_BLANK,), parse=_parse_percentage),
 }
 """By the names that `engine.model.declaration` gives them."""

@@ -11,6 +11,8 @@ from engine.errors import reason_of
 from engine.model.stored_form import SourcePosition
 
 SUFFIXES = (".yml", ".yaml")
+TESTS_FOLDER = "tests"
+"""Directly below the defs directory: it holds golden tests, and none of its files is read as defs."""
 MAX_BYTES = 4_000_000
 
 
@@ -53,15 +55,20 @@ def read(root: Path, problems: Problems) -> list[DefFile]:
     except (OSError, ValueError) as error:
         problems.add(at, "unreadable", f"cannot access this path: {reason_of(error).lower()}")
         return []
-    paths = _list_files(root, root, problems) if is_folder else [root]
+    paths = list_paths(root, problems) if is_folder else [root]
     if not paths and not problems.has_errors:
         problems.add(at, "no-defs", f"'{root.absolute()}' has no .yml or .yaml file; put your defs there")
     def_files = (_read_file(path, format_display_path(root, path), problems) for path in paths)
     return [source for source in def_files if source is not None]
 
 
-def _list_files(root: Path, folder: Path, problems: Problems) -> list[Path]:
-    """Def files in path order. Skips names with a leading dot, which belong to editors and tools."""
+def tests_folder(root: Path) -> Path:
+    """Where the golden tests of a defs directory, or of a single defs file, are."""
+    return (root if root.is_dir() else root.parent) / TESTS_FOLDER
+
+
+def list_paths(root: Path, problems: Problems) -> list[Path]:
+    """Def files of a directory in path order. Skips golden tests, and the dotted names of editors and tools."""
     found_paths: list[Path] = []
 
     def add_problem(error: OSError) -> None:
@@ -70,8 +77,10 @@ def _list_files(root: Path, folder: Path, problems: Problems) -> list[Path]:
             place, "unreadable", f"cannot list this directory: {reason_of(error).lower()}; check its permissions"
         )
 
-    for at, folders, files in os.walk(folder, onerror=add_problem):
+    for at, folders, files in os.walk(root, onerror=add_problem):
         folders[:] = [name for name in folders if not name.startswith(".")]
+        if Path(at) == root and TESTS_FOLDER in folders:
+            folders.remove(TESTS_FOLDER)
         for name in [name for name in folders if name.endswith(SUFFIXES)]:
             folders.remove(name)
             place = SourcePosition(format_display_path(root, Path(at, name)), 1, 1)

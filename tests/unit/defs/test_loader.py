@@ -27,6 +27,17 @@ def write_defs(folder: Path, **files: str) -> Path:
     return defs
 
 
+def test_golden_tests_are_no_defs(tmp_path: Path) -> None:
+    """Only the folder `tests` of the defs directory itself is left out."""
+    defs = write_defs(tmp_path, shop=small(), deeper__tests__hosts="hosts: {a.example: {delay: 1}}")
+    files = load(defs).definitions.files
+    (defs / "tests" / "tea").mkdir(parents=True)
+    (defs / "tests" / "tea" / "meta.yml").write_text("url: http://a.example/\n")
+    (defs / "tests" / "note.yml").write_text("[")
+    assert load(defs).definitions.files == files
+    assert len(files) == 2
+
+
 def problems(path: Path) -> list[Problem]:
     with pytest.raises(DefsError) as caught:
         load(path)

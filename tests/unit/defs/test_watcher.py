@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import LoadedDefs, load
-from engine.defs.watcher import DefsWatcher, LoadResult, fingerprint_files
+from engine.defs.watcher import DefsWatcher, LoadResult, fingerprint_files, iterate_saves
 from engine.model.fingerprint import PreparedDefs
 
 GOOD = """\
@@ -59,6 +59,18 @@ def test_a_save_is_reported_once(watcher: DefsWatcher[str], folder: Path) -> Non
 
 def test_unchanged_defs_are_not_reported(watcher: DefsWatcher[str]) -> None:
     assert wait_for_result(watcher, 1.5) is None
+
+
+def test_saves_of_defs_and_golden_tests_are_told_one_by_one(folder: Path) -> None:
+    saves = iterate_saves(folder)
+    next(saves)
+    (folder / "a.yml").write_text(GOOD.format(n=10))  # between the first test run and the watch
+    next(saves)
+    (folder / ".swap").write_text("an editor's")
+    (folder / "tests" / "tea").mkdir(parents=True)
+    for text in ("{}", '{"a": 1}'):
+        (folder / "tests" / "tea" / "rows.jsonl").write_text(text)
+        next(saves)
 
 
 def test_a_request_is_answered_without_changes(watcher: DefsWatcher[str]) -> None:

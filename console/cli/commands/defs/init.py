@@ -20,6 +20,7 @@ _DEFS_TEMPLATE = f"""\
 #   crawl-console check                         reports every problem, with its line
 #   crawl-console try book URL                  shows the rows of one page; nothing is stored
 #   crawl-console run --no-ui --max-pages 20    a first crawl; rows are in data/output/latest
+#   crawl-console test --record URL --data-def book    keeps a page and its rows; `crawl-console test` compares
 
 locatorGroups:                    # where to start
   books:

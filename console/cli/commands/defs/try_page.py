@@ -13,12 +13,12 @@ import click
 from console.cli.options import Number, base_url_option, common_options, defs_option, load_defs
 from console.cli.output import write_json, write_stderr
 from console.format import plural
-from engine.errors import PageUnavailable, UsageError
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from engine.model.record import ExtractedLink
     from engine.preview.extraction_client import TrialDocument
-    from engine.preview.page_trial import PageOrigin, TrialResult
+    from engine.preview.page_trial import TrialResult
 
 
 @click.command("try")
@@ -35,11 +35,10 @@ def try_(
     as_json: bool, data: Path, assigned: dict[str, str],
 ) -> int:  # fmt: skip
     """Show the rows and links of one page; nothing is queued or stored."""
-    from console.cli.page_source import read_source, row_lines
+    from console.cli.page_source import find_page, find_stored_page, row_lines
     from engine.defs.builders.table_settings import complete_tables
-    from engine.model.retry_policy import classify_status
     from engine.preview.extraction_client import ExtractionClient
-    from engine.preview.page_trial import PageTrial, check_login, find_data_def, groups_using, locator_origin, login_of
+    from engine.preview.page_trial import PageTrial, find_data_def
 
     if source is None and job is None and "://" in data_def:
         raise UsageError("which dataDef?", f"It comes first: `crawl-console try DATADEF {data_def}`.")
@@ -48,21 +47,13 @@ def try_(
     definitions, settings = load_defs(defs, assigned, base_url=base_url)
     definitions = complete_tables(definitions, settings)
     target = find_data_def(definitions, data_def)
-    rule = None
     if job is not None:
-        document, origin = _read_stored(data, job)
+        page = find_stored_page(data, job)
     else:
-        groups = groups_using(definitions, data_def)
-        document = read_source(str(source), url, definitions, settings, groups[0].name if groups else None)
-        origin = locator_origin(definitions, data_def, document.url, settings)
-        rule = login_of(str(source), definitions)
-    if classify_status(document.status) != "ok":
-        raise PageUnavailable(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such a page.")
+        page = find_page(str(source), url, data_def, definitions, settings)
+    document = page.document
     with ExtractionClient(settings) as client:
-        result = PageTrial(definitions, target, client, explains_links=True).run(document, origin)
-        if rule is not None:
-            check_login(rule, str(source), document, result.page_kind, client)
-            write_stderr("the host of this page has a `login`; `try` does not log in")
+        result = page.extract(PageTrial(definitions, target, client, explains_links=True), definitions, client)
     code = int(any(step.outcome == "error" for step in result.results))  # a crawl would fail the page
     if as_json:
         write_json(_trial_as_dict(document, result))
@@ -74,29 +65,6 @@ def try_(
     if document.url.startswith("file:") and target.links and not result.links:
         write_stderr("relative links of a file need its address: give --url")
     return code
-
-
-def _read_stored(data: Path, job: int) -> "tuple[TrialDocument, PageOrigin]":
-    from console.client import require_database_path
-    from engine.preview.stored_pages import page_origin, stored_document
-    from engine.store.db.connector import Database, is_immutable
-    from engine.store.db.schema import PAGES
-    from engine.store.pages.documents import PageStore
-    from engine.store.read import worked_pages
-    from engine.store.tables.run import runs
-
-    path = require_database_path(data)
-    db = Database.open(path, read_only=True, immutable=is_immutable(path))
-    pages = PageStore(data, read_only=True, immutable=is_immutable(data / PAGES))
-    try:
-        page = worked_pages.get_by_job(db, job)
-        run = runs.latest(db) if page is None else runs.get(db, page.run)
-        if page is None or run is None:
-            raise UsageError(f"{data}: no page job {job}", "Give the id of a page job of this data directory.")
-        return stored_document(pages, page), page_origin(page, run)
-    finally:
-        pages.close()
-        db.close()
 
 
 def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str, Any]:
@@ -150,14 +118,13 @@ def _describe_link(link: "ExtractedLink") -> str:
 
 def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator[str]:
     from engine.extract.links.link_explanations import NO_LINK
+    from engine.preview.page_trial import describe_rejections
 
     for link in result.links:
         yield _describe_link(link)
     for text in result.unfollowed:
         yield text if text.startswith(NO_LINK) else f"not followed: {text}"
-    for rejection in result.rejected:
-        field = f".{rejection.field}" if rejection.field else ""
-        yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
+    yield from describe_rejections(result)
     for fault in result.faults:
         yield f"{document.url}: {fault}"
     yield from (f"warning: {text}" for text in result.warnings)

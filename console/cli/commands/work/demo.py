@@ -13,6 +13,7 @@ import click
 
 from console.cli.options import Number, common_options, summary_option
 from console.terminal import interactive
+from engine.defs.yaml.sources import tests_folder
 from engine.errors import CrawlError
 from engine.model import bounds
 
@@ -155,6 +156,7 @@ def copy_defs() -> Path:
             copy.mkdir()
             for path in sorted(demo_defs().glob("*.yml")):
                 shutil.copyfile(path, copy / path.name)
+            shutil.copytree(tests_folder(demo_defs()), tests_folder(copy), copy_function=shutil.copyfile)
             shutil.copyfile(Path(__file__).resolve().parents[3] / "demo" / _TOWN_DEFS, copy / _TOWN_DEFS)
             (copy / _TOWN_URLS).write_text("# written by each demo\n")
             copy.rename(folder)  # whole or not at all

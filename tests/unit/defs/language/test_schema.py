@@ -34,7 +34,7 @@ def blocks(path: Path) -> list[str]:
 
 
 EXAMPLES = [
-    *(path.read_text("utf-8") for path in sorted((ROOT / "defs").rglob("*.yml"))),
+    *(path.read_text("utf-8") for path in sorted((ROOT / "defs").glob("*.yml"))),
     *blocks(ROOT / "README.md"),
     *(block for page in [ROOT / "docs" / "defs.md", *(ROOT / "docs" / "defs").glob("*.md")] for block in blocks(page)),
 ]
