@@ -1,12 +1,12 @@
 """Exports the rows of a dataDef from the database, in the formats of outputs. Works at any time."""
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from engine.append.formats.sqlite import OutputTable, fill_table
 from engine.append.formats.writer import Batch, create_encoder, create_writer
 from engine.append.loop.only_new import OnlyNewFilter, SeenRows
 from engine.model.output_type import default_delimiter
@@ -17,6 +17,8 @@ from engine.store.tables.row import rows
 from engine.store.tables.run.runs import Run
 
 BATCH_ROWS = 2_000
+FillTable = Callable[[Path, str, Mapping[str, Any], Iterable[Batch]], int]
+"""Writes rows to a new table of a database: its path, the table's name, the settings of an output, and the rows."""
 
 
 def export(
@@ -49,24 +51,22 @@ def export(
     return count
 
 
-def export_sqlite(
+def export_table(
     db: Database,
     run_seq: int,
     data_def: str,
-    columns: Sequence[str],
-    joins: Mapping[str, str],
+    settings: Mapping[str, Any],
+    format: str,  # noqa: A002 - the name of the option
     path: Path,
     *,
-    types: Mapping[str, str] | None = None,
     seen_rows: SeenRows | None = None,
 ) -> int:
     """Write the rows of a dataDef to a table of that name in the database at `path`; returns how many.
 
     Replaces a table of that name; others stay. Raises StorageError if `path` is not a database.
     """
-    return fill_table(
-        path, OutputTable(data_def, columns, joins, types), read_batches(db, run_seq, data_def, seen_rows)
-    )
+    fill_table: FillTable = import_module(f"engine.append.formats.{format}").fill_table
+    return fill_table(path, data_def, settings, read_batches(db, run_seq, data_def, seen_rows))
 
 
 def rewrite_output(db: Database, data: Path, run: Run, output: Output) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-OutputTypeName = Literal["csv", "jsonl", "scoopi", "sqlite"]
+OutputTypeName = Literal["csv", "jsonl", "scoopi", "sqlite", "duckdb"]
 
 
 class OutputType(Struct, frozen=True, kw_only=True):
@@ -17,6 +17,8 @@ class OutputType(Struct, frozen=True, kw_only=True):
     """File suffixes without the dot; new files get the first one."""
     shared_file: bool = False
     """Whether one file can hold the rows of several dataDefs."""
+    typed: bool = False
+    """Whether its columns have the types of the fields, and of list items."""
 
 
 SCOOPI: Literal["scoopi"] = "scoopi"
@@ -28,6 +30,7 @@ OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
         "jsonl": OutputType(name="jsonl", suffixes=("jsonl",)),
         SCOOPI: OutputType(name="scoopi", suffixes=("txt",)),
         "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
+        "duckdb": OutputType(name="duckdb", suffixes=("duckdb",), shared_file=True, typed=True),
     }
 )
 _BY_SUFFIX = tuple(type_ for type_ in OUTPUT_TYPES.values() if type_.name != SCOOPI)
@@ -44,6 +47,11 @@ def default_delimiter(type_: str) -> str:
 def is_shared_file(type_: str) -> bool:
     """Whether one file of a type can hold the rows of several dataDefs; False for plugin types."""
     return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].shared_file
+
+
+def is_typed(type_: str) -> bool:
+    """Whether the columns of a type have the types of the fields; False for plugin types."""
+    return type_ in OUTPUT_TYPES and OUTPUT_TYPES[type_].typed
 
 
 def output_type_for_suffix(suffix: str) -> OutputType | None:

@@ -23,6 +23,11 @@ _LIBRARIES: Mapping[Extra, str] = MappingProxyType(
 """By extra the module that its library gives."""
 
 
+def extra_of_output(type_: str) -> Extra | None:
+    """The extra of an output type, which has the type's name; None: the type needs no further library."""
+    return next((extra for extra in _LIBRARIES if extra == type_), None)
+
+
 def has_extra(extra: Extra) -> bool:
     """Whether the library is installed; it is not imported."""
     return find_spec(_LIBRARIES[extra]) is not None

@@ -8,7 +8,14 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions, Field
-from engine.model.output_type import OUTPUT_TYPES, default_delimiter, describe_suffixes, output_type_for_suffix
+from engine.model.output_type import (
+    OUTPUT_TYPES,
+    default_delimiter,
+    describe_suffixes,
+    is_typed,
+    output_type_for_suffix,
+)
+from engine.runtime.extras import extra_of_output, require_extra
 from engine.store.db.connector import Database
 from engine.store.tables.output import deliveries, outputs
 from engine.store.tables.output.outputs import Output
@@ -110,6 +117,7 @@ def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> d
         }
         | ({"escape_formulas": True} if appender.escape_formulas else {})
         | ({"include_tags": True} if appender.include_tags else {})
+        | ({"item_types": _item_types(data_def)} if is_typed(appender.type) else {})
         | _class_settings(data_def, appender)
     )
 
@@ -133,8 +141,12 @@ def _class_settings(data_def: DataDef, appender: AppenderDef) -> dict[str, Any]:
         "options": dict(appender.options or {}),
         "limit": appender.limit,
         "code": appender.code,
-        "item_types": {field.name: _item_type(field) for field in data_def.fields if field.is_list or field.fields},
+        "item_types": _item_types(data_def),
     }
+
+
+def _item_types(data_def: DataDef) -> dict[str, Any]:
+    return {field.name: _item_type(field) for field in data_def.fields if field.is_list or field.fields}
 
 
 def _item_type(field: Field) -> Any:
@@ -147,6 +159,9 @@ def appender_for_file(output_file: Path) -> AppenderDef:
     type_ = output_type_for_suffix(output_file.suffix)
     if type_ is None:
         raise UsageError(f"-o {output_file}: unknown suffix '{output_file.suffix}'", f"Use {describe_suffixes()}.")
+    extra = extra_of_output(type_.name)
+    if extra is not None:
+        require_extra(extra, f"-o {output_file}")
     return AppenderDef(name="flag", type=type_.name, delimiter=default_delimiter(type_.name))
 
 

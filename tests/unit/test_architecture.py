@@ -159,8 +159,15 @@ SQL = re.compile(
     r"|CREATE\s+(TEMP\s+)?(TABLE|INDEX|TRIGGER|VIEW)\s|DROP\s+(TABLE|INDEX)\s|PRAGMA\s+\w|BEGIN\s+IMMEDIATE|WITH\s+\w+\s+AS\s)",
     re.DOTALL,
 )
-SQL_OWNERS = ("engine.store.", "engine.append.formats.sqlite", "engine.queue")
-"""The store; the file of the sqlite output; `queue.db`, which is Huey's own file."""
+SQL_OWNERS = (
+    "engine.store.",
+    "engine.append.formats.sqlite",
+    "engine.append.formats.duckdb",
+    "engine.append.formats.typed_table",
+    "engine.append.send.postgres",
+    "engine.queue",
+)
+"""The store; outputs that are databases; `queue.db`, which is Huey's own file."""
 
 
 def texts(tree: ast.Module) -> list[str]:
@@ -182,7 +189,7 @@ def test_sql_is_recognized():
     assert not any(map(SQL.match, ["Select a page", "UPDATE", "from here", "Delete from the list"]))
 
 
-def test_sql_is_only_in_the_store_and_the_sqlite_output():
+def test_sql_is_only_in_the_store_and_in_outputs_that_are_databases():
     elsewhere = {
         name: [text for text in texts(tree) if SQL.match(text)]
         for name, (_, tree) in sources().items()

@@ -61,6 +61,19 @@ def join_fields(fields: Mapping[str, str]) -> str:
     return "{" + ",".join([f"{encode_basestring(name)}:{value}" for name, value in fields.items()]) + "}"
 
 
+def encode_value(value: Any) -> str:
+    """A decoded value as JSON text: the numbers of `decode_values` keep their digits."""
+    if isinstance(value, NumberLiteral):
+        return str(value)
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, list):
+        return "[" + ",".join([encode_value(item) for item in value]) + "]"
+    if isinstance(value, dict):
+        return join_fields({name: encode_value(item) for name, item in value.items()})
+    return json.dumps(value)
+
+
 def select_fields(row: str, names: Iterable[str]) -> str:
     """A row with these fields alone, in this order."""
     fields = split_fields(row)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.append.formats.row_json import NumberLiteral, decode_values, is_nested, split_fields, to_one_line
+from engine.append.formats.table_names import quote_name, unique_names
 from engine.append.formats.writer import Batch, FileState
 from engine.errors import StorageError
 from engine.model.record import to_text
@@ -48,15 +49,15 @@ class OutputTable:
         self._columns = tuple(columns)
         self._joins = dict(joins or {})
         self._types = dict(types or {})
-        self.id_column, *self.column_names = _unique_names((ID_COLUMN, *columns))
-        self.quoted_name = _quote(name)
+        self.id_column, *self.column_names = unique_names((ID_COLUMN, *columns))
+        self.quoted_name = quote_name(name)
 
     def create_sql(self) -> str:
         """The CREATE TABLE statement."""
-        columns = [f"{_quote(self.id_column)} INTEGER PRIMARY KEY"]
+        columns = [f"{quote_name(self.id_column)} INTEGER PRIMARY KEY"]
         for name, column in zip(self.column_names, self._columns, strict=True):
             type_ = self._types.get(column)
-            columns.append(_quote(name) + (f" {_AFFINITIES.get(type_, 'TEXT')}" if type_ else ""))
+            columns.append(quote_name(name) + (f" {_AFFINITIES.get(type_, 'TEXT')}" if type_ else ""))
         return f"CREATE TABLE {self.quoted_name} ({', '.join(columns)})"
 
     def insert_sql(self) -> str:
@@ -101,8 +102,8 @@ class TableReader:
 
     def __init__(self, path: Path, table: OutputTable) -> None:
         self._table = table
-        self._select = f"SELECT * FROM {table.quoted_name} WHERE {_quote(table.id_column)} > ? AND "
-        self._select += f"{_quote(table.id_column)} <= ? ORDER BY 1"
+        self._select = f"SELECT * FROM {table.quoted_name} WHERE {quote_name(table.id_column)} > ? AND "
+        self._select += f"{quote_name(table.id_column)} <= ? ORDER BY 1"
         self._db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_BUSY_SECONDS)
         self._expected = Database(sqlite3.connect(":memory:", isolation_level=None), path, 0)
         self._expected.execute(table.create_sql())
@@ -221,7 +222,7 @@ class SqliteWriter:
             recorded = db.one(_SELECT_CURSOR, (self._table.name, self._run))
             if recorded is None:
                 return False
-            delete_newer = f"DELETE FROM {self._table.quoted_name} WHERE {_quote(self._table.id_column)} > ?"
+            delete_newer = f"DELETE FROM {self._table.quoted_name} WHERE {quote_name(self._table.id_column)} > ?"
             rows = int(recorded[1]) - int(db.execute(delete_newer, (output.cursor,)).rowcount)
             if rows != output.rows:
                 return False
@@ -268,14 +269,14 @@ def table_of(output: Output) -> OutputTable:
     return OutputTable(output.data_def, settings["columns"], settings.get("joins"), settings.get("types"))
 
 
-def fill_table(path: Path, table: OutputTable, batches: Iterable[Batch]) -> int:
+def fill_table(path: Path, name: str, settings: Mapping[str, Any], batches: Iterable[Batch]) -> int:
     """Write rows to a new table of the database at `path`, replacing one of that name; returns how many.
 
     Raises StorageError if it cannot be written.
     """
     import sqlite_utils  # slow: only exports import it
 
-    count = 0
+    table, count = OutputTable(name, settings["columns"], settings.get("joins")), 0
 
     def records() -> Iterator[dict[str, Any]]:
         nonlocal count
@@ -298,28 +299,9 @@ def fill_table(path: Path, table: OutputTable, batches: Iterable[Batch]) -> int:
     return count
 
 
-def _unique_names(names: Sequence[str]) -> list[str]:
-    """The names, made unique without regard to case, as SQLite compares them."""
-    taken = {name.casefold() for name in names[1:]}
-    unique: list[str] = []
-    seen: set[str] = set()
-    for position, name in enumerate(names):
-        candidate, number = name, 1
-        while candidate.casefold() in seen or ((position == 0 or number > 1) and candidate.casefold() in taken):
-            number += 1
-            candidate = f"{name}_{number}"
-        seen.add(candidate.casefold())
-        unique.append(candidate)
-    return unique
-
-
 def _encodable(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _is_damaged(error: StorageError) -> bool:
     return ": damaged (" in error.message
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -11,6 +11,7 @@ from engine.model.definition import AppenderKind
 from engine.model.output_type import OUTPUT_TYPES, SCOOPI, SENDER_TYPES
 from engine.plugins.catalog import Catalog
 from engine.plugins.plugin_class import METHODS, PluginClass
+from engine.runtime.extras import extra_of_output, has_extra, install_hint
 
 _CSV_KEYS, _FILE_KEYS, _CLASS_KEYS = (
     frozenset({"delimiter", "escapeFormulas"}),
@@ -41,6 +42,10 @@ def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
 def _check_type(node: YamlNode, catalog: Catalog, problems: Problems) -> AppenderKind | None:
     """What the type is; None, with a problem, if no such type or class exists."""
     type_ = node.get("type")
+    extra = None if type_ is None else extra_of_output(type_.text)
+    if type_ is not None and extra is not None and not has_extra(extra):
+        message = f"`type: {extra}` needs a library that is not installed; install it: {install_hint(extra)}"
+        problems.add(type_.place, "missing-library", message)
     if type_ is None or type_.kind != "scalar" or not type_.text.strip() or type_.text in OUTPUT_TYPES:
         return "built-in"  # a value that is not a text is reported as such
     if type_.text in SENDER_TYPES:

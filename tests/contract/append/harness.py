@@ -26,8 +26,13 @@ from engine.store.tables.run import nodes, runs, supervisors, versions
 from engine.supervise.nodes.appender_process import APPENDER_ENTRY
 from tests.templates import SupervisedProcess
 
-TYPES = ("csv", "jsonl", "sqlite")
-ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
+TYPES = ("csv", "jsonl", "sqlite", "duckdb")
+ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db", "duckdb": "duckdb"}
+FIELD_TYPES = {
+    "types": {"title": "str", "price": "decimal", "stock": "bool"},
+    "item_types": {"tags": "str", "parts": {"n": "int"}},
+}
+"""What typed outputs are declared with."""
 COLUMNS = ("title", "price", "stock", "tags", "parts")
 
 
@@ -67,12 +72,16 @@ class Harness:
             self.declare(name)
 
     def declare(self, name: str, columns: Iterable[str] = COLUMNS, path: Path | None = None, **more: Any) -> None:
-        settings = {"columns": list(columns), "joins": {"tags": ";"}, "delimiter": ",", **more}
+        settings = self.settings(columns, **more)
         with self.db.transaction():
             outputs.ensure(
                 self.db, self.run.seq, appender="rows", type_=self.type, data_def=name,
                 path=str(path or self.path(name)), settings=settings,
             )  # fmt: skip
+
+    def settings(self, columns: Iterable[str] = COLUMNS, **more: Any) -> dict[str, Any]:
+        types = FIELD_TYPES if self.type == "duckdb" else {}
+        return {"columns": list(columns), "joins": {"tags": ";"}, "delimiter": ",", **types, **more}
 
     def path(self, name: str = "book") -> Path:
         return self.folder / "output" / self.run.id / f"{name}.{ENDINGS[self.type]}"
@@ -178,7 +187,11 @@ def encoded(type_: str, value: Any) -> Any:
     """A value as an output of this type has it."""
     if type_ == "jsonl":
         return value
+    if type_ == "duckdb" and not isinstance(value, list):
+        return f"{value:.9f}" if isinstance(value, Decimal) else value
     if isinstance(value, list):
+        if type_ == "duckdb" and (not value or isinstance(value[0], str)):
+            return value
         nested = any(isinstance(item, dict) for item in value)
         return stored_json(value) if nested else ";".join(value)  # type: ignore[arg-type]
     if type_ == "sqlite":
@@ -205,8 +218,26 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
         lines = [json.loads(line, parse_float=Decimal) for line in text.split("\n")[:-1]]
         assert all(set(line) <= set(columns) for line in lines)
         return [[line.get(c) for c in columns] for line in lines]
+    if type_ == "duckdb":
+        with _open_duckdb(path) as duck:
+            found = duck.execute(f'SELECT * FROM "{name}" ORDER BY 1').fetchall()
+        return [[str(value) if isinstance(value, Decimal) else value for value in row[1:]] for row in found]
     with closing(sqlite3.connect(path)) as db:
         return [list(row[1:]) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')]
+
+
+def _open_duckdb(path: Path) -> Any:
+    """The database, as soon as an appender process has closed it."""
+    import duckdb
+
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return duckdb.connect(path, config={"threads": 1})
+        except duckdb.IOException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def wait_started(harness: Harness, epoch: int) -> bool:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.export import export, export_sqlite
+from engine.append.export import export, export_table
 from engine.errors import CrawlError, StorageError
 from engine.store.db.connector import sqlite3
 from tests.contract.append.harness import COLUMNS, Harness, books, read
 
 JOINS = {"tags": ";"}
+SETTINGS = {"columns": COLUMNS, "joins": JOINS}
 
 
 @pytest.mark.parametrize("format_", ["csv", "jsonl"])
@@ -33,17 +34,17 @@ def test_an_export_to_sqlite_replaces_only_its_table(tmp_path: Path) -> None:
     job = harness.add(books(30))
     harness.add(books(3), "author")
     out = tmp_path / "out.db"
-    assert export_sqlite(harness.db, 1, "author", COLUMNS, JOINS, out) == 3
-    export_sqlite(harness.db, 1, "book", COLUMNS, JOINS, out)
+    assert export_table(harness.db, 1, "author", SETTINGS, "sqlite", out) == 3
+    export_table(harness.db, 1, "book", SETTINGS, "sqlite", out)
     harness.add(books(2), job=job)
-    assert export_sqlite(harness.db, 1, "book", COLUMNS, JOINS, out) == 2
+    assert export_table(harness.db, 1, "book", SETTINGS, "sqlite", out) == 2
     for name in ("book", "author"):
         assert sorted(map(repr, read("sqlite", out, name, list(COLUMNS)))) == harness.expected(name)
 
 
 def test_an_export_to_sqlite_without_rows_has_the_table(tmp_path: Path) -> None:
     harness = Harness(tmp_path, "sqlite")
-    assert export_sqlite(harness.db, 1, "book", COLUMNS, JOINS, tmp_path / "out.db") == 0
+    assert export_table(harness.db, 1, "book", SETTINGS, "sqlite", tmp_path / "out.db") == 0
     with closing(sqlite3.connect(tmp_path / "out.db")) as db:
         assert [row[1] for row in db.execute("PRAGMA table_info(book)")] == ["_id", *COLUMNS]
 
@@ -55,4 +56,4 @@ def test_an_export_reports_errors(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("no database at all, but long stop to be looked at " * 40)
     harness.add(books(1))
     with pytest.raises(StorageError, match="not a database"):
-        export_sqlite(harness.db, 1, "book", COLUMNS, JOINS, tmp_path / "text.db")
+        export_table(harness.db, 1, "book", SETTINGS, "sqlite", tmp_path / "text.db")

@@ -32,7 +32,7 @@ def test_an_unknown_suffix_is_refused_and_lists_the_known_ones(export: Export, t
     code, _, error = export("-o", str(target))
     assert (code, target.exists()) == (2, False)
     assert "unknown suffix '.parquet'" in error
-    assert ".csv, .jsonl, .db or .sqlite" in error
+    assert ".csv, .jsonl, .db, .sqlite or .duckdb" in error
     assert export("-o", str(target), "--format", "csv")[0] == 0
     assert target.read_text().splitlines()[0] == "title"
 

@@ -14,7 +14,14 @@ from msgspec.structs import replace
 from console.cli.options import FilePath, common_options, run_option
 from console.cli.output import open_stdout, write_stderr
 from engine.errors import StorageError, UsageError, suggest
-from engine.model.output_type import OUTPUT_TYPES, SCOOPI, describe_suffixes, output_type_for_suffix
+from engine.model.output_type import (
+    OUTPUT_TYPES,
+    SCOOPI,
+    describe_suffixes,
+    is_shared_file,
+    output_type_for_suffix,
+)
+from engine.runtime.extras import extra_of_output, require_extra
 
 if TYPE_CHECKING:
     from engine.append.loop.only_new import SeenRows
@@ -53,6 +60,9 @@ def export(
     if output is not None and str(output) == "-":
         output = None
     format_ = _choose_format(output, format_)
+    extra = extra_of_output(format_)
+    if extra is not None:
+        require_extra(extra, f"the format {format_}")
     if escape_formulas and format_ != "csv":
         raise UsageError(f"--escape-formulas has no effect with {format_}", "Use it with CSV, or leave it out.")
     if changes and format_ not in ("csv", "jsonl"):
@@ -64,8 +74,8 @@ def export(
             raise UsageError(f"{data}: no run yet", "Run `crawl-console run` first.")
         definitions = versions.read(db, run.defs_version)
         selected = _select_data_defs(definitions, data_def, tables=format_ == SCOOPI)
-        if output is None and format_ == "sqlite":
-            raise UsageError("a database cannot go to stdout", "Give -o FILE.db.")
+        if output is None and is_shared_file(format_):
+            raise UsageError("a database cannot go to stdout", f"Give -o FILE.{OUTPUT_TYPES[format_].suffixes[0]}.")
         if output is None and len(selected) > 1 and format_ != SCOOPI:
             names = ", ".join(d.name for d in selected)
             raise UsageError(f"several dataDefs: {names}", "Name one of them, or give -o FILE.")
@@ -96,7 +106,7 @@ def export(
                 own = _find_own_output(db, data, run, selected[0].name, format_, output)
             if own is not None:
                 rewrite_output(db, data, run, own)
-            elif rows is not None and format_ == "sqlite":
+            elif rows is not None and is_shared_file(format_):
                 rows.write_database(output, selected)
             else:
                 _write_files(output, selected, write)
@@ -166,16 +176,15 @@ class _RowExport(Struct, frozen=True):
 
     def write_database(self, output: Path, data_defs: "Sequence[DataDef]") -> None:
         """Write one table for each dataDef. A new file appears as a whole, an existing one changes by transactions."""
-        from engine.append.export import export_sqlite
+        from engine.append.export import export_table
         from engine.append.replaced_file import create_file
+        from engine.model.definition import AppenderDef
         from engine.supervise.outputs import output_settings
 
         with contextlib.nullcontext(output) if output.exists() else create_file(output) as path:
             for data_def in data_defs:
-                settings = output_settings(data_def)
-                export_sqlite(
-                    self.db, self.run, data_def.name, settings["columns"], settings["joins"], path, seen_rows=self.seen
-                )
+                settings = output_settings(data_def, AppenderDef(name="", type=self.format))
+                export_table(self.db, self.run, data_def.name, settings, self.format, path, seen_rows=self.seen)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ _OUTPUT_SUMMARIES = {
     "jsonl": "One JSON object per line, as it is stored.",
     "scoopi": "The values of a row in one line, with `|` between them, without header and quotes.",
     "sqlite": "One table per dataDef; rows and their cursor move in one transaction.",
+    "duckdb": "One typed table per dataDef; rows and their cursor move in one transaction.",
     "http": "Posts rows to a URL.",
     "command": "Writes rows into a program, one JSON line each.",
 }

@@ -14,7 +14,7 @@ from engine.store.tables.output import outputs
 from engine.store.tables.row import rows
 from engine.store.tables.run import runs
 from engine.store.tables.run.runs import StaleSearch
-from tests.contract.append.harness import COLUMNS, TYPES, Harness, book, books, recorded, run_until_idle
+from tests.contract.append.harness import TYPES, Harness, book, books, recorded, run_until_idle
 
 
 @pytest.fixture(params=TYPES)
@@ -212,7 +212,7 @@ def test_an_output_declared_later_gets_all_rows(harness: Harness, tmp_path: Path
     with closing(harness.appender()) as appender:
         run_until_idle(appender)
         path = tmp_path / "elsewhere" / harness.path().name
-        settings = {"columns": list(COLUMNS), "joins": {"tags": ";"}, "delimiter": ","}
+        settings = harness.settings()
         with harness.db.transaction():
             outputs.ensure(
                 harness.db, 1, appender="copy", type_=harness.type, data_def="book", path=str(path), settings=settings
