@@ -22,7 +22,7 @@ from engine.store.read import snapshot
 from engine.store.read.browse import JobDetail, JobLine, get_detail
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
-from engine.store.tables.run import commands, runs, supervisors
+from engine.store.tables.run import commands, deleted_runs, runs, supervisors
 from engine.store.tables.run.runs import Run
 from engine.store.tables.run.supervisors import Epoch
 from engine.store.transactions import waits
@@ -88,9 +88,14 @@ def open_alone(data: Path, command: str) -> Iterator[Database]:
 
 
 def find_run(db: Database, id_: str) -> Run:
-    """A run by its id. Raises UsageError, which lists the latest ones."""
+    """A run by its id. Raises UsageError, which lists the latest ones, or names the oldest if the run was deleted."""
     run = runs.get_by_id(db, id_)
     if run is None:
+        if deleted_runs.is_deleted(db, id_):
+            oldest = runs.oldest_id(db)
+            raise UsageError(
+                f"run {id_} was deleted", f"The oldest run that is left is {oldest}." if oldest else "No run is left."
+            )
         latest = runs.list_ids(db, _MAX_RUNS_LISTED)
         raise UsageError(f"unknown run '{id_}'{suggest(id_, latest)}", f"The latest are: {', '.join(latest)}.")
     return run

@@ -15,7 +15,7 @@ from engine.append.run_changes import ComparedDef, compare_rows, read_changes
 from engine.errors import StorageError, UsageError, plural
 from engine.store.read.run_comparison import find_earlier_run, has_all_rows
 from engine.store.tables.row.row_entries import RowEntries
-from engine.store.tables.run import runs, versions
+from engine.store.tables.run import deleted_runs, runs, versions
 from engine.supervise.outputs import output_settings
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ class ChangeExport(Struct, frozen=True, kw_only=True):
             changes = read_changes(self.db, entries, with_missing=is_decided)
             stream.writelines(map(encoder.lines, changes))
         if earlier is None:
-            write_stderr(f"no earlier run has rows of {name}: all are added")
+            oldest = f"; {runs.oldest_id(self.db)} is the oldest run that is left"
+            gone = oldest if deleted_runs.has_any_before(self.db, self.run.seq) else ""
+            write_stderr(f"no earlier run has rows of {name}: all are added{gone}")
         elif missing and not is_decided:
             why = f"not every page that gives or leads to {name} was read in this run"
             write_stderr(f"{name}: {plural(missing, 'row')} of run {earlier.id} not called vanished: {why}")

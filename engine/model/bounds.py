@@ -21,6 +21,8 @@ LINKS = Meta(ge=0, le=1_000_000)
 BODY_BYTES = Meta(ge=1, le=10**9)
 FILE_BYTES = Meta(ge=1, le=10**13)
 FREE_BYTES = Meta(ge=0, le=10**15)
+DATA_BYTES = Meta(ge=1_000_000, le=10**15)
+"""Of a whole data dir: an empty one has less than the least."""
 PARSE_BYTES = Meta(ge=100_000_000, le=10**11)
 HERTZ = Meta(ge=0.1, le=10)
 PRIORITY = Meta(ge=-(2**31) + 1, le=2**31 - 1)

@@ -147,6 +147,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The time after which the run stops."""
     min_free: Annotated[int, bounds.FREE_BYTES] = 64_000_000
     """Free disk space below which no jobs start."""
+    keep_runs: Annotated[int, bounds.POSITIVE_COUNT] | None = None
+    """Newest runs that are kept."""
+    max_data: Annotated[int, bounds.DATA_BYTES] | None = None
+    """Of the data directory, above which old runs are deleted, and no jobs start."""
     helpers: tuple[Helper, ...] | None = None
     """Programs that run beside the crawl, in the order in which they start."""
     on_start: tuple[str, ...] | None = None

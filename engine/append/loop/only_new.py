@@ -1,7 +1,7 @@
 """Filters out rows that an earlier run has, by the key of their dataDef, else by the whole row.
 
-The keys of earlier rows are loaded once, in steps, and kept in keys.db. Whether a row is new does not depend on its
-file, so a rebuilt file holds the same rows.
+The keys of earlier rows are loaded once, in steps, and kept in keys.db; those of deleted runs are in crawl.db. Whether
+a row is new does not depend on its file, so a rebuilt file holds the same rows.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from engine.append.formats.row_json import decode_as_text
 from engine.append.formats.writer import Batch
 from engine.store.db.connector import Database
 from engine.store.tables.output.outputs import Output
-from engine.store.tables.row import rows
+from engine.store.tables.row import rows, seen_rows
 from engine.store.tables.row.rowkeys import KEYS, RowKeys
 
 STEP_ROWS, FIRST_ROWS, MIN_ROWS = 10_000, 1_000, 16
@@ -43,7 +43,7 @@ class SeenRows:
         """Load some more rows. Raises DatabaseBusy or StorageError."""
         if not self._scopes:
             for name, fields in self._key_fields.items():
-                self._scopes[name], self._cursors[name] = self._keys.ensure_scope(name, json.dumps(fields))
+                self._scopes[name], self._cursors[name] = self._keys.ensure_scope(name, seen_rows.encode_fields(fields))
             self._names = rows.data_def_names(self._crawl)
         start = min(self._cursors.values(), default=0)
         limit = self._batch_limit
@@ -62,13 +62,18 @@ class SeenRows:
             return batch
         fields = self._key_fields[data_def]
         keyed = [(digest(row, fields), id_, row) for id_, row in batch]
-        seen = self._keys.find_seen(self._scopes[data_def], [key for key, _, _ in keyed], self._before_run)
+        digests = [key for key, _, _ in keyed]
+        seen = self._keys.find_seen(self._scopes[data_def], digests, self._before_run)
+        seen |= seen_rows.find(self._crawl, data_def, fields, digests, self._before_run)
         return [(id_, row) for key, id_, row in keyed if key not in seen]
 
     def _has_earlier(self, data_def: str) -> bool:
         """Whether an earlier run has a row of the dataDef: a first run has no earlier rows."""
         if data_def not in self._earlier:
-            self._earlier[data_def] = self._keys.has_earlier(self._scopes[data_def], self._before_run)
+            fields = self._key_fields[data_def]
+            self._earlier[data_def] = self._keys.has_earlier(
+                self._scopes[data_def], self._before_run
+            ) or seen_rows.has_earlier(self._crawl, data_def, fields, self._before_run)
         return self._earlier[data_def]
 
     def _add_keys(self, earlier: Sequence[tuple[int, int, int, str]]) -> None:

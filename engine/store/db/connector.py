@@ -210,6 +210,11 @@ class Database:
         return int(self.value("PRAGMA data_version"))
 
     @property
+    def free_bytes(self) -> int:
+        """The bytes of the file that hold nothing: later writes use them."""
+        return int(self.value("PRAGMA freelist_count")) * int(self.value("PRAGMA page_size"))
+
+    @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open: SQLite itself rolls back all of it, savepoints included, on disk errors."""
         return bool(self._connection.in_transaction)

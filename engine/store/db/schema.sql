@@ -4,6 +4,7 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
+INSERT INTO meta (name, value) VALUES ('identity', lower(hex(randomblob(16)))); -- of this database and its copies
 
 CREATE TABLE runs (
     seq              INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -39,6 +40,29 @@ CREATE TABLE runs (
     alarms           TEXT,                         -- JSON: what is wrong, as the supervisor judged it last
     acknowledged     TEXT                          -- JSON: the keys of alarms that an operator acknowledged
 );
+
+CREATE TABLE deleted_runs (                         -- a run leaves `runs` first, then its rows go in batches
+    run        INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    created_at REAL NOT NULL,
+    deleted_at REAL NOT NULL,
+    complete   INTEGER NOT NULL DEFAULT 0          -- 1: nothing of it is left
+);
+CREATE INDEX deleted_runs_open ON deleted_runs(run) WHERE complete = 0;
+
+CREATE TABLE seen_scopes (                          -- the keys by which files with only new rows compared rows
+    id       INTEGER PRIMARY KEY,
+    data_def TEXT NOT NULL,
+    fields   TEXT NOT NULL,                        -- JSON: the key; empty: the whole row
+    UNIQUE (data_def, fields)
+);
+
+CREATE TABLE seen_rows (                            -- what deleted runs had: only new rows are still told apart
+    scope  INTEGER NOT NULL REFERENCES seen_scopes(id),
+    digest BLOB NOT NULL,                          -- of the key
+    run    INTEGER NOT NULL,                       -- the first deleted run that had the row
+    PRIMARY KEY (scope, digest)
+) WITHOUT ROWID;
 
 CREATE TABLE def_versions (
     version     INTEGER PRIMARY KEY,

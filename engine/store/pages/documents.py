@@ -399,7 +399,12 @@ def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
     ids = [int(row[0]) for row in db.all(_IDS_BY_KEY.format(keys=marks), (run, *keys, *keys))]
     if ids:
         db.execute(_DELETE_ALIASES_OF_KEYS.format(keys=marks, ids=placeholders(ids)), (*keys, *ids))
-        db.execute(_INVALIDATE, (id_list(ids),))
+        invalidate_ids(db, ids)
+
+
+def invalidate_ids(db: Database, ids: Sequence[int]) -> None:
+    """Stop reusing documents."""
+    db.execute(_INVALIDATE, (id_list(ids),))
 
 
 def mark_pruned(db: Database, ids: Sequence[int]) -> None:

@@ -1,42 +1,85 @@
-"""The command `runs`: lists the runs of a data dir, or shows one."""
+"""The command `runs`: lists the runs of a data dir, shows one, and deletes some."""
 
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from console.cli.options import Number, common_options
-from console.cli.output import write_json, write_lines
+from console.cli.options import Number, Seconds, common_options
+from console.cli.output import write_json, write_lines, write_stderr
+from console.cli.tidy import check_deletable, confirm, delete_runs, describe_size, megabytes, try_lock
 from console.format import format_clock, format_date_time, plural
 from engine.errors import UsageError
+from engine.model import bounds
 
 if TYPE_CHECKING:
+    from engine.store.db.connector import Database
     from engine.store.read.history import PastRun
     from engine.store.read.snapshot import Snapshot
     from engine.store.tables.run.runs import Run
+    from engine.supervise.retention.choice import RunLimits, RunSize
+
+_OF_DELETE = {
+    "older_than": "--older-than", "keep": "--keep", "max_size": "--max-size", "yes": "--yes", "force": "--force",
+}  # fmt: skip
+_LIMIT_NAMES = "--older-than, --keep or --max-size"
+_DEFAULT_LIMIT = 20
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["list", "show"]), default="list")
-@click.argument("run", required=False)
-@click.option("--limit", type=Number(), default=20, show_default=True, metavar="N", help="At most N.")
+@click.argument("what", type=click.Choice(["list", "show", "delete", "prune"]), default="list")
+@click.argument("run_ids", metavar="[RUN]...", nargs=-1)
+@click.option("--limit", type=Number(), metavar="N", help=f"List at most N; default: {_DEFAULT_LIMIT}.")
+@click.option("--older-than", type=Seconds(bounds.KEEP), metavar="AGE", help="Delete those older than P30D, 30d, 12h.")
+@click.option("--keep", type=Number(bounds.COUNT), metavar="N", help="Delete all but the newest N.")
+@click.option(
+    "--max-size", type=Number(bounds.FREE_BYTES), metavar="BYTES",
+    help="Delete the oldest until the data directory has at most so many bytes.",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Delete RUN even if it is unfinished.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@common_options("data")
-def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path) -> int:
-    """List the runs of the data directory, newest first, or show one."""
+@common_options("data", "assigned")
+def runs(
+    what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, data: Path, assigned: dict[str, str],
+    **options: Any,
+) -> int:  # fmt: skip
+    """List the runs of the data directory, newest first, show one, or delete some.
+
+    `delete` takes RUNs or a limit, `prune` a limit, else those of the settings keep_runs and max_data. The last DONE
+    run and the unfinished one are never chosen by a limit.
+    """
+    given = {name: text for name, text in _OF_DELETE.items() if options[name] not in (None, False)}
+    if what in ("list", "show"):
+        if given:
+            flag = next(iter(given.values()))
+            raise UsageError(f"runs {what}: {flag} has no effect", "Use it with `runs delete` or `runs prune`.")
+        return _look(what, run_ids, limit, as_json, data)
+    if limit is not None:
+        raise UsageError(f"runs {what}: --limit has no effect", f"Give {_LIMIT_NAMES}.")
+    limits = _choose_limits(what, run_ids, given, options, assigned)
+    return _delete(what, run_ids, limits, as_json, data, force=options["force"], yes=options["yes"])
+
+
+def _look(what: str, run_ids: Sequence[str], limit: int | None, as_json: bool, data: Path) -> int:
     from console.client import find_run, open_database
     from engine.store.read import history, snapshot
     from engine.store.tables.run.runs import latest
 
+    run = run_ids[0] if run_ids else None
     if what == "list" and run is not None:
         raise UsageError(f"runs list {run}: `list` takes no RUN", f"Write `crawl-console runs show {run}`.")
+    if len(run_ids) > 1:
+        raise UsageError(f"runs show: {len(run_ids)} RUNs", "Name one run.")
     past_runs: list[PastRun] = []
     view = snapshot.EMPTY_SNAPSHOT
     db = open_database(data)
     if db is not None:
         try:
             if what == "list":
-                past_runs = history.list_runs(db, limit)
+                past_runs = history.list_runs(db, limit or _DEFAULT_LIMIT)
             else:
                 shown = latest(db) if run is None else find_run(db, run)
                 view = snapshot.read(db, run=shown.seq) if shown is not None else view
@@ -52,6 +95,99 @@ def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path) -> i
     else:
         write_lines(f"{data}: no run yet; start one with `crawl-console run`")
     return 0
+
+
+def _choose_limits(
+    what: str, run_ids: Sequence[str], given: Mapping[str, str], options: Mapping[str, Any], assigned: dict[str, str]
+) -> "RunLimits | None":
+    """The limits that choose the runs; None: they are named. Raises UsageError if both or neither is given."""
+    from engine.settings import load_settings
+    from engine.supervise.retention.choice import RunLimits
+
+    settings = load_settings(assigned)
+    flags = [given[name] for name in ("older_than", "keep", "max_size") if name in given]
+    if len(flags) > 1:
+        raise UsageError(f"runs {what}: {flags[0]} and {flags[1]} together", "Give one limit; run the command twice.")
+    if what == "prune" and run_ids:
+        raise UsageError(f"runs prune {run_ids[0]}: `prune` takes no RUN", f"Write `runs delete {run_ids[0]}`.")
+    if run_ids and flags:
+        raise UsageError(f"runs delete: RUN and {flags[0]} together", "Name the runs, or give a limit.")
+    if run_ids:
+        return None
+    if "force" in given:
+        raise UsageError(f"runs {what}: --force without RUN", "A limit never chooses an unfinished run; name it.")
+    if flags:
+        return RunLimits(older_than=options["older_than"], keep=options["keep"], max_bytes=options["max_size"])
+    if what == "delete":
+        raise UsageError("runs delete: which?", f"Name the runs, or give {_LIMIT_NAMES}.")
+    if settings.keep_runs is None and settings.max_data is None:
+        raise UsageError(
+            "runs prune: no limit is set", f"Give {_LIMIT_NAMES}, or set keep_runs or max_data in crawl.toml."
+        )
+    return RunLimits(keep=settings.keep_runs, max_bytes=settings.max_data)
+
+
+def _delete(
+    what: str, run_ids: Sequence[str], limits: "RunLimits | None", as_json: bool, data: Path, *, force: bool, yes: bool
+) -> int:
+    """Show what goes, ask, delete it. A limit of bytes is measured again after each deletion."""
+    from console.client import require_database_path
+    from engine.store.db.connector import Database
+    from engine.supervise.retention.choice import choose_runs, measure_bytes
+
+    path = require_database_path(data)
+    before, deleted, rows, deferred = measure_bytes(data), list[str](), 0, False
+    db = Database.open(path)
+    try:
+        while True:
+            chosen = _named_runs(db, data, run_ids) if limits is None else choose_runs(db, data, limits, time.time())
+            if limits is not None and not chosen:
+                break
+            with try_lock(data) as lock:
+                for size in chosen:
+                    check_deletable(db, size.past.seq, size.past.id, force=force, locked=lock is not None)
+            lines = [f"{plural(len(chosen), 'run')} to delete, with the pages that no other run needs:"]
+            if not confirm(f"runs {what}", [*lines, *map(describe_size, chosen)], yes=yes):
+                break
+            with try_lock(data) as lock:
+                delete_runs(db, data, chosen, force=force, locked=lock is not None, shown=not as_json)
+                deferred = lock is None
+            deleted += [size.past.id for size in chosen]
+            rows += sum(size.past.rows for size in chosen)
+            if limits is None or limits.max_bytes is None or deferred:
+                break
+        if not deleted:
+            _finish_left(db, data)
+    finally:
+        db.close()
+    after = measure_bytes(data)
+    if as_json:
+        write_json({"deleted": deleted, "rows": rows, "bytes_before": before, "bytes_after": after})
+    else:
+        done = f"{plural(len(deleted), 'run')} deleted: {megabytes(before)} → {megabytes(after)}"
+        write_lines(done if deleted else f"no run deleted: {megabytes(after)}")
+    if deferred:
+        write_stderr("a supervisor holds the data directory: stored pages that no run needs go when its run ends")
+    elif limits is not None and limits.max_bytes is not None and after > limits.max_bytes:
+        write_stderr(f"more than {megabytes(limits.max_bytes)} are left, and no other run may go")
+    return 0
+
+
+def _finish_left(db: "Database", data: Path) -> None:
+    """Finish deletions that a kill cut short, unless a supervisor does."""
+    with try_lock(data) as lock:
+        if lock is not None:
+            delete_runs(db, data, [], force=False, locked=True, shown=False)
+
+
+def _named_runs(db: "Database", data: Path, run_ids: Sequence[str]) -> "list[RunSize]":
+    """The runs of these ids. Raises UsageError for an unknown one."""
+    from console.client import find_run
+    from engine.store.read.history import list_runs
+    from engine.supervise.retention.choice import measure_runs
+
+    wanted = {find_run(db, id_).seq for id_ in run_ids}
+    return measure_runs(db, data, [past for past in reversed(list_runs(db, -1)) if past.seq in wanted])
 
 
 def _run_as_dict(past: "PastRun") -> dict[str, Any]:

@@ -35,8 +35,8 @@ _TABLES = (
     ) WITHOUT ROWID
     """,
 )
-_CRAWL_IDENTITY = "SELECT identity || ' ' || started_at FROM supervisors ORDER BY epoch LIMIT 1"
-_RUN_ID = "SELECT id FROM runs WHERE seq = ?"
+_CRAWL_IDENTITY = "SELECT value FROM meta WHERE name = 'identity'"
+_RUN_ID = "SELECT id FROM runs WHERE seq = ?1 UNION ALL SELECT id FROM deleted_runs WHERE run = ?1"
 _ENSURE = "INSERT INTO scopes (data_def, fields) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SCOPE = "SELECT id, cursor, run, run_id FROM scopes WHERE data_def = ? AND fields = ?"
 _MOVE = "UPDATE scopes SET cursor = ?, run = ?, run_id = ? WHERE id = ?"
@@ -125,9 +125,5 @@ class RowKeys:
 
     def _is_rewound(self, db: Database) -> bool:
         """Whether crawl.db was restored from an older copy, so that its runs since then differ."""
-        last = int(self._crawl.value("SELECT max(seq) FROM runs") or 0)
-        for run, run_id in db.all("SELECT run, run_id FROM scopes WHERE run > 0"):
-            now = self._crawl.value(_RUN_ID, (run,))
-            if (now is None and run > last) or (now is not None and now != run_id):
-                return True
-        return False
+        known = db.all("SELECT run, run_id FROM scopes WHERE run > 0")
+        return any(self._crawl.value(_RUN_ID, (run,)) != run_id for run, run_id in known)

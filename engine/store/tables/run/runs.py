@@ -17,7 +17,10 @@ _COLUMNS = """
 seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at,
 takeovers, rates
 """
-_CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
+_CREATE = """
+INSERT INTO runs (id, created_at, base_url) SELECT ?1, ?2, ?3
+WHERE NOT EXISTS (SELECT 1 FROM deleted_runs WHERE id = ?1) ON CONFLICT DO NOTHING RETURNING seq
+"""
 _SET_STATE = {
     state: f"UPDATE runs SET state = '{state}', reason = ? "
     f"WHERE seq = ? AND state IN {source_states(RUN_TRANSITIONS, state)}"
@@ -149,6 +152,12 @@ def get_by_id(db: Database, id_: str) -> Run | None:
 
 def list_ids(db: Database, count: int) -> list[str]:
     return [str(row[0]) for row in db.all("SELECT id FROM runs ORDER BY seq DESC LIMIT +?", (count,))]
+
+
+def oldest_id(db: Database) -> str | None:
+    """The id of the oldest run; None: there is no run."""
+    id_ = db.value("SELECT id FROM runs ORDER BY seq LIMIT 1")
+    return None if id_ is None else str(id_)
 
 
 def list_done_ids(db: Database) -> list[str]:

@@ -1,0 +1,121 @@
+"""Asks before something is deleted, and deletes runs; shared by the commands that tidy a data dir."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from console.cli.output import show_count, write_stderr
+from console.format import format_date_time, plural
+from engine.errors import LockHeld, UsageError
+from engine.supervise.lock import Lock
+
+if TYPE_CHECKING:
+    from engine.store.db.connector import Database
+    from engine.store.tables.run.runs import Run
+    from engine.supervise.retention.choice import RunSize
+
+
+def confirm(command: str, lines: Sequence[str], *, yes: bool) -> bool:
+    """Show on stderr what goes, and ask. Raises UsageError where nobody can be asked, and `--yes` is missing."""
+    write_stderr(*lines)
+    if yes:
+        return True
+    if not has_terminal():
+        raise UsageError(f"{command}: no terminal to ask on; nothing was deleted", "Add --yes.")
+    return click.confirm("Delete?", err=True)
+
+
+def has_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def megabytes(number: int) -> str:
+    return f"{number / 1e6:,.1f} MB"
+
+
+@contextlib.contextmanager
+def try_lock(data: Path) -> Iterator[Lock | None]:
+    """The lock of a data dir; None while a supervisor holds it."""
+    try:
+        lock = Lock.acquire(data)
+    except LockHeld:
+        yield None
+        return
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def describe_size(size: "RunSize") -> str:
+    """One line for a run that is to be deleted."""
+    past = size.past
+    return (
+        f"  {past.id}  {format_date_time(past.created_at)}  {past.state}  {plural(past.done, 'page')},"
+        f" {plural(past.rows, 'row')}, about {megabytes(size.bytes)}"
+    )
+
+
+def delete_runs(
+    db: "Database", data: Path, chosen: "Sequence[RunSize]", *, force: bool, locked: bool, shown: bool
+) -> None:  # fmt: skip
+    """Delete runs, and finish deletions that a kill cut short. `locked`: this process holds the lock.
+
+    Raises UsageError if a run is in use or may not be deleted.
+    """
+    from engine.store.tables.run import supervisors
+    from engine.supervise.retention.deletion import begin_deletion, delete_left
+
+    if locked and supervisors.current(db) is not None:
+        from engine.supervise.nodes.leftovers import fence_leftovers
+
+        fence_leftovers(db, data)  # processes of a crashed supervisor must not write to a run that goes
+    for size in chosen:
+        check = partial(check_deletable, db, size.past.seq, size.past.id, force=force, locked=locked)
+        begin_deletion(db, size.past.seq, size.past.id, check)
+    with show_count("rows, jobs and files deleted", shown=shown) as add:
+        for count in delete_left(db, data, with_documents=locked, with_orphans=locked):
+            add(count)
+    if chosen and locked:
+        _refresh_state_file(db, data)
+
+
+def check_deletable(db: "Database", run: int, id_: str, *, force: bool, locked: bool) -> None:
+    """Raise UsageError if a run may not be deleted now."""
+    from engine.store.tables.run import runs
+
+    latest = runs.latest(db)
+    is_latest = latest is not None and latest.seq == run
+    if not locked and is_latest:
+        raise UsageError(
+            f"run {id_} is in use: a supervisor holds {db.path.parent}",
+            "Stop it with `crawl-console cancel`, or wait for its end.",
+        )
+    if not locked and runs.list_done_ids(db)[:1] == [id_]:
+        raise UsageError(
+            f"run {id_} is in use: output/latest leads to it until the run that is at work is DONE",
+            "Delete it when that run has ended.",
+        )
+    if latest is not None and is_latest and latest.state != "DONE" and not force:
+        raise UsageError(
+            f"run {id_} is unfinished ({latest.state}): `crawl-console run` resumes it",
+            "Add --force to delete it all the same.",
+        )
+
+
+def _refresh_state_file(db: "Database", data: Path) -> None:
+    """Write the state file of the run that is the latest now."""
+    from engine.store.tables.run import runs
+    from engine.supervise.checkpoints.state_file import STATE_FILE_NAME, StateFile
+
+    latest: Run | None = runs.latest(db)
+    if latest is None:
+        (data / STATE_FILE_NAME).unlink(missing_ok=True)
+    else:
+        StateFile(db, data, latest).refresh()

@@ -1,0 +1,109 @@
+"""Chooses the runs that the limits of a data dir no longer allow, the oldest first."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from engine.store.db.connector import Database, has_no_wal
+from engine.store.db.schema import CRAWL, PAGES
+from engine.store.read.history import PastRun, list_runs
+
+_ENTRIES = 1_000
+"""Files of one step of a measurement."""
+
+
+class RunLimits(Struct, frozen=True, kw_only=True):
+    """What may stay: None sets no limit."""
+
+    older_than: float | None = None
+    """Seconds since a run began."""
+    keep: int | None = None
+    """The number of newest runs."""
+    max_bytes: int | None = None
+    """Of the data dir, as `measure_bytes` counts them."""
+
+
+class RunSize(Struct, frozen=True):
+    """A run, and about how many bytes it takes without its documents."""
+
+    past: PastRun
+    bytes: int
+
+
+def list_prunable(past_runs: Sequence[PastRun]) -> list[PastRun]:
+    """The runs that limits may delete, the oldest first: the latest one stays if it is unfinished, and the last DONE.
+
+    `past_runs`: all runs, the newest first.
+    """
+    done = [past.seq for past in past_runs if past.state == "DONE"]
+    kept = {past.seq for past in past_runs[:1] if past.state != "DONE"} | set(done[:1])
+    return [past for past in reversed(past_runs) if past.seq not in kept]
+
+
+def choose_runs(db: Database, data: Path, limits: RunLimits, now: float) -> list[RunSize]:
+    """The runs to delete, the oldest first."""
+    past_runs = list_runs(db, -1)
+    newest = {past.seq for past in past_runs[: limits.keep]} if limits.keep is not None else set()
+    excess = 0 if limits.max_bytes is None else measure_bytes(data) - limits.max_bytes
+    chosen = []
+    for past in list_prunable(past_runs):
+        is_old = limits.older_than is not None and now - past.created_at > limits.older_than
+        is_surplus = limits.keep is not None and past.seq not in newest
+        if is_old or is_surplus or excess > 0:
+            [size] = measure_runs(db, data, [past])
+            chosen.append(size)
+            excess -= size.bytes
+    return chosen
+
+
+def measure_runs(db: Database, data: Path, chosen: Iterable[PastRun]) -> list[RunSize]:
+    """About how many bytes runs take: their output folders, and their shares of crawl.db by pages and rows."""
+    total = sum(past.done + past.failed + past.rows for past in list_runs(db, -1))
+    used = max(0, (data / CRAWL).stat().st_size - db.free_bytes)
+    sizes = []
+    for past in chosen:
+        share = used * (past.done + past.failed + past.rows) // total if total else 0
+        sizes.append(RunSize(past, sum(_walk(data / "output" / past.id, set())) + share))
+    return sizes
+
+
+def measure_bytes(data: Path) -> int:
+    """The bytes of a data dir: all its files, without what is free for reuse in the databases."""
+    return sum(iterate_bytes(data))
+
+
+def iterate_bytes(data: Path) -> Iterator[int]:
+    """The parts of `measure_bytes`, one after some files each."""
+    seen = set[tuple[int, int]]()
+    yield from _walk(data, seen)
+    if (data / "output").is_symlink():
+        yield from _walk(data / "output", seen)
+    for name in (CRAWL, PAGES):
+        if (data / name).exists():
+            db = Database.open(data / name, read_only=True, immutable=has_no_wal(data / name))
+            try:
+                yield -db.free_bytes
+            finally:
+                db.close()
+
+
+def _walk(folder: Path, seen: set[tuple[int, int]]) -> Iterator[int]:
+    """The bytes of the files in a folder, one part after some files each; a file with several names counts once."""
+    total, count = 0, 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                status = os.stat(os.path.join(path, name))  # noqa: PTH116, PTH118 - much faster
+            except OSError:
+                continue
+            if status.st_nlink == 1 or (status.st_dev, status.st_ino) not in seen:
+                total += status.st_size
+            if status.st_nlink > 1:
+                seen.add((status.st_dev, status.st_ino))
+            count += 1
+            if count % _ENTRIES == 0:
+                yield total
+                total = 0
+    yield total
